@@ -1,0 +1,152 @@
+"""What a formulation and a solver declare about themselves.
+
+The declarations are light: they name their code as ``module:attribute`` and load it on use, so that listing every
+solver loads none. The command line's choices, the conformance suite and the tables of the docs derive from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from optplan.contracts.result import BoundProof
+from optplan.errors import UsageError, nearest_name_hint
+
+
+def load(target: str) -> Any:  # noqa: ANN401 - the declared attribute may be anything
+    """Import ``module:attribute``."""
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+@dataclass(frozen=True)
+class SolverEntry:
+    """One solver of one formulation.
+
+    Parameters
+    ----------
+    name
+        How users choose it; ``published`` is part of the name of a heuristic as its paper prints it.
+    target
+        ``module:function`` taking (instance, :class:`~optplan.contracts.SolveRequest`) and returning an Answer.
+    summary
+        One line for tables.
+    proof
+        What its bounds rest on; NONE for heuristics.
+    problems
+        Which of the formulation's problems it takes.
+    policies
+        Which kinds of plan it makes.
+    exact
+        Whether it closes the gap when given time.
+    needs
+        The importable package behind it; empty when it needs nothing beyond the core.
+    max_cells
+        Largest instance (in the formulation's own count of choices) it accepts; None for no limit.
+    """
+
+    name: str
+    target: str
+    summary: str
+    proof: BoundProof
+    problems: frozenset[str]
+    policies: frozenset[str]
+    exact: bool = True
+    needs: str = ""
+    max_cells: int | None = None
+
+    def available(self) -> bool:
+        """Whether the package behind the solver is installed; looks, does not load."""
+        return not self.needs or find_spec(self.needs) is not None
+
+    def refusal(self, problem: str, policy: str, cells: int) -> str | None:
+        """Say why the solver cannot take an instance, or None when it can.
+
+        Parameters
+        ----------
+        problem, policy
+            What the instance asks for.
+        cells
+            Size of the instance in the formulation's count.
+        """
+        if problem not in self.problems:
+            return f"solver {self.name!r} does not solve the {problem!r} problem; it solves {_words(self.problems)}"
+        if policy not in self.policies:
+            return f"solver {self.name!r} makes no {policy!r} plans; it makes {_words(self.policies)}"
+        if self.max_cells is not None and cells > self.max_cells:
+            return f"solver {self.name!r} takes at most {self.max_cells} choices (this instance has {cells})"
+        if not self.available():
+            return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed"
+        return None
+
+
+@dataclass(frozen=True)
+class Formulation:
+    """One paper's decision problem.
+
+    Parameters
+    ----------
+    name
+        Its folder's name and the value of the field ``formulation`` in files.
+    title, reference
+        For tables and docs.
+    instance_type, solution_type, plan_type
+        ``module:Class``.
+    evaluate
+        ``module:function`` (instance, solution) -> Evaluation: the independent judge.
+    dual_bound
+        ``module:function`` (instance, multipliers) -> float: re-derives a Lagrangian bound, written apart from solvers.
+    path_costs
+        ``module:function`` (instance) -> list of PathCosts: what exhaustive certificates are checked against.
+    describe
+        ``module:function`` (instance) -> dict with the keys problem, policy, cells: what solvers are matched against.
+    build_plan
+        ``module:function`` (instance, result) -> Plan.
+    build_frontier
+        ``module:function`` (instance) -> Frontier.
+    objective_unit
+        Unit of the objective, such as ``s``.
+    solvers
+        In order of preference; the first that takes an instance is what ``auto`` means.
+    """
+
+    name: str
+    title: str
+    reference: str
+    instance_type: str
+    solution_type: str
+    plan_type: str
+    evaluate: str
+    dual_bound: str
+    path_costs: str
+    describe: str
+    build_plan: str
+    build_frontier: str
+    objective_unit: str
+    solvers: tuple[SolverEntry, ...]
+
+    def solver(self, name: str) -> SolverEntry:
+        """Return the solver of that name.
+
+        Raises
+        ------
+        UsageError
+            When there is none.
+        """
+        for entry in self.solvers:
+            if entry.name == name:
+                return entry
+        message = f"no solver {name!r} for {self.name}; {nearest_name_hint(name, [s.name for s in self.solvers])}"
+        raise UsageError(message)
+
+    def loaded(self, part: str) -> Callable[..., Any]:
+        """Load one of the declared parts by its field's name."""
+        part_loaded: Callable[..., Any] = load(getattr(self, part))
+        return part_loaded
+
+
+def _words(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,306 @@
+"""What a solve returns: status and termination, objective and bound, and the proof that connects them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import Field, SerializeAsAny, model_validator
+
+from optplan.contracts.instance import Solution
+from optplan.progress import Stopwatch
+from optplan.schema import ByName, FrozenModel
+
+SolutionT = TypeVar("SolutionT", bound=Solution)
+
+
+class Status(StrEnum):
+    """What is known about the problem after the solve."""
+
+    #: A solution, and a bound that meets it within the stated gap.
+    OPTIMAL = "optimal"
+    #: A solution; the bound, if any, leaves a larger gap.
+    FEASIBLE = "feasible"
+    #: Proven: no solution exists. The result says why and what would help.
+    INFEASIBLE = "infeasible"
+    #: No solution was found and none was excluded.
+    UNKNOWN = "unknown"
+
+
+class Termination(StrEnum):
+    """Why the solver stopped."""
+
+    #: The algorithm ran to its end.
+    COMPLETED = "completed"
+    TIME_LIMIT = "time-limit"
+    #: A stated limit on memory, labels or samples was met.
+    WORK_LIMIT = "work-limit"
+
+
+class BoundProof(StrEnum):
+    """What the bound rests on, and so what ``verify`` can re-derive."""
+
+    #: A multiplier: one shortest-path pass re-derives the bound.
+    LAGRANGIAN = "lagrangian"
+    #: A multiplier and an allowance: re-enumerating all paths within it re-derives the optimum.
+    EXHAUSTIVE = "exhaustive"
+    #: A general engine says so.
+    ENGINE = "engine"
+    #: Every candidate was looked at; nothing short of doing it again checks that.
+    EXHAUSTION = "exhaustion"
+    #: There is no bound.
+    NONE = "none"
+
+
+class LagrangianCertificate(FrozenModel):
+    """Proof by weak duality: for these multipliers no plan within the limits can be better than ``bound``.
+
+    Parameters
+    ----------
+    multipliers
+        By the name of the limit, in objective units per unit of the limit; never negative.
+    bound
+        The value of the dual function, in objective units.
+    """
+
+    form: Literal["lagrangian"] = "lagrangian"
+    multipliers: ByName[Annotated[float, Field(ge=0)]]
+    bound: float
+
+
+class ExhaustiveCertificate(FrozenModel):
+    """Proof by enumeration: all plans whose reduced cost is within ``allowance`` of the dual bound were looked at.
+
+    Parameters
+    ----------
+    multipliers
+        As in :class:`LagrangianCertificate`.
+    allowance
+        How far above the dual bound the enumeration went, in objective units.
+    optimum
+        The least objective among those plans that keep the limits; None when none of them keeps the limits.
+    bound
+        What follows: the lesser of ``optimum`` and dual bound + allowance, in objective units.
+    """
+
+    form: Literal["exhaustive"] = "exhaustive"
+    multipliers: ByName[Annotated[float, Field(ge=0)]]
+    allowance: Annotated[float, Field(ge=0)]
+    optimum: float | None
+    bound: float
+
+
+Certificate = Annotated[LagrangianCertificate | ExhaustiveCertificate, Field(discriminator="form")]
+
+
+class ShadowPrice(FrozenModel):
+    """What one more unit of a limit is worth, of the convexified problem, one-sided.
+
+    Parameters
+    ----------
+    less
+        Objective lost per unit when the limit shrinks a little.
+    more
+        Objective gained per unit when the limit grows a little; at most ``less``.
+    unit
+        The unit of both, such as ``s of mean JCT per GPU``.
+    """
+
+    less: float | None
+    more: float
+    unit: str
+
+
+class Relaxation(FrozenModel):
+    """The smallest change of one limit that makes an infeasible instance feasible.
+
+    Parameters
+    ----------
+    limit
+        Name of the limit.
+    given
+        Its value in the instance.
+    least_feasible
+        The nearest value for which a solution exists, all other limits kept.
+    unit
+        The unit of both.
+    parts
+        What ``least_feasible`` is made of (for instance per job class), in the same unit.
+    """
+
+    limit: str
+    given: float
+    least_feasible: float
+    unit: str
+    parts: ByName[float] = Field(default_factory=dict)
+
+
+class Infeasibility(FrozenModel):
+    """Why no solution exists, in the user's units, and what would help."""
+
+    reason: str
+    relaxations: tuple[Relaxation, ...]
+
+
+@dataclass(frozen=True)
+class SolveRequest:
+    """What a solver is asked besides the instance.
+
+    Parameters
+    ----------
+    gap
+        Relative gap at which a solver may stop and call the solution optimal.
+    seed
+        For everything random in the solver.
+    stopwatch
+        Time limit, elapsed time and the listener to progress.
+    """
+
+    gap: float = 1e-6
+    seed: int = 0
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+
+
+@dataclass(frozen=True)
+class Answer(Generic[SolutionT]):
+    """What a solver hands back; :func:`optplan.solve` times it, has it verified and makes the :class:`Result`.
+
+    Parameters
+    ----------
+    status, termination
+        As in :class:`Result`.
+    solution, objective
+        Both or neither.
+    bound, bound_proof, certificates
+        The best lower bound and what it rests on.
+    infeasibility
+        Present exactly when the status is ``infeasible``.
+    shadow_prices
+        By limit.
+    counters
+        Whatever the solver counted: passes, labels, nodes.
+    engine, engine_version
+        The general engine behind the solver, if there is one.
+    warnings
+        What the user should know about the answer.
+    """
+
+    status: Status
+    termination: Termination
+    solution: SolutionT | None = None
+    objective: float | None = None
+    bound: float | None = None
+    bound_proof: BoundProof = BoundProof.NONE
+    certificates: tuple[LagrangianCertificate | ExhaustiveCertificate, ...] = ()
+    infeasibility: Infeasibility | None = None
+    shadow_prices: dict[str, ShadowPrice] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)
+    engine: str = "optplan"
+    engine_version: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class Result(FrozenModel, Generic[SolutionT]):
+    """The outcome of one solve, ready to be written, read and verified.
+
+    Parameters
+    ----------
+    version
+        Version of this record's schema.
+    formulation, instance_name, instance_hash
+        Which problem was solved; ``verify`` refuses another instance.
+    solver, engine, engine_version, optplan_version
+        Who solved it.
+    status, termination
+        What is known, and why the solver stopped.
+    objective, objective_unit
+        Recomputed from the decisions by the evaluator; None when there is no solution.
+    bound
+        Proven lower bound of the objective; kept even when there is no solution; None when there is none.
+    gap_target
+        The gap that was asked for.
+    bound_proof, certificates
+        What the bound rests on. A result may carry several certificates; ``bound`` is the best of them.
+    solution
+        The decisions, or None.
+    infeasibility
+        Why there can be no solution, when the status says so.
+    shadow_prices
+        By limit.
+    measures
+        What the evaluator found besides the objective; names carry units.
+    seed
+        The seed that reproduces the result.
+    solve_seconds, verify_seconds
+        Wall time of the two, apart.
+    counters
+        What the solver counted.
+    warnings
+        What the user should know.
+    """
+
+    version: Literal[1] = 1
+    formulation: str
+    instance_name: str
+    instance_hash: str
+    solver: str
+    engine: str
+    engine_version: str
+    optplan_version: str
+    status: Status
+    termination: Termination
+    objective: float | None = None
+    objective_unit: str
+    bound: float | None = None
+    gap_target: float
+    bound_proof: BoundProof = BoundProof.NONE
+    certificates: tuple[Certificate, ...] = ()
+    solution: SerializeAsAny[SolutionT] | None = None
+    infeasibility: Infeasibility | None = None
+    shadow_prices: ByName[ShadowPrice] = Field(default_factory=dict)
+    measures: ByName[float] = Field(default_factory=dict)
+    seed: int = 0
+    solve_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    counters: ByName[float] = Field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def gap(self) -> float | None:
+        """Relative gap ``(objective - bound) / |objective|``; None unless there are both; never below zero."""
+        return relative_gap(self.objective, self.bound)
+
+    @model_validator(mode="after")
+    def _keep_the_contract(self) -> Result[SolutionT]:
+        if (self.solution is None) != (self.objective is None):
+            message = "solution and objective come together: give both or neither"
+            raise ValueError(message)
+        if self.status in (Status.OPTIMAL, Status.FEASIBLE) and self.solution is None:
+            message = f"status {self.status} needs a solution"
+            raise ValueError(message)
+        if (self.status is Status.INFEASIBLE) != (self.infeasibility is not None):
+            message = "status infeasible and the field infeasibility come together"
+            raise ValueError(message)
+        gap = self.gap
+        if self.status is Status.OPTIMAL and (gap is None or gap > self.gap_target):
+            message = f"status optimal needs a gap of at most {self.gap_target:g}, got {gap}"
+            raise ValueError(message)
+        return self
+
+
+def relative_gap(objective: float | None, bound: float | None) -> float | None:
+    """Return ``(objective - bound) / |objective|``, at least zero; None unless both are known.
+
+    An objective of zero has gap zero when the bound is not below it, and otherwise an infinite one.
+    """
+    if objective is None or bound is None:
+        return None
+    difference = max(0.0, objective - bound)
+    if difference == 0.0:
+        return 0.0
+    return difference / abs(objective) if objective else float("inf")
+
+
+Solver = Callable[..., Answer[Solution]]

@@ -1,0 +1,115 @@
+"""Errors that optplan raises; every one is an :class:`OptplanError`.
+
+Each class also inherits the matching builtin, so code that catches ``ValueError`` keeps working, and carries the exit
+code that the command line reports for it.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class OptplanError(Exception):
+    """Root of every error that optplan raises on purpose."""
+
+    exit_code: ClassVar[int] = 70
+
+
+class DataError(OptplanError, ValueError):
+    """The user's data is wrong.
+
+    Parameters
+    ----------
+    path
+        The field, as in ``classes.bert.rescale_s``; empty when the whole file is meant.
+    problem
+        What was found there and what is allowed.
+    fix
+        What to do about it.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, path: str, problem: str, fix: str = "") -> None:
+        self.path = path
+        self.problem = problem
+        self.fix = fix
+        message = f"{path}: {problem}" if path else problem
+        super().__init__(f"{message}; {fix}" if fix else message)
+
+    def __reduce__(self) -> tuple[type[DataError], tuple[str, str, str]]:
+        """Pickle by the three parts, not by the joined message."""
+        return type(self), (self.path, self.problem, self.fix)
+
+
+class UsageError(OptplanError, ValueError):
+    """The call is wrong although the data may be right: an unknown solver, a missing budget."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class UnsupportedError(UsageError):
+    """The chosen solver cannot take this instance; the message says why and which solver can."""
+
+
+class MissingExtraError(OptplanError, ModuleNotFoundError):
+    """An optional dependency is not installed.
+
+    Parameters
+    ----------
+    module
+        The import that failed.
+    extra
+        The extra of optplan that brings it.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, module: str, extra: str) -> None:
+        self.module = module
+        self.extra = extra
+        super().__init__(f'{module} is not installed; run: pip install "optplan[{extra}]"')
+
+
+class OutputError(OptplanError, OSError):
+    """A result could not be written; the file that stood there before is untouched."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class EngineError(OptplanError, RuntimeError):
+    """A general engine failed, or answered with a status that has no meaning here."""
+
+    exit_code: ClassVar[int] = 70
+
+
+class VerificationError(OptplanError, ValueError):
+    """A result does not hold what it says; the message names constraint family, index, both sides and tolerance."""
+
+    exit_code: ClassVar[int] = 5
+
+
+def nearest_name_hint(name: str, known: Iterable[str]) -> str:
+    """Say what the user may have meant.
+
+    Parameters
+    ----------
+    name
+        The unknown name.
+    known
+        The names that exist.
+
+    Returns
+    -------
+    str
+        ``did you mean 'x'?`` when a close name exists, else the list of known names.
+    """
+    names = list(known)
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "known: " + ", ".join(names) if names else "none are known here"

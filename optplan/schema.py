@@ -1,0 +1,378 @@
+"""Frozen, validated records: the base of every type that crosses optplan's boundary.
+
+pydantic does the validation and the JSON Schema. This module adds what the house asks of it: deep immutability, NumPy
+arrays as fields, errors that name the path and the nearest known field, and a content hash that does not depend on
+how the file was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from types import UnionType
+from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from optplan.errors import DataError, nearest_name_hint
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+class FrozenModel(BaseModel):
+    """An immutable record that refuses unknown fields and reports errors as :class:`~optplan.errors.DataError`.
+
+    Raises
+    ------
+    DataError
+        When a field is missing, unknown or out of its range. Only the first problem is raised; its message says how
+        many more there are.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    def __init__(self, **data: Any) -> None:  # noqa: ANN401 - the fields are checked by pydantic
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise translate_validation_error(error, type(self)) from None
+
+    # pydantic calls an overridden __init__ for nested records too, which would lose the outer part of the path;
+    # this marks the override as transparent, as pydantic's own RootModel does.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def parse(cls, data: object, *, path: str = "") -> Self:
+        """Build the record from plain data (dictionaries, lists, numbers).
+
+        Parameters
+        ----------
+        data
+            What a JSON or YAML reader returned.
+        path
+            Prefix of the paths in error messages.
+
+        Returns
+        -------
+        Self
+            The validated record.
+
+        Raises
+        ------
+        DataError
+            When the data is not valid.
+        """
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise translate_validation_error(error, cls, path) from None
+
+    def replace(self, **changes: Any) -> Self:  # noqa: ANN401 - the fields are checked by pydantic
+        """Return a copy with some fields changed, validated like a new record.
+
+        Raises
+        ------
+        DataError
+            When the changed record is not valid.
+        """
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        unknown = set(changes) - set(fields)
+        if unknown:
+            name = sorted(unknown)[0]
+            raise DataError(name, "no such field", nearest_name_hint(name, fields))
+        return type(self)(**{**fields, **changes})
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data that :meth:`parse` reads back; defaults are written out, empty fields left out."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def content_hash(self) -> str:
+        """Return the SHA-256 of the content, the same for every file that says the same thing."""
+        digest = hashlib.sha256()
+        _feed(digest.update, self)
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        """Compare field by field; arrays are equal when every element is."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(_same(getattr(self, name), getattr(other, name)) for name in type(self).model_fields)
+
+    def __hash__(self) -> int:
+        """Hash by content, so equal records have equal hashes."""
+        return hash(self.content_hash())
+
+
+class FrozenDict(dict[str, Any]):
+    """A dictionary that cannot be changed after it was made."""
+
+    def _refuse(self, *_: object, **__: object) -> None:
+        message = "this mapping belongs to a frozen record; use replace() to make a changed copy"
+        raise TypeError(message)
+
+    __setitem__ = __delitem__ = clear = update = setdefault = pop = popitem = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
+        """Rebuild through the constructor; the default protocol would call ``__setitem__``."""
+        return type(self), (dict(self),)
+
+
+_Value = TypeVar("_Value")
+
+#: A mapping by name that cannot be changed; written as a JSON object.
+ByName = Annotated[dict[str, _Value], AfterValidator(FrozenDict)]
+
+
+def freeze(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array marked read-only (a copy if others may still write to it)."""
+    frozen = array if array.base is None else array.copy()
+    frozen.setflags(write=False)
+    return frozen
+
+
+def _to_float_array(value: object) -> FloatArray:
+    if isinstance(value, np.ndarray) and value.dtype == np.float64:
+        return value if not value.flags.writeable else freeze(value.copy())
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | np.ndarray | int | float):
+        message = f"got {value!r}; a number or a list of numbers is needed"
+        raise ValueError(message)
+    _refuse_non_numbers(value)
+    try:
+        return freeze(np.array(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        message = "rows of unequal length, or entries that are not numbers; give a list, or a list of equal rows"
+        raise ValueError(message) from None
+
+
+def _refuse_non_numbers(value: object, position: str = "") -> None:
+    """Raise for strings, booleans and nulls, which NumPy would quietly turn into numbers."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "iuf":
+            message = f"an array of {value.dtype}; numbers are needed"
+            raise ValueError(message)
+        return
+    if isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            _refuse_non_numbers(item, f"{position}[{index}]")
+        return
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        where = f"entry {position}: " if position else ""
+        message = f"{where}got {value!r}; a number is needed"
+        raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError only
+
+
+def _to_int_array(value: object) -> IntArray:
+    numbers = _to_float_array(value)
+    wrong = np.flatnonzero(~np.isfinite(numbers) | (numbers != np.round(numbers)))
+    if wrong.size:
+        message = f"entry [{wrong[0]}]: got {float(numbers.ravel()[wrong[0]])!r}; whole numbers are needed"
+        raise ValueError(message)
+    return freeze(numbers.astype(np.int64))
+
+
+def _require_finite(array: FloatArray) -> FloatArray:
+    wrong = np.argwhere(~np.isfinite(array))
+    if wrong.size:
+        position = "".join(f"[{i}]" for i in wrong[0])
+        message = f"entry {position}: got {float(array[tuple(wrong[0])])!r}; finite numbers are needed"
+        raise ValueError(message)
+    return array
+
+
+_NUMBERS_SCHEMA = {
+    "anyOf": [
+        {"type": "number"},
+        {"type": "array", "items": {"type": "number"}},
+        {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+    ]
+}
+
+#: Finite numbers: a scalar (0-d), a list (1-d) or a list of equal rows (2-d), read-only ``float64``.
+Numbers = Annotated[
+    FloatArray,
+    BeforeValidator(_to_float_array),
+    AfterValidator(_require_finite),
+    PlainSerializer(lambda array: array.tolist()),
+    WithJsonSchema(_NUMBERS_SCHEMA),
+]
+
+#: Whole numbers in a list (1-d), read-only ``int64``.
+WholeNumbers = Annotated[
+    IntArray,
+    BeforeValidator(_to_int_array),
+    PlainSerializer(lambda array: array.tolist()),
+    WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
+]
+
+
+def require_positive(array: FloatArray, *, strictly: bool = True) -> None:
+    """Raise ``ValueError`` naming the first entry that is not positive (or, not strictly, negative).
+
+    Parameters
+    ----------
+    array
+        Numbers of any shape.
+    strictly
+        Whether zero is refused too.
+
+    Raises
+    ------
+    ValueError
+        With the entry's position and value; inside a validator pydantic adds the field's path.
+    """
+    wrong = np.argwhere(array <= 0 if strictly else array < 0)
+    if wrong.size:
+        position = "".join(f"[{i}]" for i in wrong[0])
+        where = f"entry {position}: " if position else ""
+        allowed = "numbers above zero" if strictly else "numbers not below zero"
+        message = f"{where}got {float(array[tuple(wrong[0])])!r}; {allowed} are allowed"
+        raise ValueError(message)
+
+
+def translate_validation_error(error: ValidationError, model: type[BaseModel], prefix: str = "") -> DataError:
+    """Turn pydantic's error into one that names the path, the value, what is allowed and what to do.
+
+    Parameters
+    ----------
+    error
+        What pydantic raised.
+    model
+        The record that was being built.
+    prefix
+        Path of that record in the user's file.
+
+    Returns
+    -------
+    DataError
+        For the first problem; the fix mentions how many more there are.
+    """
+    problems = error.errors(include_url=False)
+    # Unknown names come first: a misspelt field also shows up as a missing one, and the spelling is the cause.
+    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    location, owner = _walk(model, first["loc"])
+    path = ".".join([prefix, *location] if prefix else location)
+    problem, fix = _describe(dict(first), owner)
+    others = len(problems) - 1
+    if others:
+        fix = f"{fix} ({others} more to mend)" if fix else f"{others} more to mend"
+    return DataError(path, problem, fix)
+
+
+def _describe(problem: dict[str, Any], owner: type[BaseModel] | None) -> tuple[str, str]:
+    kind, value = problem["type"], problem.get("input")
+    if kind == "extra_forbidden":
+        known = list(owner.model_fields) if owner is not None else []
+        name = str(problem["loc"][-1])
+        return f"unknown field {name!r}", nearest_name_hint(name, known)
+    if kind == "missing":
+        return "is missing", "add it"
+    if kind == "value_error":
+        return str(problem["ctx"]["error"]), ""
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return f"got {shown}; {problem['msg'][0].lower()}{problem['msg'][1:]}", ""
+
+
+def _walk(model: type[BaseModel], location: Sequence[int | str]) -> tuple[list[str], type[BaseModel] | None]:
+    """Follow a location through the annotations.
+
+    Returns the path as the user wrote it (without the names of union members, which pydantic mixes in) and the record
+    that holds the last part, when there is one.
+    """
+    path: list[str] = []
+    annotation: object = model
+    owner: type[BaseModel] | None = None
+    for part in location:
+        member = _union_member(annotation, part)
+        if member is not None:
+            annotation = member
+            continue
+        path.append(str(part))
+        annotation = _only_member(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            owner = annotation
+            field = annotation.model_fields.get(str(part))
+            annotation = field.annotation if field is not None else None
+        else:
+            arguments = get_args(annotation)
+            annotation = arguments[-1] if get_origin(annotation) is dict else next(iter(arguments), None)
+    return path, owner
+
+
+def _bare(annotation: object) -> object:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return annotation
+
+
+def _members(annotation: object) -> list[object]:
+    """List what a union allows besides None; a single type is its own only member."""
+    annotation = _bare(annotation)
+    if get_origin(annotation) in (Union, UnionType):
+        return [m for a in get_args(annotation) if a is not type(None) for m in _members(a)]
+    return [annotation]
+
+
+def _only_member(annotation: object) -> object:
+    members = _members(annotation)
+    return members[0] if len(members) == 1 else None
+
+
+def _union_member(annotation: object, part: int | str) -> object | None:
+    """Return the union member that a location part names, by its tag (field ``form``) or its class."""
+    members = _members(annotation)
+    if len(members) < 2:
+        return None
+    for member in members:
+        form = member.model_fields.get("form") if isinstance(member, type) and issubclass(member, BaseModel) else None
+        if part in (getattr(member, "__name__", None), form.default if form is not None else None):
+            return member
+    # Function validators and containers have descriptive names such as ``list[float]``: not the user's either.
+    return object if isinstance(part, str) and "[" in part else None
+
+
+def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound method
+    """Feed a value to a hash, type and length first, so that no two values share an encoding."""
+    match value:
+        case BaseModel():
+            update(b"R" + type(value).__name__.encode())
+            for name in sorted(type(value).model_fields):
+                update(name.encode() + b"=")
+                _feed(update, getattr(value, name))
+        case np.ndarray():
+            update(f"A{value.dtype.kind}{value.shape}".encode())
+            update(np.ascontiguousarray(value.astype(value.dtype.newbyteorder("<"), copy=False)).data)
+        case Mapping():
+            update(f"M{len(value)}".encode())
+            for key in sorted(value):
+                update(str(key).encode() + b":")
+                _feed(update, value[key])
+        case bool() | None:
+            update(repr(value).encode())
+        case int() | float():
+            update(b"N" + struct.pack("<d", float(value)))
+        case tuple() | list():
+            update(f"L{len(value)}".encode())
+            for item in value:
+                _feed(update, item)
+        case _:
+            text = str(value).encode()
+            update(f"S{len(text)}".encode() + text)
+
+
+def _same(left: object, right: object) -> bool:
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return np.array_equal(np.asarray(left), np.asarray(right))
+    return bool(left == right)

@@ -1,0 +1,164 @@
+"""Quantities as users write them, and the one place that converts between units.
+
+Everything inside optplan is a plain number in the unit that its name carries (``deadline_s``, ``price_usd_per_hour``).
+Text with a unit is read here and only here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from optplan.errors import UsageError
+
+SECONDS_PER_MINUTE = 60.0
+SECONDS_PER_HOUR = 3600.0
+HOURS_PER_DAY = 24.0
+#: A month is a twelfth of a year of 365 days, as cloud providers bill it.
+HOURS_PER_MONTH = 365.0 * HOURS_PER_DAY / 12.0
+
+
+class BudgetUnit(StrEnum):
+    """What a budget counts."""
+
+    GPU = "gpu"
+    GPU_MINUTE = "gpu-min"
+    GPU_HOUR = "gpu-h"
+    USD = "usd"
+    USD_PER_HOUR = "usd/hour"
+    USD_PER_DAY = "usd/day"
+    USD_PER_MONTH = "usd/month"
+
+
+#: Hours in the period of a budget that is a rate of money.
+PERIOD_HOURS = {
+    BudgetUnit.USD_PER_HOUR: 1.0,
+    BudgetUnit.USD_PER_DAY: HOURS_PER_DAY,
+    BudgetUnit.USD_PER_MONTH: HOURS_PER_MONTH,
+}
+
+_SECONDS_PER = {
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "min": SECONDS_PER_MINUTE,
+    "m": SECONDS_PER_MINUTE,
+    "h": SECONDS_PER_HOUR,
+    "hour": SECONDS_PER_HOUR,
+    "hours": SECONDS_PER_HOUR,
+    "d": HOURS_PER_DAY * SECONDS_PER_HOUR,
+    "day": HOURS_PER_DAY * SECONDS_PER_HOUR,
+    "days": HOURS_PER_DAY * SECONDS_PER_HOUR,
+}
+
+_BUDGET_NAMES = {
+    "gpu": BudgetUnit.GPU,
+    "gpus": BudgetUnit.GPU,
+    "gpu-min": BudgetUnit.GPU_MINUTE,
+    "gpu-h": BudgetUnit.GPU_HOUR,
+    "usd": BudgetUnit.USD,
+    "usd/h": BudgetUnit.USD_PER_HOUR,
+    "usd/hour": BudgetUnit.USD_PER_HOUR,
+    "usd/d": BudgetUnit.USD_PER_DAY,
+    "usd/day": BudgetUnit.USD_PER_DAY,
+    "usd/month": BudgetUnit.USD_PER_MONTH,
+}
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*)?\s*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number with its unit, as in ``120gpu`` or ``3usd``."""
+
+    value: float
+    unit: BudgetUnit
+
+    def __str__(self) -> str:
+        """Write the amount as :func:`parse_budget` reads it."""
+        return f"{self.value!r}".removesuffix(".0") + self.unit
+
+
+def parse_duration(text: str, *, what: str = "duration") -> float:
+    """Read a duration such as ``20min``, ``1.5h`` or ``60s``.
+
+    Parameters
+    ----------
+    text
+        A positive number and a unit.
+    what
+        The name used in error messages.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    UsageError
+        When the unit is missing or unknown, or the number is not positive and finite.
+    """
+    value, unit = _split(text, what, "20min, 1.5h or 60s")
+    if unit not in _SECONDS_PER:
+        message = f"{what}: {text!r} has no known unit of time; use one of {', '.join(_SECONDS_PER)}, as in 20min"
+        raise UsageError(message)
+    return value * _SECONDS_PER[unit]
+
+
+def parse_budget(text: str, *, what: str = "budget") -> Amount:
+    """Read a budget such as ``120gpu``, ``80gpu-min``, ``3usd`` or ``10000usd/month``.
+
+    Parameters
+    ----------
+    text
+        A positive number and a unit.
+    what
+        The name used in error messages.
+
+    Returns
+    -------
+    Amount
+        The number and its unit; what a unit means is the formulation's business.
+
+    Raises
+    ------
+    UsageError
+        When the unit is missing or unknown, or the number is not positive and finite.
+    """
+    value, unit = _split(text, what, "120gpu, 80gpu-min, 3usd or 10000usd/month")
+    if unit not in _BUDGET_NAMES:
+        message = f"{what}: {text!r} has no known unit; use one of {', '.join(_BUDGET_NAMES)}, as in 120gpu"
+        raise UsageError(message)
+    return Amount(value, _BUDGET_NAMES[unit])
+
+
+def format_duration(seconds: float) -> str:
+    """Write seconds for a reader: ``48 s``, ``53 min 34 s``, ``2 h 05 min``, ``3 d 04 h``."""
+    sign = "-" if seconds < 0 else ""
+    seconds = abs(seconds)
+    if seconds < 10:
+        return f"{sign}{seconds:.3g} s"
+    whole = round(seconds)
+    minutes, s = divmod(whole, 60)
+    hours, m = divmod(minutes, 60)
+    days, h = divmod(hours, 24)
+    if not minutes:
+        return f"{sign}{s} s"
+    if not hours:
+        return f"{sign}{m} min {s:02d} s"
+    return f"{sign}{h} h {m:02d} min" if not days else f"{sign}{days} d {h:02d} h"
+
+
+def _split(text: str, what: str, examples: str) -> tuple[float, str]:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        message = f"{what}: cannot read {text!r}; write a number and a unit, as in {examples}"
+        raise UsageError(message)
+    value = float(match[1])
+    if not (math.isfinite(value) and value > 0):
+        message = f"{what}: got {text!r}; a finite number above zero is needed"
+        raise UsageError(message)
+    return value, (match[2] or "").strip().lower()

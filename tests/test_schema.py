@@ -1,0 +1,136 @@
+"""Frozen records: immutability, equality by content, errors that name the path."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Annotated, Literal
+
+import numpy as np
+import pytest
+from pydantic import Field, field_validator
+
+from optplan.errors import DataError
+from optplan.schema import ByName, FloatArray, FrozenModel, Numbers, WholeNumbers, require_positive
+
+
+class Curve(FrozenModel):
+    """A record with arrays."""
+
+    form: Literal["curve"] = "curve"
+    speeds: Numbers
+    widths: WholeNumbers | None = None
+
+    @field_validator("speeds")
+    @classmethod
+    def _check(cls, speeds: FloatArray) -> FloatArray:
+        require_positive(speeds)
+        return speeds
+
+
+class Law(FrozenModel):
+    """The other member of the union."""
+
+    form: Literal["law"] = "law"
+    exponent: Annotated[float, Field(ge=0, le=1)]
+
+
+class Case(FrozenModel):
+    """A record of records by name."""
+
+    parts: ByName[Annotated[Curve | Law, Field(discriminator="form")]]
+    number: Annotated[int, Field(ge=1)] = 1
+
+
+GOOD = {"parts": {"bert": {"form": "curve", "speeds": [1, 2.5]}, "yolo": {"form": "law", "exponent": 0.5}}}
+
+
+def test_records_and_their_parts_cannot_be_changed() -> None:
+    """Fields, mappings and arrays all refuse."""
+    case = Case.parse(GOOD)
+    with pytest.raises(ValueError, match="frozen"):
+        case.number = 2  # type: ignore[misc]
+    with pytest.raises(TypeError, match="use replace"):
+        case.parts["new"] = case.parts["bert"]
+    with pytest.raises(ValueError, match="read-only"):
+        case.parts["bert"].speeds[0] = 3.0  # type: ignore[union-attr]
+
+
+def test_a_record_does_not_follow_changes_of_the_array_it_was_given() -> None:
+    """The caller's array is copied, and stays writeable."""
+    speeds = np.array([1.0, 2.0])
+    curve = Curve(speeds=speeds)
+    speeds[0] = 9.0
+    assert curve.speeds[0] == 1.0
+
+
+def test_equality_and_hash_go_by_content() -> None:
+    """Lists, arrays, integers and another order of names make the same record."""
+    again = Case.parse({"parts": dict(reversed(GOOD["parts"].items())), "number": 1})
+    case = Case(parts={"bert": Curve(speeds=np.array([1.0, 2.5])), "yolo": Law(exponent=0.5)})
+    assert case == again
+    assert case.content_hash() == again.content_hash()
+    assert hash(case) == hash(again)
+    assert case != case.replace(number=2)
+    assert case.content_hash() != case.replace(number=2).content_hash()
+
+
+def test_the_hash_tells_shapes_apart() -> None:
+    """[[1, 2]] and [1, 2] are different tables."""
+    assert Curve(speeds=[[1, 2]]).content_hash() != Curve(speeds=[1, 2]).content_hash()
+
+
+def test_writing_and_reading_is_the_identity() -> None:
+    """Also through a pickle, for process pools."""
+    case = Case.parse(GOOD)
+    assert Case.parse(case.to_json_data()) == case
+    assert pickle.loads(pickle.dumps(case)) == case
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"form": "curve", "speeds": [1, -2]}, r"file.parts.bert.speeds: entry \[1\]: got -2.0; numbers above zero"),
+        ({"form": "curve", "speeds": [1, float("nan")]}, r"speeds: entry \[1\]: got nan; finite numbers are needed"),
+        ({"form": "curve", "speeds": [[1, 2], [3]]}, "speeds: rows of unequal length"),
+        ({"form": "curve", "speeds": [1, "2"]}, r"speeds: entry \[1\]: got '2'; a number is needed"),
+        ({"form": "curve", "speeds": [1, None]}, r"entry \[1\]: got None; a number is needed"),
+        ({"form": "curve", "speeds": [1, True]}, r"entry \[1\]: got True; a number is needed"),
+        ({"form": "curve", "speeds": "12"}, "got '12'; a number or a list of numbers is needed"),
+        ({"form": "curve", "speeds": [1], "widths": [1.5]}, r"widths: entry \[0\]: got 1.5; whole numbers are needed"),
+        ({"form": "curve", "speed": [1]}, "parts.bert.speed: unknown field 'speed'; did you mean 'speeds'?"),
+        ({"form": "law"}, "parts.bert.exponent: is missing; add it"),
+        ({"form": "law", "exponent": 2}, "exponent: got 2; input should be less than or equal to 1"),
+        ({"form": "lawn"}, "does not match any of the expected tags: 'curve', 'law'"),
+    ],
+)
+def test_errors_name_path_value_and_remedy(part: dict[str, object], message: str) -> None:
+    """The path is the user's: no names of union members in it."""
+    with pytest.raises(DataError, match=message):
+        Case.parse({"parts": {"bert": part}}, path="file")
+
+
+def test_further_problems_are_counted() -> None:
+    """The first problem is told in full, the others by number."""
+    with pytest.raises(DataError, match=r"number: got 0; .* \(?1 more to mend|1 more to mend"):
+        Case.parse({"parts": {"bert": {"form": "law", "exponent": 3}}, "number": 0})
+
+
+def test_constructor_and_parser_raise_alike() -> None:
+    """Python users get the same errors as readers of files, without pydantic's wrapping."""
+    with pytest.raises(DataError, match="speeds: entry"):
+        Curve(speeds=[0])
+
+
+def test_replace_validates_and_refuses_unknown_fields() -> None:
+    """A changed copy is checked like a new record."""
+    case = Case.parse(GOOD)
+    with pytest.raises(DataError, match="number: got 0"):
+        case.replace(number=0)
+    with pytest.raises(DataError, match="numbre: no such field; did you mean 'number'"):
+        case.replace(numbre=2)
+
+
+def test_data_errors_survive_a_process_boundary() -> None:
+    """Path, problem and fix are kept."""
+    error = pickle.loads(pickle.dumps(DataError("a.b", "got 1", "use 2")))
+    assert (str(error), error.path, error.fix) == ("a.b: got 1; use 2", "a.b", "use 2")

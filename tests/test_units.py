@@ -1,0 +1,81 @@
+"""Quantities as users write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optplan.errors import UsageError
+from optplan.units import HOURS_PER_MONTH, Amount, BudgetUnit, format_duration, parse_budget, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60s", 60), ("20min", 1200), ("1.5h", 5400), ("2 d", 172800), ("250ms", 0.25), ("1e3s", 1000), (" 3 hours ", 10800)],
+)
+def test_durations_become_seconds(text: str, seconds: float) -> None:
+    """A number and a unit of time give seconds."""
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("120gpu", BudgetUnit.GPU),
+        ("80gpu-min", BudgetUnit.GPU_MINUTE),
+        ("3usd", BudgetUnit.USD),
+        ("3 USD", BudgetUnit.USD),
+        ("10000usd/month", BudgetUnit.USD_PER_MONTH),
+        ("1.5usd/h", BudgetUnit.USD_PER_HOUR),
+    ],
+)
+def test_budgets_keep_their_unit(text: str, unit: BudgetUnit) -> None:
+    """A budget is a number and what it counts."""
+    assert parse_budget(text).unit is unit
+
+
+@given(st.floats(1e-9, 1e12), st.sampled_from(BudgetUnit))
+def test_amounts_survive_being_written(value: float, unit: BudgetUnit) -> None:
+    """What is written is read back as the same amount."""
+    assert parse_budget(str(Amount(value, unit))) == Amount(value, unit)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("120", "budget: '120' has no known unit; use one of gpu"),
+        ("120cpu", "'120cpu' has no known unit"),
+        ("gpu", "cannot read 'gpu'; write a number and a unit, as in 120gpu"),
+        ("-3usd", "got '-3usd'; a finite number above zero is needed"),
+        ("0gpu", "a finite number above zero is needed"),
+        ("1e999gpu", "a finite number above zero is needed"),
+        ("nangpu", "cannot read 'nangpu'"),
+    ],
+)
+def test_wrong_budgets_say_what_to_write(text: str, message: str) -> None:
+    """Every refusal names the text and shows the form."""
+    with pytest.raises(UsageError, match=message.replace("(", r"\(")):
+        parse_budget(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("20", "deadline: '20' has no known unit of time"), ("soon", "deadline: cannot read 'soon'"), ("-1s", "above zero")],
+)
+def test_wrong_durations_name_the_option(text: str, message: str) -> None:
+    """The name of the option stands in the message."""
+    with pytest.raises(UsageError, match=message):
+        parse_duration(text, what="deadline")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "0.5 s"), (48, "48 s"), (3214, "53 min 34 s"), (7500, "2 h 05 min"), (273600, "3 d 04 h"), (-90, "-1 min 30 s")],
+)
+def test_durations_are_written_for_readers(seconds: float, text: str) -> None:
+    """Two units at most, the larger first."""
+    assert format_duration(seconds) == text
+
+
+def test_a_month_is_a_twelfth_of_a_year() -> None:
+    """365 * 24 / 12 = 730 hours."""
+    assert HOURS_PER_MONTH == 730
