@@ -1,0 +1,73 @@
+# Everything here runs inside .venv with the versions of constraints.txt. `make help` lists the targets.
+#
+# A stamp in .venv/stamps says that the package, as its sources are now, is installed with a target's extras. Its name
+# carries a checksum of the sources, so any change installs the package anew and an unchanged tree installs nothing.
+
+PYTHON ?= python3
+PYTEST_FLAGS ?=
+DEMO ?= optplan solve boa-newtrace --budget 120gpu --compare published-algorithm1 --compare fixed-width \
+	--plan out/plan.json --report out/report.html --force
+BENCH ?= optplan bench boa --quick
+
+BIN := .venv/bin
+STAMPS := .venv/stamps
+SOURCES := find optplan -type f -not -path '*/__pycache__/*' | LC_ALL=C sort
+CHECKSUM := $(shell { $(SOURCES); echo pyproject.toml; echo constraints.txt; echo README.md; } \
+	| tr '\n' '\0' | xargs -0 cksum | cksum | cut -d ' ' -f 1)
+
+# PIP_CONSTRAINT would also reach the builds that pip isolates; -c does not.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+INSTALL := $(PIP) install --quiet -c constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.SUFFIXES:
+.PHONY: help demo test check bench docs build clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+
+demo: $(STAMPS)/plot-$(CHECKSUM) ## Plan a real trace, prove it, compare it, write out/plan.json and out/report.html
+	@mkdir -p out
+	$(BIN)/$(DEMO)
+
+test: $(STAMPS)/test,plot,fast-$(CHECKSUM) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
+	$(BIN)/python -P -m pytest -n 2 $(PYTEST_FLAGS)
+
+check: $(STAMPS)/dev,test,plot,fast-$(CHECKSUM) ## Lint, check the types, keep the import rules
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
+
+bench: $(STAMPS)/plot,fast-$(CHECKSUM) ## Run the quick benchmark suite
+	$(BIN)/$(BENCH)
+
+docs: $(STAMPS)/docs-$(CHECKSUM) ## Build the documentation in site/; warnings are errors
+	@# The variable silences an advertisement of Material for its successor.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+build: $(STAMPS)/dev-$(CHECKSUM) ## Build the wheel and the source archive in dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+
+clean: ## Remove everything that make made
+	rm -rf .venv out dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find optplan tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stem is "<extras>-<checksum>". Stamps of other sources go: their package is no longer the installed one.
+$(STAMPS)/%-$(CHECKSUM): | $(STAMPS)/venv
+	@echo "Installing optplan[$*] in .venv ..."
+	@$(INSTALL) hatchling
+	@$(INSTALL) --no-build-isolation ".[$*]"
+	@find $(STAMPS) -type f -not -name venv -not -name '*-$(CHECKSUM)' -delete
+	@touch '$@'
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "optplan needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+			"Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv .venv || { \
+		echo "$(PYTHON) cannot make virtual environments; on Debian, install python3-venv." >&2; exit 1; }
+	@mkdir -p $(STAMPS)
+	@touch $@

@@ -1,0 +1,79 @@
+"""optplan: plan elastic machine-learning training on rented GPUs, with proofs.
+
+>>> import optplan
+>>> instance = optplan.read_instance("boa-two-epochs")
+>>> result = optplan.solve(instance)
+>>> result.status
+<Status.OPTIMAL: 'optimal'>
+
+Names are loaded on first use, so that importing the package is quick and loads no engine.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from optplan.contracts import Frontier, Instance, Plan, Result, Status, Verification
+    from optplan.errors import OptplanError
+    from optplan.formulations.boa.data import BoaInstance
+    from optplan.instances.files import (
+        read_instance,
+        read_plan,
+        read_result,
+        write_json,
+    )
+    from optplan.solving import build_plan, frontier, solve
+    from optplan.verification import verify
+
+_HOMES = {
+    "BoaInstance": "optplan.formulations.boa.data",
+    "Frontier": "optplan.contracts",
+    "Instance": "optplan.contracts",
+    "OptplanError": "optplan.errors",
+    "Plan": "optplan.contracts",
+    "Result": "optplan.contracts",
+    "Status": "optplan.contracts",
+    "Verification": "optplan.contracts",
+    "build_plan": "optplan.solving",
+    "frontier": "optplan.solving",
+    "read_instance": "optplan.instances.files",
+    "read_plan": "optplan.instances.files",
+    "read_result": "optplan.instances.files",
+    "solve": "optplan.solving",
+    "verify": "optplan.verification",
+    "write_json": "optplan.instances.files",
+}
+
+__all__ = [
+    "BoaInstance",
+    "Frontier",
+    "Instance",
+    "OptplanError",
+    "Plan",
+    "Result",
+    "Status",
+    "Verification",
+    "build_plan",
+    "frontier",
+    "read_instance",
+    "read_plan",
+    "read_result",
+    "solve",
+    "verify",
+    "write_json",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name on first use."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    message = f"module 'optplan' has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(_HOMES)
