@@ -1,0 +1,37 @@
+"""The formulations: one folder each, found by looking, so that a new one is registered by being there."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+from optplan.contracts.instance import Instance
+from optplan.errors import DataError, nearest_name_hint
+from optplan.contracts.registry import Formulation
+
+
+@cache
+def formulations() -> dict[str, Formulation]:
+    """Return every formulation by name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
+    return {name: import_module(f"{__name__}.{name}").FORMULATION for name in names}
+
+
+def formulation_of(instance: Instance) -> Formulation:
+    """Return the formulation that an instance belongs to."""
+    return formulation_named(str(getattr(instance, "formulation", "")))
+
+
+def formulation_named(name: str) -> Formulation:
+    """Return the formulation of that name.
+
+    Raises
+    ------
+    DataError
+        When there is none.
+    """
+    known = formulations()
+    if name not in known:
+        raise DataError("formulation", f"got {name!r}", nearest_name_hint(name, known))
+    return known[name]

@@ -1,0 +1,116 @@
+"""BOA Constrictor: how many GPUs each class of training jobs gets, epoch by epoch, within a time-average budget."""
+
+from optplan.contracts.registry import Formulation, SolverEntry
+from optplan.contracts.result import BoundProof
+
+_WHOLE = frozenset({"whole", "rescaling"})
+_BOTH = frozenset({"pure", "mixed"})
+_HERE = "optplan.formulations.boa"
+
+FORMULATION = Formulation(
+    name="boa",
+    title="BOA Constrictor: budget-optimal allocation of GPUs to streams of training jobs",
+    reference="Li, Zhu, Mukhopadhyay, Harchol-Balter, Berg: BOA Constrictor",
+    instance_type=f"{_HERE}.data:BoaInstance",
+    solution_type=f"{_HERE}.data:BoaSolution",
+    plan_type=f"{_HERE}.planning:BoaPlan",
+    evaluate=f"{_HERE}.evaluation:evaluate",
+    dual_bound=f"{_HERE}.evaluation:dual_bound",
+    path_costs=f"{_HERE}.evaluation:path_costs",
+    describe=f"{_HERE}.data:describe",
+    build_plan=f"{_HERE}.planning:build_plan",
+    build_frontier=f"{_HERE}.exact:build_frontier",
+    objective_unit="s",
+    solvers=(
+        SolverEntry(
+            name="layered-paths",
+            target=f"{_HERE}.exact:solve_layered_paths",
+            summary="exact: shortest paths under a multiplier, then labels within the remaining gap",
+            proof=BoundProof.LAGRANGIAN,
+            problems=_WHOLE,
+            policies=_BOTH,
+        ),
+        SolverEntry(
+            name="sorted-slopes",
+            target=f"{_HERE}.continuous:solve_sorted_slopes",
+            summary="exact for real widths: hull segments by slope, closed forms for Amdahl and power law",
+            proof=BoundProof.LAGRANGIAN,
+            problems=frozenset({"continuous"}),
+            policies=frozenset({"mixed"}),
+        ),
+        SolverEntry(
+            name="conic",
+            target=f"{_HERE}.conic:solve_conic",
+            summary="Theorem B.1 as a disciplined convex program in CVXPY",
+            proof=BoundProof.ENGINE,
+            problems=frozenset({"continuous"}),
+            policies=frozenset({"mixed"}),
+            needs="cvxpy",
+        ),
+        SolverEntry(
+            name="pyomo-highs",
+            target=f"{_HERE}.model:solve_pyomo",
+            summary="the mixed-integer model in Pyomo, solved by HiGHS",
+            proof=BoundProof.ENGINE,
+            problems=_WHOLE,
+            policies=_BOTH,
+            needs="pyomo",
+        ),
+        SolverEntry(
+            name="highs",
+            target=f"{_HERE}.general_engines:solve_highs",
+            summary="the same mixed-integer model handed to HiGHS directly",
+            proof=BoundProof.ENGINE,
+            problems=_WHOLE,
+            policies=_BOTH,
+            needs="highspy",
+        ),
+        SolverEntry(
+            name="cp-sat",
+            target=f"{_HERE}.general_engines:solve_cp_sat",
+            summary="CP-SAT on costs rounded to integers; the bound is widened by the rounding error",
+            proof=BoundProof.ENGINE,
+            problems=_WHOLE,
+            policies=frozenset({"pure"}),
+            needs="ortools",
+            max_cells=20_000,
+        ),
+        SolverEntry(
+            name="enumeration",
+            target=f"{_HERE}.general_engines:solve_enumeration",
+            summary="looks at every plan; for tiny instances",
+            proof=BoundProof.EXHAUSTION,
+            problems=_WHOLE,
+            policies=frozenset({"pure"}),
+            max_cells=60,
+        ),
+        SolverEntry(
+            name="published-algorithm1",
+            target=f"{_HERE}.published:solve_algorithm1",
+            summary="the paper's width calculator (Algorithm 1) as printed, with a fast inner solver",
+            proof=BoundProof.NONE,
+            problems=frozenset({"rescaling"}),
+            policies=frozenset({"pure"}),
+            exact=False,
+        ),
+        SolverEntry(
+            name="published-algorithm1-cvxpy",
+            target=f"{_HERE}.published:solve_algorithm1_cvxpy",
+            summary="the same with the paper's convex program in CVXPY as inner solver",
+            proof=BoundProof.NONE,
+            problems=frozenset({"rescaling"}),
+            policies=frozenset({"pure"}),
+            exact=False,
+            needs="cvxpy",
+        ),
+        SolverEntry(
+            name="fixed-width",
+            target=f"{_HERE}.exact:solve_fixed_width",
+            summary="the best single width per class for the whole job",
+            proof=BoundProof.NONE,
+            problems=_WHOLE,
+            policies=frozenset({"pure"}),
+            exact=False,
+        ),
+    ),
+)

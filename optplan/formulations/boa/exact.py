@@ -1,0 +1,289 @@
+"""Whole widths, with and without rescaling, on the engine of budgeted layered paths (design 4.1 and 4.3).
+
+A class is a graph: layers are epochs, nodes are widths, a switch is a change of width. Tables are taken as they are:
+widths off the hull can be optimal.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from optplan.contracts import (
+    Answer,
+    BoundProof,
+    ExhaustiveCertificate,
+    Frontier,
+    FrontierPoint,
+    LagrangianCertificate,
+    ShadowPrice,
+    SolveRequest,
+    Status,
+    Termination,
+)
+from optplan.errors import UsageError
+from optplan.formulations.boa.answers import status_of
+from optplan.formulations.boa.continuous import build_continuous_frontier, price_of, too_fast, too_little
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.evaluation import BUDGET
+from optplan.formulations.boa.feasibility import infeasible_answer, least_budget
+from optplan.schema import FloatArray
+from optplan.solvers import layered
+from optplan.units import SECONDS_PER_HOUR
+
+#: How far beside a breakpoint the slopes are read, as a fraction of the budget.
+_BESIDE = 1e-7
+
+
+def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Solve the problems with whole widths exactly.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, policy pure or mixed, with a budget.
+    request
+        Gap and time limit.
+
+    Returns
+    -------
+    Answer
+        With a Lagrangian certificate, and an exhaustive one where the bound of a pure plan rests on it; one-sided shadow
+        prices of the mixed problem.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    budget, graphs = instance.budget_gpus(), state_graphs(instance)
+    if instance.policy is Policy.MIXED:
+        return _solve_mixed(instance, request, graphs, budget)
+    found = layered.solve_pure(graphs, budget, gap=request.gap, effort=layered.Effort(request.stopwatch))
+    if isinstance(found, layered.BudgetShortfall):
+        return infeasible_answer(instance, *least_budget(instance))
+    certificates: list[LagrangianCertificate | ExhaustiveCertificate] = [_certify(found.lagrangian)]
+    proof = BoundProof.LAGRANGIAN
+    if found.exhaustion is not None:
+        proof = BoundProof.EXHAUSTIVE
+        certificates.append(
+            ExhaustiveCertificate(
+                multipliers={BUDGET: found.exhaustion.multiplier},
+                allowance=found.exhaustion.allowance,
+                optimum=found.exhaustion.optimum,
+                bound=found.bound,
+            )
+        )
+    return Answer(
+        status=status_of(found.value, found.bound, request),
+        termination=_termination(found.stopped_by),
+        solution=_write_pure(instance, found.paths),
+        objective=found.value,
+        bound=found.bound,
+        bound_proof=proof,
+        certificates=tuple(certificates),
+        shadow_prices={BUDGET: _price_budget(graphs, found.lagrangian)},
+        counters={"passes": float(found.passes), "labels": float(found.labels), "pairs": float(found.pairs)},
+    )
+
+
+def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Find the best plan that gives each class one width for the whole job: a common policy, not the optimum.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, with a budget.
+    request
+        Gap and time limit.
+
+    Returns
+    -------
+    Answer
+        Without a bound: what is proven about plans of one width says nothing about others.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    costs = [_state_class(instance, name) for name in instance.classes]
+    graphs = layered.LayeredGraphs.from_lists(
+        [value.sum(axis=0) + enter_value for value, _, enter_value, _ in costs],
+        [consumption.sum(axis=0) + enter_consumption for _, consumption, _, enter_consumption in costs],
+    )
+    found = layered.solve_pure(
+        graphs, instance.budget_gpus(), gap=request.gap, effort=layered.Effort(request.stopwatch)
+    )
+    if isinstance(found, layered.BudgetShortfall):
+        # A plan that changes widths may still fit; this policy has none, and that is all it can say.
+        least = infeasible_answer(instance, *least_budget(instance))
+        if least.infeasibility is not None and least.infeasibility.relaxations[0].least_feasible > _given(instance):
+            return least
+        return Answer(Status.UNKNOWN, Termination.COMPLETED, warnings=("no plan of one width per class fits",))
+    branches = {
+        name: (Branch(widths=np.full(c.num_epochs, float(instance.allowed_widths(name)[node]))),)
+        for (name, c), node in zip(instance.classes.items(), found.paths.nodes[:, 0], strict=True)
+    }
+    return Answer(
+        status=Status.FEASIBLE,
+        termination=_termination(found.stopped_by),
+        solution=BoaSolution(branches=branches),
+        objective=found.value,
+    )
+
+
+def build_frontier(instance: BoaInstance) -> Frontier:
+    """Compute the whole frontier of the instance's problem, of mixed plans; its breakpoints are pure plans.
+
+    Parameters
+    ----------
+    instance
+        Its budget and policy are ignored.
+
+    Returns
+    -------
+    Frontier
+        Budgets in time-average GPUs, objectives in seconds of (weighted) mean completion time.
+    """
+    if instance.problem is Problem.CONTINUOUS:
+        return build_continuous_frontier(instance)
+    start = time.perf_counter()
+    line = layered.build_frontier(state_graphs(instance))
+
+    def locate(budget: float) -> layered.FrontierPoint:
+        point = line.at(budget)
+        if isinstance(point, layered.BudgetShortfall):
+            raise UsageError(too_little(point.least_budget, budget))
+        return point
+
+    def budget_for(objective_s: float) -> FrontierPoint:
+        point = line.for_value(objective_s)
+        if point is None:
+            raise UsageError(too_fast(float(line.value[-1]), objective_s))
+        return _write_point(point)
+
+    return Frontier(
+        formulation=instance.formulation,
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        budget_unit="gpu",
+        objective_unit="s",
+        budgets=line.consumption,
+        objectives=line.value,
+        at=lambda budget: _write_point(locate(budget)),
+        budget_for=budget_for,
+        solution_at=lambda budget: _write_mixed(instance, line.plan_at(locate(budget))),
+        exact_between=True,
+        solve_seconds=time.perf_counter() - start,
+    )
+
+
+def state_graphs(instance: BoaInstance) -> layered.LayeredGraphs:
+    """State the problem as one layered graph per class, in the order of the classes.
+
+    Returns
+    -------
+    LayeredGraphs
+        Values in seconds of (weighted) mean completion time, consumption in time-average GPUs (Lemma 4.8 with weights).
+    """
+    values, consumptions, enter_values, enter_consumptions = zip(
+        *(_state_class(instance, name) for name in instance.classes), strict=True
+    )
+    return layered.LayeredGraphs.from_lists(values, consumptions, enter_values, enter_consumptions)
+
+
+def _state_class(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return value and consumption (E, K) of running an epoch at a width, and (K,) of entering a width."""
+    job_class, widths = instance.classes[name], instance.allowed_widths(name).astype(float)
+    rate = job_class.arrival_rate_per_hour
+    seconds = SECONDS_PER_HOUR * job_class.weight * rate / instance.total_weighted_rate_per_hour
+    hours = job_class.epoch_size_gpu_hours[:, None] / instance.speeds(name)
+    pause_hours = job_class.rescale_s / SECONDS_PER_HOUR if instance.problem is Problem.RESCALING else 0.0
+    return (
+        seconds * hours,
+        rate * widths * hours,
+        np.full(widths.size, seconds * pause_hours),
+        rate * widths * pause_hours,
+    )
+
+
+def _solve_mixed(
+    instance: BoaInstance, request: SolveRequest, graphs: layered.LayeredGraphs, budget: float
+) -> Answer[BoaSolution]:
+    bound = layered.maximise_bound(graphs, budget)
+    if isinstance(bound, layered.BudgetShortfall):
+        return infeasible_answer(instance, *least_budget(instance))
+    plan, certificate = layered.mix_paths(bound), _certify(bound)
+    return Answer(
+        status=status_of(plan.value, certificate.bound, request),
+        termination=Termination.COMPLETED,
+        solution=_write_mixed(instance, plan),
+        objective=plan.value,
+        bound=certificate.bound,
+        bound_proof=BoundProof.LAGRANGIAN,
+        certificates=(certificate,),
+        shadow_prices={BUDGET: _price_budget(graphs, bound)},
+        counters={"passes": float(bound.passes)},
+    )
+
+
+def _certify(bound: layered.LagrangianBound) -> LagrangianCertificate:
+    return LagrangianCertificate(multipliers={BUDGET: bound.multiplier}, bound=bound.bound)
+
+
+def _termination(stopped_by: str | None) -> Termination:
+    if stopped_by is None:
+        return Termination.COMPLETED
+    return Termination.TIME_LIMIT if stopped_by == "time" else Termination.WORK_LIMIT
+
+
+def _price_budget(graphs: layered.LayeredGraphs, bound: layered.LagrangianBound) -> ShadowPrice:
+    """Return the slopes of the mixed frontier on both sides of the budget; they differ at a breakpoint only."""
+    at_breakpoint = abs(bound.under.total_consumption - bound.budget) <= layered.BUDGET_TOLERANCE * bound.budget
+    if not at_breakpoint:
+        return price_of(bound.multiplier, bound.multiplier)
+    left = layered.maximise_bound(graphs, bound.budget * (1.0 - _BESIDE))
+    right = layered.maximise_bound(graphs, bound.budget * (1.0 + _BESIDE))
+    less = float("inf") if isinstance(left, layered.BudgetShortfall) else left.multiplier
+    more = 0.0 if isinstance(right, layered.BudgetShortfall) else right.multiplier
+    return price_of(less, more)
+
+
+def _given(instance: BoaInstance) -> float:
+    return instance.budget.value if instance.budget is not None else instance.budget_gpus()
+
+
+def _widths_of(instance: BoaInstance, name: str, nodes: layered.PathBatch, position: int) -> FloatArray:
+    taken = nodes.nodes[position, : instance.classes[name].num_epochs]
+    return instance.allowed_widths(name)[taken].astype(float)
+
+
+def _write_pure(instance: BoaInstance, paths: layered.PathBatch) -> BoaSolution:
+    return BoaSolution(
+        branches={
+            name: (Branch(widths=_widths_of(instance, name, paths, position)),)
+            for position, name in enumerate(instance.classes)
+        }
+    )
+
+
+def _write_mixed(instance: BoaInstance, plan: layered.MixedPlan) -> BoaSolution:
+    branches = dict(_write_pure(instance, plan.paths).branches)
+    if plan.mixed_graph is not None and plan.other is not None:
+        name = list(instance.classes)[plan.mixed_graph]
+        branches[name] = (
+            Branch(fraction=1.0 - plan.fraction, widths=branches[name][0].widths),
+            Branch(fraction=plan.fraction, widths=_widths_of(instance, name, plan.other, 0)),
+        )
+    return BoaSolution(branches=branches)
+
+
+def _write_point(point: layered.FrontierPoint) -> FrontierPoint:
+    return FrontierPoint(
+        budget=point.budget,
+        objective=point.value,
+        shadow_price=price_of(point.less_multiplier, point.more_multiplier),
+        certificate=LagrangianCertificate(multipliers={BUDGET: point.more_multiplier}, bound=point.value),
+    )

@@ -1,0 +1,59 @@
+"""The library of named instances, and what is known about each of them.
+
+``manifest.toml`` lists them with the best objective and bound known for every budget that has been solved, who proved
+it and when. The instances are derived figures with their provenance; no trace is copied here.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from optplan.contracts import Instance
+from optplan.instances.files import parse_instance
+
+#: Names that stand for a generator instead of a file.
+GENERATED = ("random-boa",)
+
+
+def names() -> list[str]:
+    """List the names that :func:`build_named` understands."""
+    return [*manifest(), *GENERATED]
+
+
+def build_named(name: str, **sizes: int) -> Instance:
+    """Build a named instance.
+
+    Parameters
+    ----------
+    name
+        One of :func:`names`.
+    sizes
+        For generated instances: ``classes``, ``epochs``, ``widths``, ``seed``.
+
+    Returns
+    -------
+    Instance
+        Validated.
+    """
+    if name in GENERATED:
+        from optplan.instances.generators import random_boa  # generators load NumPy's random machinery
+
+        return random_boa(**sizes)
+    text = files(__package__).joinpath(f"{name}.json").read_text(encoding="utf-8")
+    return parse_instance(json.loads(text), path=name)
+
+
+@cache
+def manifest() -> dict[str, dict[str, Any]]:
+    """Return what is recorded about each named instance: ``origin``, ``licence`` and a list ``best``.
+
+    Each entry of ``best`` has ``problem``, ``policy``, ``budget``, ``objective``, ``bound``, ``proof``, ``solver`` and
+    ``date``.
+    """
+    text = files(__package__).joinpath("manifest.toml").read_text(encoding="utf-8")
+    recorded: dict[str, dict[str, Any]] = tomllib.loads(text)
+    return recorded
