@@ -1,0 +1,242 @@
+"""Speedup curves: how many times faster one epoch runs on k GPUs than on one.
+
+A curve is a frozen record, so it can be a field of another record and be read from JSON; its field ``form`` says which
+kind it is. A job class whose speed changes while it trains has one row per epoch. Measured tables are taken as they
+are: they may fall, they need not be concave, and a width that was not measured is refused instead of being guessed. The
+assumptions that the theory makes on top (BOA, section 3.2) are the business of :mod:`optplan.speedup.hulls`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from pydantic import AfterValidator, ValidationInfo, field_validator
+
+from optplan.errors import DataError
+from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_positive
+
+#: Widths that an error message lists before it shortens the list.
+_LISTED_WIDTHS = 16
+
+
+@runtime_checkable
+class SpeedupCurve(Protocol):
+    """What every speedup curve can say, whatever its form."""
+
+    @property
+    def num_epochs(self) -> int | None:
+        """Number of epochs that have a curve of their own; None when one curve holds in each epoch."""
+
+    def at(self, widths: IntArray) -> FloatArray:
+        """Return the speedup at the given widths.
+
+        Parameters
+        ----------
+        widths
+            GPUs, shape (widths,), each at least 1.
+
+        Returns
+        -------
+        FloatArray
+            Shape (num_epochs, widths), or (1, widths) when one curve holds in each epoch; no unit.
+
+        Raises
+        ------
+        DataError
+            When a width is below one or the curve does not know it.
+        """
+
+    def known_widths(self) -> IntArray | None:
+        """Return the widths that the curve knows, ascending; None when it knows every width."""
+
+
+class TableSpeedup(FrozenModel):
+    """A speedup measured (or computed) at some widths and known at these only.
+
+    Attributes
+    ----------
+    gpus
+        The widths, strictly increasing, shape (widths,).
+    speedup
+        Shape (widths,) for the same curve in each epoch, or (epochs, widths); strictly positive, otherwise as measured.
+    provenance
+        Optionally one word per width that says where the number comes from, such as ``measured`` or ``fitted``.
+    """
+
+    form: Literal["table"] = "table"
+    gpus: WholeNumbers
+    speedup: Numbers
+    provenance: tuple[str, ...] | None = None
+
+    @field_validator("gpus")
+    @classmethod
+    def _check_gpus(cls, gpus: IntArray) -> IntArray:
+        if gpus.ndim != 1 or not gpus.size:
+            message = f"got an array of shape {gpus.shape}; a list of at least one width is needed"
+            raise ValueError(message)
+        if gpus[0] < 1:
+            message = f"entry [0]: got {gpus[0]}; widths of at least 1 GPU are allowed"
+            raise ValueError(message)
+        falls = np.flatnonzero(np.diff(gpus) <= 0)
+        if falls.size:
+            at = falls[0] + 1
+            message = f"entry [{at}]: got {gpus[at]} after {gpus[at - 1]}; list each width once, in increasing order"
+            raise ValueError(message)
+        return gpus
+
+    @field_validator("speedup")
+    @classmethod
+    def _check_speedup(cls, speedup: FloatArray, info: ValidationInfo) -> FloatArray:
+        if speedup.ndim not in (1, 2) or not speedup.size:
+            message = f"got an array of shape {speedup.shape}; a list, or a list of one row per epoch, is needed"
+            raise ValueError(message)
+        gpus = info.data.get("gpus")
+        if gpus is not None and speedup.shape[-1] != gpus.size:
+            message = f"{speedup.shape[-1]} values a row for {gpus.size} widths; give one value per width in gpus"
+            raise ValueError(message)
+        require_positive(speedup)
+        return speedup
+
+    @field_validator("provenance")
+    @classmethod
+    def _check_provenance(cls, provenance: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+        gpus = info.data.get("gpus")
+        if provenance is None or gpus is None:
+            return provenance
+        if len(provenance) != gpus.size:
+            message = f"{len(provenance)} words for {gpus.size} widths; give one per width in gpus, or leave it out"
+            raise ValueError(message)
+        for index, word in enumerate(provenance):
+            if len(word.split()) != 1:
+                message = f"entry [{index}]: got {word!r}; one word such as 'measured' is needed"
+                raise ValueError(message)
+        return provenance
+
+    @property
+    def num_epochs(self) -> int | None:
+        """Number of rows of a table by epoch; None when one row holds in each epoch."""
+        return self.speedup.shape[0] if self.speedup.ndim == 2 else None
+
+    def at(self, widths: IntArray) -> FloatArray:
+        """Return the table's columns for the given widths; see :meth:`SpeedupCurve.at`.
+
+        Raises
+        ------
+        DataError
+            When a width is not in the table: nothing is interpolated or extended.
+        """
+        wanted = np.asarray(widths)
+        columns = np.minimum(np.searchsorted(self.gpus, wanted), self.gpus.size - 1)
+        unknown = np.flatnonzero(self.gpus[columns] != wanted)
+        if unknown.size:
+            problem = f"{wanted[unknown[0]]} GPUs are not in the table of speedups, which has {list_widths(self.gpus)}"
+            raise DataError("widths", problem, "measure the speedup at that width, or choose one of the table's")
+        return np.atleast_2d(self.speedup)[:, columns]
+
+    def known_widths(self) -> IntArray:
+        """Return the table's widths."""
+        return self.gpus
+
+
+def _check_shares(shares: FloatArray) -> FloatArray:
+    """Refuse what is not one number, or one per epoch, between zero and one."""
+    if shares.ndim > 1 or not shares.size:
+        message = f"got an array of shape {shares.shape}; a number, or a list of one number per epoch, is needed"
+        raise ValueError(message)
+    wrong = np.argwhere(~((shares >= 0) & (shares <= 1)))
+    if len(wrong):  # the size is zero for a scalar
+        where = "".join(f"entry [{i}]: " for i in wrong[0])
+        message = f"{where}got {float(shares[tuple(wrong[0])])!r}; numbers from 0 to 1 are allowed"
+        raise ValueError(message)
+    return shares
+
+
+_Shares = Annotated[Numbers, AfterValidator(_check_shares)]
+
+
+class AmdahlSpeedup(FrozenModel):
+    """Amdahl's law: s(k) = 1 / (f + (1 - f) / k).
+
+    Attributes
+    ----------
+    serial_fraction
+        The share f of the work that does not speed up, from 0 (s(k) = k) to 1 (s(k) = 1); one number, or one per epoch.
+    """
+
+    form: Literal["amdahl"] = "amdahl"
+    serial_fraction: _Shares
+
+    @property
+    def num_epochs(self) -> int | None:
+        """Number of fractions when there is one per epoch; None when one holds in each."""
+        return _count_epochs(self.serial_fraction)
+
+    def at(self, widths: IntArray | FloatArray) -> FloatArray:
+        """Return the speedup; see :meth:`SpeedupCurve.at`. Real-valued widths are allowed too."""
+        k = _require_widths(widths)
+        # k / (1 + f (k - 1)) is the same law, and exact for f = 0, for f = 1 and at k = 1.
+        return k / (1.0 + np.atleast_1d(self.serial_fraction)[:, None] * (k - 1.0))
+
+    def known_widths(self) -> IntArray | None:
+        """Return None: every width is known."""
+        return None
+
+
+class PowerSpeedup(FrozenModel):
+    """A power law: s(k) = k ** a.
+
+    Attributes
+    ----------
+    exponent
+        The exponent a, from 0 (s(k) = 1) to 1 (s(k) = k); one number, or one per epoch.
+    """
+
+    form: Literal["power"] = "power"
+    exponent: _Shares
+
+    @property
+    def num_epochs(self) -> int | None:
+        """Number of exponents when there is one per epoch; None when one holds in each."""
+        return _count_epochs(self.exponent)
+
+    def at(self, widths: IntArray | FloatArray) -> FloatArray:
+        """Return the speedup; see :meth:`SpeedupCurve.at`. Real-valued widths are allowed too."""
+        k = _require_widths(widths)
+        return np.power(k, np.atleast_1d(self.exponent)[:, None])
+
+    def known_widths(self) -> IntArray | None:
+        """Return None: every width is known."""
+        return None
+
+
+def _count_epochs(parameter: FloatArray) -> int | None:
+    return parameter.size if parameter.ndim else None
+
+
+def _require_widths(widths: IntArray | FloatArray) -> FloatArray:
+    k = np.asarray(widths, dtype=np.float64)
+    wrong = np.flatnonzero(~(np.isfinite(k) & (k >= 1.0)))
+    if wrong.size:
+        problem = f"entry [{wrong[0]}]: got {k[wrong[0]]:g}; widths of at least 1 GPU are allowed"
+        raise DataError("widths", problem, "choose widths of at least one GPU")
+    return k
+
+
+def list_widths(gpus: IntArray) -> str:
+    """Write widths for a message, such as ``1, 2, 4 GPUs``; of a long list the beginning, the last and the number.
+
+    Parameters
+    ----------
+    gpus
+        Widths, shape (widths,).
+
+    Returns
+    -------
+    str
+        The widths and the word GPUs.
+    """
+    if gpus.size <= _LISTED_WIDTHS:
+        return ", ".join(str(width) for width in gpus) + " GPUs"
+    head = ", ".join(str(width) for width in gpus[: _LISTED_WIDTHS // 2])
+    return f"{head}, ..., {gpus[-1]} GPUs ({gpus.size} widths)"

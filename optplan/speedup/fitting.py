@@ -1,0 +1,302 @@
+"""Fits of speedup curves to measured throughput.
+
+Amdahl's law and the power law are fitted by least squares on the logarithm of the throughput: errors count by their
+ratio, and the unit of throughput does not matter. The throughput of one GPU is a free parameter of the fit, so no
+single measurement sets the scale; for a given curve its best value follows from the mean log residual, which leaves one
+bounded parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.errors import DataError
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup.curves import AmdahlSpeedup, PowerSpeedup, SpeedupCurve, TableSpeedup, list_widths
+
+_Curve_co = TypeVar("_Curve_co", bound=SpeedupCurve, covariant=True)
+_AnyCurve = TypeVar("_AnyCurve", bound=SpeedupCurve)
+
+#: Distinct widths from which curves are compared by leaving out one width at a time: three remain for two parameters.
+_LEAVE_OUT_WIDTHS = 4
+#: Least positive serial fraction tried; one GPU in a billion is beyond any cluster.
+_LEAST_FRACTION = 1e-9
+_GRID_POINTS = 181
+#: Relative errors of throughput below this are rounding.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Fit(Generic[_Curve_co]):
+    """A fitted curve and how well it meets the measurements.
+
+    Attributes
+    ----------
+    curve
+        The curve; it is the same in each epoch.
+    rmse_log
+        Root of the mean squared residual of log throughput; 0.01 is about 1 %.
+    max_relative_error
+        Largest ``|fitted / measured - 1|``.
+    r_squared
+        Share of the variance of log throughput that the curve explains; 1 when there is no variance.
+    num_points
+        Number of measurements.
+    reference_throughput
+        Throughput, in the user's unit, where the speedup is 1.
+    message
+        How the fit came about, in one sentence.
+    """
+
+    curve: _Curve_co
+    rmse_log: float
+    max_relative_error: float
+    r_squared: float
+    num_points: int
+    reference_throughput: float
+    message: str
+
+
+def fit_amdahl(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray) -> Fit[AmdahlSpeedup]:
+    """Fit Amdahl's law to measured throughput.
+
+    Parameters
+    ----------
+    gpus
+        Widths of the measurements, shape (points,); a width may come several times.
+    throughput
+        Work per time in any unit, shape (points,).
+
+    Returns
+    -------
+    Fit
+        The serial fraction lies between 0 and 1; the message says when it ended at a bound.
+
+    Raises
+    ------
+    DataError
+        When there are fewer than two distinct widths, a throughput is not positive and finite, or lengths differ.
+    """
+    k, measured = _check_points(gpus, throughput)
+    fraction = _best_fraction(k, np.log(measured))
+    curve = AmdahlSpeedup(serial_fraction=np.array(fraction))
+    return _assess(curve, k, measured, _say("serial fraction", fraction, ("scales perfectly", "does not scale")))
+
+
+def fit_power(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray) -> Fit[PowerSpeedup]:
+    """Fit a power law to measured throughput.
+
+    Parameters
+    ----------
+    gpus
+        Widths of the measurements, shape (points,); a width may come several times.
+    throughput
+        Work per time in any unit, shape (points,).
+
+    Returns
+    -------
+    Fit
+        The exponent lies between 0 and 1; the message says when it ended at a bound.
+
+    Raises
+    ------
+    DataError
+        As :func:`fit_amdahl`.
+    """
+    k, measured = _check_points(gpus, throughput)
+    # The law is a line in logarithms, and the squared error is convex in its slope: the clipped slope is optimal.
+    log_k = np.log(k) - np.log(k).mean()
+    exponent = float(np.clip(log_k @ np.log(measured) / (log_k @ log_k), 0.0, 1.0))
+    curve = PowerSpeedup(exponent=np.array(exponent))
+    return _assess(curve, k, measured, _say("exponent", exponent, ("does not scale", "scales perfectly")))
+
+
+def fit_table(
+    gpus: Sequence[int] | IntArray,
+    throughput: Sequence[float] | FloatArray,
+    *,
+    reference_width: int = 1,
+) -> Fit[TableSpeedup]:
+    """Turn measured throughput into a table of speedups, averaging repeated widths.
+
+    Parameters
+    ----------
+    gpus
+        Widths of the measurements, shape (points,); a width may come several times.
+    throughput
+        Work per time in any unit, shape (points,).
+    reference_width
+        The width where the speedup is 1: one GPU, or the least width that was measured when the model does not fit on
+        one. Sizes of jobs must then refer to that width as well.
+
+    Returns
+    -------
+    Fit
+        Its errors are those of repeated measurements around their mean.
+
+    Raises
+    ------
+    DataError
+        As :func:`fit_amdahl`, and when the reference width is not the least width measured.
+    """
+    k, measured = _check_points(gpus, throughput)
+    widths, which = np.unique(k.astype(np.int64), return_inverse=True)
+    if reference_width != widths[0]:
+        problem = f"got {reference_width}; throughput was measured at {list_widths(widths)}"
+        fix = f"measure it at {reference_width} GPU(s)" if reference_width < widths[0] else "choose the least width"
+        raise DataError("reference_width", problem, f"{fix}, or set reference_width to {widths[0]}")
+    mean = np.bincount(which, weights=measured) / np.bincount(which)
+    curve = TableSpeedup(gpus=widths, speedup=mean / mean[0], provenance=("measured",) * widths.size)
+    repeated = int((np.bincount(which) > 1).sum())
+    message = f"table of {widths.size} widths relative to {widths[0]} GPU(s), {repeated} of them averaged"
+    return _measure(curve, measured, mean[which], float(mean[0]), message)
+
+
+def fit_best(
+    gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray
+) -> Fit[AmdahlSpeedup] | Fit[PowerSpeedup]:
+    """Fit Amdahl's law and the power law and return the one that predicts better.
+
+    With at least four distinct widths the criterion is the RMSE of log throughput when each width in turn is left out
+    and predicted from the others (a width with all its repeats, so that a repeat cannot vouch for another); with fewer,
+    the RMSE of the fit itself. Amdahl's law wins a tie.
+
+    Parameters
+    ----------
+    gpus
+        Widths of the measurements, shape (points,); a width may come several times.
+    throughput
+        Work per time in any unit, shape (points,).
+
+    Returns
+    -------
+    Fit
+        The better fit; its message names the criterion and both figures.
+
+    Raises
+    ------
+    DataError
+        As :func:`fit_amdahl`.
+    """
+    k, measured = _check_points(gpus, throughput)
+    amdahl, power = fit_amdahl(k, measured), fit_power(k, measured)
+    num_widths = np.unique(k).size
+    if num_widths >= _LEAVE_OUT_WIDTHS:
+        criterion = f"leave-one-width-out RMSE of log throughput ({num_widths} widths)"
+        errors = _leave_out_rmse(fit_amdahl, k, measured), _leave_out_rmse(fit_power, k, measured)
+    else:
+        criterion = f"RMSE of log throughput on the fitted points ({num_widths} widths are too few to leave one out)"
+        errors = amdahl.rmse_log, power.rmse_log
+    figures = f"{criterion}: Amdahl's law {errors[0]:.3g}, power law {errors[1]:.3g}"
+    if errors[0] <= errors[1] + _ROUNDING:
+        return replace(amdahl, message=f"Amdahl's law chosen by {figures}; {amdahl.message}")
+    return replace(power, message=f"power law chosen by {figures}; {power.message}")
+
+
+def _check_points(
+    gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """Return the measurements as arrays of shape (points,), or say what is wrong with them."""
+    widths, measured = _to_numbers("gpus", gpus), _to_numbers("throughput", throughput)
+    if widths.size != measured.size:
+        problem = f"{measured.size} values for {widths.size} widths; one per width is needed"
+        raise DataError("throughput", problem, "give gpus and throughput the same length")
+    wrong = np.flatnonzero(~(np.isfinite(widths) & (widths >= 1.0) & (widths == np.round(widths))))
+    if wrong.size:
+        problem = f"got {widths[wrong[0]]:g}; whole numbers of at least 1 GPU are allowed"
+        raise DataError(f"gpus[{wrong[0]}]", problem, "correct the width or leave the point out")
+    wrong = np.flatnonzero(~(np.isfinite(measured) & (measured > 0.0)))
+    if wrong.size:
+        problem = f"got {measured[wrong[0]]:g}; finite numbers above zero are allowed"
+        raise DataError(f"throughput[{wrong[0]}]", problem, "correct the measurement or leave the point out")
+    distinct = np.unique(widths.astype(np.int64))
+    if distinct.size < 2:
+        problem = f"{distinct.size} distinct width(s) in {widths.size} points; at least 2 are needed"
+        raise DataError("gpus", problem, "measure the throughput at another width")
+    return widths.astype(np.int64), measured
+
+
+def _to_numbers(path: str, values: Sequence[float] | NDArray[np.generic]) -> FloatArray:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(path, f"got {values!r}; a list of numbers is needed", "give one per point") from None
+    if array.ndim != 1:
+        raise DataError(path, f"got an array of shape {array.shape}; a list of numbers is needed", "give one per point")
+    return array
+
+
+def _best_fraction(k: IntArray, log_measured: FloatArray) -> float:
+    """Return the serial fraction in [0, 1] of least squared log residual, the scale being free.
+
+    Stationary points are bracketed on a grid and solved for; the best of them and of the two ends is the answer.
+    """
+    from scipy.optimize import brentq
+
+    others = k - 1.0
+
+    def residuals(fraction: float) -> FloatArray:
+        raw = log_measured - np.log(k) + np.log1p(fraction * others)
+        centred: FloatArray = raw - raw.mean()
+        return centred
+
+    def slope(fraction: float) -> float:
+        return float(residuals(fraction) @ (others / (1.0 + fraction * others)))
+
+    grid = np.concatenate([[0.0], np.geomspace(_LEAST_FRACTION, 1.0, _GRID_POINTS)])
+    slopes = np.array([slope(fraction) for fraction in grid])
+    minima = np.flatnonzero((slopes[:-1] < 0.0) & (slopes[1:] >= 0.0))
+    candidates = [0.0, 1.0, *(float(brentq(slope, grid[i], grid[i + 1], xtol=_ROUNDING**2)) for i in minima)]
+    return min(candidates, key=lambda fraction: float(residuals(fraction) @ residuals(fraction)))
+
+
+def _assess(curve: _AnyCurve, k: IntArray, measured: FloatArray, message: str) -> Fit[_AnyCurve]:
+    """Measure a curve at its best scale."""
+    speedup = curve.at(k)[0]
+    reference = float(np.exp(np.mean(np.log(measured / speedup))))
+    return _measure(curve, measured, reference * speedup, reference, message)
+
+
+def _measure(
+    curve: _AnyCurve, measured: FloatArray, fitted: FloatArray, reference_throughput: float, message: str
+) -> Fit[_AnyCurve]:
+    residuals = np.log(fitted / measured)
+    squared = float(residuals @ residuals)
+    spread = np.log(measured) - np.log(measured).mean()
+    variance = float(spread @ spread)
+    explained = 1.0 - squared / variance if variance > measured.size * _ROUNDING**2 else 1.0
+    return Fit(
+        curve=curve,
+        rmse_log=float(np.sqrt(squared / measured.size)),
+        max_relative_error=float(np.abs(fitted / measured - 1.0).max()),
+        r_squared=explained,
+        num_points=measured.size,
+        reference_throughput=reference_throughput,
+        message=message,
+    )
+
+
+def _leave_out_rmse(
+    fit: Callable[[IntArray, FloatArray], Fit[SpeedupCurve]], k: IntArray, measured: FloatArray
+) -> float:
+    """Return the RMSE of log throughput at widths that the fit has not seen, each width left out in turn."""
+    squared = 0.0
+    for width in np.unique(k):
+        hidden = k == width
+        seen = fit(k[~hidden], measured[~hidden])
+        predicted = seen.reference_throughput * seen.curve.at(k[hidden])[0]
+        squared += float(np.sum(np.log(predicted / measured[hidden]) ** 2))
+    return float(np.sqrt(squared / k.size))
+
+
+def _say(name: str, value: float, at_bounds: tuple[str, str]) -> str:
+    """Say where a parameter between 0 and 1 ended, and what that means at a bound."""
+    text = f"{name} {value:.6g}"
+    if value in (0.0, 1.0):
+        text += f", at its bound: the best curve {at_bounds[int(value)]}"
+    return text
