@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from optplan.contracts import Instance, Plan, Result, Solution
-from optplan.contracts.registry import load
+from optplan.contracts.registry import Formulation, load
 from optplan.errors import DataError, OutputError, nearest_name_hint
-from optplan.formulations import formulation_named, formulations
+from optplan.formulations import formulations
 from optplan.schema import FrozenModel
 
 _YAML_ENDINGS = (".yaml", ".yml")
+
+#: A JSON text as far as names are concerned: strings (with the colon that makes one a name) and brackets.
+_JSON_NAMES = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]')
+
+#: A number that YAML 1.1 takes for text, because it has no point or no sign in its exponent.
+_YAML_EXPONENT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
 
 def read_instance(name_or_path: str | Path) -> Instance:
@@ -65,12 +72,8 @@ def parse_instance(data: object, *, path: str = "") -> Instance:
     DataError
         When the data is not a valid instance.
     """
-    if not isinstance(data, dict):
-        raise DataError(path, f"holds {type(data).__name__}, not an instance", "an object with named fields is needed")
-    name = data.get("formulation")
-    if not isinstance(name, str):
-        raise DataError(_within(path, "formulation"), "is missing", f"one of: {', '.join(formulations())}")
-    instance: Instance = load(formulation_named(name).instance_type).parse(data, path=path)
+    fields, formulation = _take_apart(data, path, "an instance")
+    instance: Instance = _parse_versioned(load(formulation.instance_type), fields, path)
     return instance
 
 
@@ -80,11 +83,12 @@ def read_result(path: Path | str) -> Result[Solution]:
     Raises
     ------
     DataError
-        When the file cannot be read or is not a result.
+        When the file cannot be read or is not a result, or its version is not understood.
     """
-    data = read_data(Path(path))
-    formulation = _formulation_in(data, Path(path).name, "a result")
-    result: Result[Solution] = Result[load(formulation.solution_type)].parse(data, path=Path(path).name)  # type: ignore[misc]
+    name = Path(path).name
+    fields, formulation = _take_apart(read_data(Path(path)), name, "a result")
+    result_type: Any = Result.__class_getitem__(load(formulation.solution_type))
+    result: Result[Solution] = _parse_versioned(result_type, fields, name)
     return result
 
 
@@ -96,8 +100,9 @@ def read_plan(path: Path | str) -> Plan:
     DataError
         When the file cannot be read or is not a plan, or its version is not understood.
     """
-    data = read_data(Path(path))
-    plan: Plan = load(_formulation_in(data, Path(path).name, "a plan").plan_type).parse(data, path=Path(path).name)
+    name = Path(path).name
+    fields, formulation = _take_apart(read_data(Path(path)), name, "a plan")
+    plan: Plan = _parse_versioned(load(formulation.plan_type), fields, name)
     return plan
 
 
@@ -110,11 +115,14 @@ def read_data(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
         When the file cannot be read, is not valid, or names a field twice.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError:
-        raise DataError(path.name, "no such file", "check the path, or see `optplan list` for named instances") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(path.name, f"cannot be read ({error})", "a UTF-8 text file is needed") from None
+        fix = "check the path, or see `optplan list` for named instances"
+        raise DataError(str(path), "no such file", fix) from None
+    except OSError as error:
+        raise DataError(str(path), f"cannot be read ({error.strerror})", "a file that you may read is needed") from None
+    except UnicodeDecodeError as error:
+        raise DataError(path.name, f"is not UTF-8 (at byte {error.start})", "save it as UTF-8 text") from None
     return _parse_yaml(text, path.name) if path.suffix.lower() in _YAML_ENDINGS else _parse_json(text, path.name)
 
 
@@ -142,7 +150,8 @@ def format_json(data: object, indent: int = 0) -> str:
     """Write plain data as JSON for readers: an object's fields one to a line, a row of numbers on one line."""
     margin, inner = " " * indent, " " * (indent + 1)
     if isinstance(data, dict) and data:
-        fields = (f"{inner}{json.dumps(str(key))}: {format_json(value, indent + 1)}" for key, value in data.items())
+        names = (json.dumps(str(key), ensure_ascii=False) for key in data)
+        fields = (f"{inner}{n}: {format_json(v, indent + 1)}" for n, v in zip(names, data.values(), strict=True))
         return "{\n" + ",\n".join(fields) + f"\n{margin}}}"
     if isinstance(data, list | tuple) and any(isinstance(item, dict | list | tuple) for item in data):
         return "[\n" + ",\n".join(inner + format_json(item, indent + 1) for item in data) + f"\n{margin}]"
@@ -172,8 +181,9 @@ def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
         except BaseException:
             Path(scratch).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        message = f"{path} cannot be written ({error.strerror or error}); give another path"
+    except (OSError, UnicodeEncodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        message = f"{path} cannot be written ({why or error}); give another path"
         raise OutputError(message) from None
 
 
@@ -181,58 +191,106 @@ def _looks_like_path(text: str) -> bool:
     return "/" in text or os.sep in text or text.lower().endswith((".json", *_YAML_ENDINGS))
 
 
-def _within(path: str, field: str) -> str:
-    return f"{path}.{field}" if path else field
+def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], Formulation]:
+    """Return a file's fields and the formulation that they name."""
+    if not isinstance(data, dict):
+        raise DataError(path, f"holds {type(data).__name__}, not {what}", "an object with named fields is needed")
+    known = formulations()
+    name = data.get("formulation")
+    if isinstance(name, str) and name in known:
+        return data, known[name]
+    field = f"{path}.formulation" if path else "formulation"
+    if "formulation" not in data:
+        raise DataError(field, "is missing", f"{what} names one of: {', '.join(known)}")
+    raise DataError(field, f"got {name!r}", nearest_name_hint(str(name), known))
 
 
-def _formulation_in(data: Any, name: str, what: str) -> Any:  # noqa: ANN401 - data of any shape comes in
-    if not isinstance(data, dict) or not isinstance(data.get("formulation"), str):
-        raise DataError(name, f"is not {what} of optplan", "it needs the field 'formulation'")
-    return formulation_named(data["formulation"])
+def _parse_versioned(model: type[FrozenModel], fields: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - of that type
+    """Parse after a look at the version: what another version added would read like a misspelt field."""
+    understood = get_args(model.model_fields["version"].annotation)
+    version = fields.get("version", understood[0])
+    if version not in understood or isinstance(version, bool):
+        field = f"{path}.version" if path else "version"
+        numbers = ", ".join(str(number) for number in understood)
+        raise DataError(field, f"got {version!r}; understood: {numbers}", "use the release of optplan that wrote it")
+    return model.parse(fields, path=path)
+
+
+class _RepeatedNameError(Exception):
+    """A name stands twice in one object."""
 
 
 def _parse_json(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
     try:
-        return json.loads(text, object_pairs_hook=_unique_pairs(name))
+        return json.loads(text, object_pairs_hook=_unique_pairs)
+    except _RepeatedNameError:
+        key, line = _find_repeated_name(text)
+        raise DataError(f"{name}:{line}", f"names {key!r} twice in one object", "rename or remove one") from None
     except json.JSONDecodeError as error:
-        raise DataError(
-            f"{name}:{error.lineno}", f"is not JSON ({error.msg}, column {error.colno})", "is the file cut short?"
-        ) from None
+        where = f"{name}:{error.lineno}"
+        raise DataError(where, f"is not JSON ({error.msg}, column {error.colno})", "is the file cut short?") from None
+    except RecursionError:
+        raise DataError(name, "is nested too deeply", "is it an optplan file?") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise DataError(name, f"is not JSON that can be read ({error})", "shorten the number") from None
 
 
-def _unique_pairs(name: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in result:
-                raise DataError(name, f"names {key!r} twice in one object", "rename or remove one")
-            result[key] = value
-        return result
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        raise _RepeatedNameError
+    return unique
 
-    return build
+
+def _find_repeated_name(text: str) -> tuple[str, int]:
+    """Return the first name that repeats one of its object, and its line: the parser knows neither."""
+    seen: list[set[str]] = []
+    for token in _JSON_NAMES.finditer(text):
+        if token[0] == "{":
+            seen.append(set())
+        elif token[0] == "}":
+            seen.pop()
+        elif token[2]:
+            key = json.loads(token[1])
+            if key in seen[-1]:
+                return key, text.count("\n", 0, token.start()) + 1
+            seen[-1].add(key)
+    message = "no name repeats"
+    raise ValueError(message)
 
 
 def _parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
     import yaml  # read only for YAML files
 
-    class UniqueLoader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
-        """A safe loader that refuses a key given twice, which YAML would quietly overwrite."""
+    # Numbers such as 1e-3 are numbers and dates are text, as in JSON. Not the loader of libyaml: deep nesting crashes it.
+    known = {
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    strict_loader: Any = type("StrictLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": known})
+    strict_loader.add_implicit_resolver("tag:yaml.org,2002:float", _YAML_EXPONENT, list("-+.0123456789"))
 
     def build(loader: Any, node: Any) -> dict[Any, Any]:  # noqa: ANN401 - PyYAML's own types
-        loader.flatten_mapping(node)
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
+        own: set[object] = set()
+        for key_node, _ in node.value:
+            if key_node.tag.endswith(":merge"):
+                continue  # `<<` adds names, which the mapping's own ones may replace
             key = loader.construct_object(key_node, deep=True)
-            if key in result:
-                line = key_node.start_mark.line + 1
-                raise DataError(f"{name}:{line}", f"names {key!r} twice in one object", "rename or remove one")
-            result[key] = loader.construct_object(value_node, deep=True)
-        return result
+            where = f"{name}:{key_node.start_mark.line + 1}"
+            if not isinstance(key, Hashable):
+                raise DataError(where, f"has the name {key!r}", "names are text")
+            if key in own:
+                raise DataError(where, f"names {key!r} twice in one object", "rename or remove one")
+            own.add(key)
+        loader.flatten_mapping(node)
+        return {loader.construct_object(k, deep=True): loader.construct_object(v, deep=True) for k, v in node.value}
 
-    UniqueLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, build)
+    strict_loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, build)
     try:
-        return yaml.load(text, Loader=UniqueLoader)  # noqa: S506 - a subclass of the safe loader
+        return yaml.load(text, Loader=strict_loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark is not None else name
         raise DataError(where, f"is not YAML ({getattr(error, 'problem', error)})", "is the file cut short?") from None
+    except RecursionError:
+        raise DataError(name, "is nested too deeply", "is it an optplan file?") from None

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from optplan.contracts import Instance
+from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.instances.files import parse_instance
 
 #: Names that stand for a generator instead of a file.
 GENERATED = ("random-boa",)
+
+#: What can be chosen of a generated instance.
+SIZES = ("classes", "epochs", "widths", "seed")
 
 
 def names() -> list[str]:
@@ -38,11 +43,26 @@ def build_named(name: str, **sizes: int) -> Instance:
     -------
     Instance
         Validated.
+
+    Raises
+    ------
+    DataError
+        When there is no such name.
+    UsageError
+        When sizes are given that the instance does not have.
     """
+    if name not in names():
+        raise DataError("", f"no instance named {name!r} in the library", nearest_name_hint(name, names()))
+    unknown = [size for size in sizes if name not in GENERATED or size not in SIZES]
+    if unknown:
+        known = f"generated ones have {', '.join(SIZES)}" if name in GENERATED else "only generated ones have sizes"
+        message = f"{unknown[0]}: instance {name!r} has no such size; {known}"
+        raise UsageError(message)
     if name in GENERATED:
         from optplan.instances.generators import random_boa  # generators load NumPy's random machinery
 
-        return random_boa(**sizes)
+        generate: Callable[..., Instance] = random_boa
+        return generate(**sizes)
     text = files(__package__).joinpath(f"{name}.json").read_text(encoding="utf-8")
     return parse_instance(json.loads(text), path=name)
 

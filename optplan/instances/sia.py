@@ -1,0 +1,398 @@
+"""Epoch sizes and speedups from the public Sia and AdaptDL profiles.
+
+A job that adapts its batch size runs, in epoch e on k GPUs, at the goodput ``gamma_e(k)``: the largest ``G / T`` over
+the batch sizes that fit, with the gain G from the gradient statistics of that epoch and the iteration time T from the
+table of measured steps (data README, section 1.6 (a) to (g)). The epoch's size is its progress over the goodput of one
+GPU, its speedup ``s_e(k) = gamma_e(k) / gamma_e(1)``. Where the tables end, the fitted model of
+:mod:`optplan.speedup.goodput` continues them as it is, and each width says where its number comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.instances.sia_applications import APPLICATIONS, GPU_NODES, Application, GpuNode, application_named
+from optplan.instances.sia_profiles import (
+    FITTED,
+    INTERPOLATED,
+    LearningCurves,
+    ProfileTables,
+    read_learning_curves,
+    read_profile_tables,
+)
+from optplan.instances.sia_workloads import NOMINAL_SPANS_H, Workload, read_workload
+from optplan.schema import FloatArray, IntArray, freeze
+from optplan.speedup.batches import Batches, BatchRule, best_goodput
+from optplan.speedup.goodput import GoodputSpeedup
+from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput
+
+__all__ = [
+    "APPLICATIONS",
+    "GPU_NODES",
+    "NOMINAL_SPANS_H",
+    "Application",
+    "EpochProfile",
+    "GpuNode",
+    "Infeasible",
+    "Timing",
+    "Workload",
+    "derive_epochs",
+    "fit_application",
+    "read_workload",
+]
+
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+class Timing(StrEnum):
+    """Where step times come from."""
+
+    #: The tables, and the fitted model beyond them.
+    TABLES = "tables"
+    #: The fitted model at every width, one GPU included, as Pollux and Sia schedule.
+    MODEL = "model"
+
+
+class Infeasible(StrEnum):
+    """What to do with widths on which the application cannot run."""
+
+    #: Raise an error that names the width and the reason.
+    REFUSE = "refuse"
+    #: Leave them out of the profile, which lists them with their reasons.
+    LEAVE_OUT = "leave-out"
+
+
+@dataclass(frozen=True, eq=False)
+class EpochProfile:
+    """How long each epoch of an application takes on one type of GPU; the time on k GPUs is size / speedup.
+
+    Attributes
+    ----------
+    application, gpu
+        Names of the application and of the type of GPU.
+    widths
+        GPUs, ascending, shape (widths,).
+    sizes_s
+        X_e: seconds of each epoch on one GPU of this type, slowdown included, shape (epochs,).
+    speedup
+        s_e(k): speed relative to one GPU, shape (epochs, widths).
+    progress
+        P_0 = 0 and the progress at the end of each epoch, shape (epochs + 1,); iterations at the initial batch size.
+    batch_sizes
+        B: samples per iteration of the best choice, shape (epochs, widths).
+    local_batch_sizes
+        b: samples per GPU in one pass of that choice, same shape.
+    provenance
+        For each width ``measured`` (its placement), ``measured-scalability`` (its numbers of nodes and GPUs),
+        ``interpolated`` (between these) or ``fitted`` (the model).
+    left_out
+        Widths that were asked for and are not feasible, with the reason.
+    slowdown
+        Factor in the sizes; 1 when it was not asked for.
+    fixed_batch_size
+        The batch size of a job that does not adapt it; None for one that does.
+    fit
+        The fitted model, when a width rests on it.
+    """
+
+    application: str
+    gpu: str
+    widths: IntArray
+    sizes_s: FloatArray
+    speedup: FloatArray
+    progress: FloatArray
+    batch_sizes: IntArray
+    local_batch_sizes: IntArray
+    provenance: tuple[str, ...]
+    left_out: Mapping[int, str]
+    slowdown: float
+    fixed_batch_size: int | None
+    fit: GoodputFit | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Choices:
+    """Feasible ways to run on each width, and how long an iteration takes; all (candidates, widths)."""
+
+    local_batch: IntArray
+    batch_size: IntArray
+    feasible: NDArray[np.bool_]
+    time_s: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Sources:
+    """All that was read about one application on one type of GPU."""
+
+    application: Application
+    gpu: str
+    tables: ProfileTables
+    curves: LearningCurves
+    fixed_batch_size: int | None
+
+    @property
+    def rule(self) -> BatchRule:
+        """The limits on batch sizes."""
+        facts, tables = self.application, self.tables
+        return BatchRule(facts.init_batch_size, facts.max_batch_size, tables.min_local_batch, tables.max_local_batch)
+
+    @property
+    def widest(self) -> int:
+        """The largest width that leaves each GPU enough samples."""
+        return (self.fixed_batch_size or self.application.max_batch_size) // self.tables.min_local_batch
+
+
+def derive_epochs(
+    profiles_dir: Path | str,
+    application: str | Application,
+    gpu: str,
+    widths: Sequence[int] | IntArray,
+    *,
+    slowdown: bool = False,
+    fixed_batch: int | None = None,
+    timing: Timing | str = Timing.TABLES,
+    infeasible: Infeasible | str = Infeasible.REFUSE,
+) -> EpochProfile:
+    """Derive epoch sizes and speedups (data README, section 1.6).
+
+    Parameters
+    ----------
+    profiles_dir
+        Folder with one folder per application (``sia/traces`` in the data pack).
+    application
+        A name of :data:`APPLICATIONS`, or the facts of another application that was profiled in the same form.
+    gpu
+        Suffix of the profile files: aws, azure, dgx-ext, rtx, quad.
+    widths
+        GPUs, whole numbers of at least 1 in any order.
+    slowdown
+        Whether sizes include the factor by which Sia's cluster was slower than the profiles.
+    fixed_batch
+        The batch size of jobs that do not adapt it; None adapts it.
+    timing
+        ``tables``, or ``model`` for the fitted model at every width.
+    infeasible
+        ``refuse`` or ``leave-out`` widths on which no batch size is feasible, because the smallest local batches exceed
+        the largest batch, or which nothing is known about.
+
+    Returns
+    -------
+    EpochProfile
+        At the feasible widths.
+
+    Raises
+    ------
+    DataError
+        When a name is unknown, a file is missing or wrong, one GPU was not measured, or a width is not feasible.
+    UsageError
+        When ``timing`` or ``infeasible`` is none of its words.
+    """
+    timing, infeasible = _word(Timing, "timing", timing), _word(Infeasible, "infeasible", infeasible)
+    asked = _check_widths(widths)
+    sources = _read(profiles_dir, application, gpu, fixed_batch)
+    left_out = {int(k): _say_too_wide(sources, int(k)) for k in asked[asked > sources.widest]}
+    tried = np.union1d([1], asked[asked <= sources.widest])
+    choices, provenance, fit = _choose(sources, tried, timing)
+    stuck = ~choices.feasible.any(axis=0)
+    left_out |= {int(k): _say_why_not(sources, int(k), fit) for k in tried[stuck]}
+    if 1 in left_out:
+        raise DataError("widths", left_out[1], "sizes are times on one GPU: measure that")
+    if left_out and infeasible is Infeasible.REFUSE:
+        first = min(left_out)
+        fix = f'choose widths below {first}, or infeasible="{Infeasible.LEAVE_OUT}" to go without such widths'
+        raise DataError("widths", left_out[first], fix)
+    kept = np.flatnonzero(~stuck & np.isin(tried, asked))
+    if not kept.size:
+        raise DataError(
+            "widths", f"none is feasible: {left_out[min(left_out)]}", f"choose widths below {min(left_out)}"
+        )
+    sizes_s, speedup, best = _measure(sources, choices)
+    factor = sources.application.slowdown if slowdown else 1.0
+    return EpochProfile(
+        application=sources.application.name,
+        gpu=gpu,
+        widths=freeze(tried[kept]),
+        sizes_s=freeze(factor * sizes_s),
+        speedup=freeze(speedup[:, kept]),
+        progress=freeze(sources.curves.progress),
+        batch_sizes=freeze(np.take_along_axis(choices.batch_size, best, axis=0)[:, kept]),
+        local_batch_sizes=freeze(np.take_along_axis(choices.local_batch, best, axis=0)[:, kept]),
+        provenance=tuple(provenance[column] for column in kept),
+        left_out=MappingProxyType(dict(sorted(left_out.items()))),
+        slowdown=factor,
+        fixed_batch_size=fixed_batch,
+        fit=fit,
+    )
+
+
+def fit_application(
+    profiles_dir: Path | str, application: str | Application, gpu: str
+) -> tuple[GoodputSpeedup, GoodputFit]:
+    """Fit the goodput model to all measurements of an application on one type of GPU.
+
+    Parameters
+    ----------
+    profiles_dir, application, gpu
+        As for :func:`derive_epochs`.
+
+    Returns
+    -------
+    tuple
+        The speedup as a formula, with the gradient statistics of each epoch, and the fit behind it.
+
+    Raises
+    ------
+    DataError
+        When a name is unknown, or a file is missing or wrong.
+    """
+    sources = _read(profiles_dir, application, gpu, None)
+    fit = _fit(sources.tables)
+    facts, tables = sources.application, sources.tables
+    speedup = GoodputSpeedup(
+        parameters=fit.parameters,
+        gpus_per_node=tables.gpus_per_node,
+        init_batch_size=facts.init_batch_size,
+        max_batch_size=facts.max_batch_size,
+        min_local_batch_size=tables.min_local_batch,
+        max_local_batch_size=tables.max_local_batch,
+        gradients=sources.curves.gradients,
+    )
+    return speedup, fit
+
+
+def _read(profiles_dir: Path | str, application: str | Application, gpu: str, fixed_batch: int | None) -> _Sources:
+    facts = application if isinstance(application, Application) else application_named(application)
+    if facts.pipeline:
+        problem = f"{facts.name} trains in a pipeline, and its profile holds times of stages, not of steps"
+        raise DataError("application", problem, "choose an application that is not a pipeline")
+    if fixed_batch is not None and not facts.init_batch_size <= fixed_batch <= facts.max_batch_size:
+        problem = f"got {fixed_batch}; {facts.name} trains at {facts.init_batch_size} to {facts.max_batch_size} samples"
+        raise DataError("fixed_batch", problem, "choose a batch size in that range, or None to adapt it")
+    tables = read_profile_tables(profiles_dir, facts, gpu)
+    return _Sources(facts, gpu, tables, read_learning_curves(profiles_dir, facts), fixed_batch)
+
+
+def _choose(sources: _Sources, widths: IntArray, timing: Timing) -> tuple[_Choices, list[str], GoodputFit | None]:
+    """Return the choices of each width, where they come from, and the fit when one was needed."""
+    if timing is Timing.MODEL:
+        choices, fit = _choose_by_model(sources, widths)
+        return choices, [FITTED] * widths.size, fit
+    measured, provenance = _choose_by_tables(sources, widths)
+    # An interpolation outside the hull of the measurements finds nothing: the model goes on there too.
+    words = np.array(provenance)
+    modelled = (words == FITTED) | ((words == INTERPOLATED) & ~measured.feasible.any(axis=0))
+    if modelled[0]:
+        problem = f"{sources.application.name} was not measured on one GPU of {sources.gpu}"
+        raise DataError("gpu", problem, f'measure that, or take all times from the model: timing="{Timing.MODEL}"')
+    if not modelled.any():
+        return measured, provenance, None
+    predicted, fit = _choose_by_model(sources, widths)
+    choices = _Choices(
+        local_batch=np.where(modelled, predicted.local_batch, measured.local_batch),
+        batch_size=np.where(modelled, predicted.batch_size, measured.batch_size),
+        feasible=np.where(modelled, predicted.feasible, measured.feasible),
+        time_s=np.where(modelled, predicted.time_s, measured.time_s),
+    )
+    return choices, np.where(modelled, FITTED, words).tolist(), fit
+
+
+def _choose_by_tables(sources: _Sources, widths: IntArray) -> tuple[_Choices, list[str]]:
+    """Look the step times up (data README, section 1.6 (b)): nothing is feasible where there are none."""
+    tables = sources.tables
+    largest = np.array([tables.largest_local_batch(int(k)) for k in widths])
+    batches = sources.rule.split(widths, largest_local=largest, fixed_batch_size=sources.fixed_batch_size)
+    times_s = np.full((*batches.local_batch.shape, 2), np.nan)
+    provenance = []
+    for column, k in enumerate(widths.tolist()):
+        word, rows = tables.look_up(k)
+        provenance.append(word)
+        if rows is not None:
+            for which in (0, 1):
+                times_s[:, column, which] = np.interp(
+                    batches.local_batch[:, column],
+                    rows.points[:, 2],
+                    rows.times_s[:, which],
+                    left=np.nan,
+                    right=np.nan,
+                )
+    between = np.flatnonzero([word == INTERPOLATED for word in provenance])
+    if between.size:
+        k = np.broadcast_to(widths[between], batches.local_batch[:, between].shape)
+        points = np.stack([-(-k // tables.gpus_per_node), k, batches.local_batch[:, between]], axis=-1)
+        times_s[:, between] = tables.interpolate(points.reshape(-1, 3)).reshape(*points.shape[:2], 2)
+    step_s, sync_s = times_s[..., 0], times_s[..., 1]
+    time_s = step_s + batches.accumulated * (step_s - sync_s)
+    return _to_choices(batches, time_s), provenance
+
+
+def _choose_by_model(sources: _Sources, widths: IntArray) -> tuple[_Choices, GoodputFit]:
+    """Predict the step times; on several nodes nothing is feasible when none were measured."""
+    fit = _fit(sources.tables)
+    batches = sources.rule.split(widths, fixed_batch_size=sources.fixed_batch_size)
+    nodes = -(-widths // sources.tables.gpus_per_node)
+    time_s = fit.parameters.iteration_time_s(nodes, widths, batches.local_batch, batches.accumulated)
+    unknown = (nodes > 1) & ("alpha_n" in fit.unobserved)
+    return _to_choices(batches, np.where(unknown, np.nan, time_s)), fit
+
+
+def _to_choices(batches: Batches, time_s: FloatArray) -> _Choices:
+    return _Choices(batches.local_batch, batches.batch_size, batches.feasible & np.isfinite(time_s), time_s)
+
+
+def _fit(tables: ProfileTables) -> GoodputFit:
+    passes = tables.passes_to_fit()
+    return fit_goodput(*passes.points.T, *passes.times_s.T)
+
+
+def _measure(sources: _Sources, choices: _Choices) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
+    """Return sizes (epochs,), speedups (epochs, widths) and the best choices; the first width is one GPU."""
+    curves = sources.curves
+    if sources.fixed_batch_size is not None:
+        iterations = [np.interp(sources.fixed_batch_size, curves.batch_sizes, row) for row in curves.iterations]
+        time_s = np.where(choices.feasible, choices.time_s, np.inf)
+        speedup = np.repeat(time_s[:, :1] / time_s, len(iterations), axis=0)
+        return np.array(iterations) * time_s[0, 0], speedup, np.zeros(speedup.shape, dtype=np.intp)
+    gain = curves.gradients.gain(choices.batch_size, sources.application.init_batch_size)
+    goodput, best = best_goodput(gain, choices.time_s, choices.feasible)
+    return np.diff(curves.progress) / goodput[:, 0], goodput / goodput[:, :1], best
+
+
+def _say_too_wide(sources: _Sources, k: int) -> str:
+    batch = sources.fixed_batch_size or sources.application.max_batch_size
+    return (
+        f"{sources.application.name} cannot run on {k} GPUs of {sources.gpu}: each needs at least "
+        f"{sources.tables.min_local_batch} samples, and the largest batch has {batch}, enough for {sources.widest}"
+    )
+
+
+def _say_why_not(sources: _Sources, k: int, fit: GoodputFit | None) -> str:
+    subject = f"{sources.application.name} on {k} GPUs of {sources.gpu}"
+    if fit is not None and "alpha_n" in fit.unobserved and k > sources.tables.gpus_per_node:
+        return f"{subject}: the profile holds no measurement on several nodes, so nothing is known about this width"
+    return f"{subject}: no batch size splits into local batches that were measured"
+
+
+def _check_widths(widths: Sequence[int] | IntArray) -> IntArray:
+    given = np.asarray(widths)
+    if given.ndim != 1 or not given.size or given.dtype.kind not in "iu":
+        raise DataError("widths", f"got {widths!r}; a list of whole numbers is needed", "give at least one width")
+    if given.min() < 1:
+        raise DataError("widths", f"got {given.min()}; widths of at least 1 GPU are allowed", "leave it out")
+    return np.unique(given.astype(np.int64))
+
+
+def _word(words: type[_Word], name: str, text: str) -> _Word:
+    try:
+        return words(text)
+    except ValueError:
+        raise UsageError(f"{name}: got {text!r}; {nearest_name_hint(text, [word.value for word in words])}") from None

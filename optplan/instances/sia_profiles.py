@@ -1,0 +1,377 @@
+"""Readers of the Sia and AdaptDL profiles: step times by placement, learning curves by batch size.
+
+A *placement* says how many GPUs a job has on each node, as the lexicographically smallest rotation of a string of
+digits: 4 + 2 GPUs are ``24``. Small clusters were measured placement by placement (``placements-<gpu>.csv``), large
+ones for some numbers of nodes and GPUs (``scalability-<gpu>.csv``). The file ``validation-<M>.csv`` is a training run
+at batch size M, one row per epoch. See the data README, sections 1.3, 1.4 and 1.6 (a) to (c).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.errors import DataError, nearest_name_hint
+from optplan.instances.sia_applications import GPU_NODES, Application
+from optplan.instances.sia_tables import parse_number, parse_whole, read_rows
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup.goodput import GradientTable
+
+#: Words for where the step time of a width comes from.
+MEASURED, MEASURED_SCALABILITY, INTERPOLATED, FITTED = "measured", "measured-scalability", "interpolated", "fitted"
+
+#: Local batches from which an application runs out of memory although the profile goes on (data README, 1.6 (c)).
+_MEMORY_LIMITS = {("deepspeech2", "rtx"): 57}
+#: A placement has one digit per node.
+_LARGEST_NODE = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Passes:
+    """Measured passes.
+
+    Attributes
+    ----------
+    points
+        Nodes N, GPUs k and samples per GPU b of each pass, shape (passes, 3).
+    times_s
+        Seconds of the pass with synchronisation, and the part of it that synchronisation adds, shape (passes, 2).
+    """
+
+    points: IntArray
+    times_s: FloatArray
+
+    def average_repeats(self) -> Passes:
+        """Return one pass per point, in ascending order of the points, with the mean times of its repeats."""
+        points, which = np.unique(self.points, axis=0, return_inverse=True)
+        which = which.ravel()
+        total = np.column_stack([np.bincount(which, weights=column) for column in self.times_s.T])
+        return Passes(points, total / np.bincount(which)[:, None])
+
+    def select(self, which: IntArray | NDArray[np.bool_]) -> Passes:
+        """Return some of the passes."""
+        return Passes(self.points[which], self.times_s[which])
+
+    def joined(self, other: Passes) -> Passes:
+        """Return these passes and the other ones."""
+        return Passes(np.concatenate([self.points, other.points]), np.concatenate([self.times_s, other.times_s]))
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileTables:
+    """The step times of one application on one type of GPU.
+
+    Attributes
+    ----------
+    gpus_per_node
+        GPUs in one node.
+    placements
+        The passes of each placement, ascending in the local batch.
+    scalability
+        The same by numbers of nodes and GPUs.
+    placement_passes, scalability_passes
+        All rows of the two files.
+    min_local_batch, max_local_batch
+        Least and largest samples per GPU.
+    """
+
+    gpus_per_node: int
+    placements: Mapping[str, Passes]
+    scalability: Mapping[tuple[int, int], Passes]
+    placement_passes: Passes
+    scalability_passes: Passes
+    min_local_batch: int
+    max_local_batch: int
+
+    def look_up(self, gpus: int) -> tuple[str, Passes | None]:
+        """Say where the step times of a width come from, and give its rows when it was measured."""
+        rows = self.placements.get(consolidated_placement(gpus, self.gpus_per_node))
+        if rows is not None:
+            return MEASURED, rows
+        nodes = -(-gpus // self.gpus_per_node)
+        rows = self.scalability.get((nodes, gpus))
+        if rows is not None:
+            return MEASURED_SCALABILITY, rows
+        return (INTERPOLATED if self._local_batches_from(nodes, gpus).size else FITTED), None
+
+    def largest_local_batch(self, gpus: int) -> int:
+        """Return the largest local batch of a width.
+
+        That of its rows; where it was not measured, that of all rows with at least as many nodes and GPUs, as Sia has
+        it; beyond all rows, the largest of the profile.
+        """
+        _, rows = self.look_up(gpus)
+        batches = self._local_batches_from(-(-gpus // self.gpus_per_node), gpus) if rows is None else rows.points[:, 2]
+        return min(self.max_local_batch, int(batches.max(initial=0)) or self.max_local_batch)
+
+    def _local_batches_from(self, nodes: int, gpus: int) -> IntArray:
+        """Return the local batches of all rows with at least so many nodes and GPUs."""
+        parts = (self.placement_passes.points, self.scalability_passes.points)
+        return np.concatenate([points[(points[:, 0] >= nodes) & (points[:, 1] >= gpus), 2] for points in parts])
+
+    def passes_to_fit(self) -> Passes:
+        """Return all rows of the placements, and those of the scalability whose point (N, k, b) is new."""
+        known = {tuple(point) for point in self.placement_passes.points.tolist()}
+        extra = self.scalability_passes
+        new = np.array([tuple(point) not in known for point in extra.points.tolist()], dtype=bool)
+        return self.placement_passes.joined(extra.select(new))
+
+    def interpolate(self, points: IntArray) -> FloatArray:
+        """Interpolate linearly over the scattered points (N, k, b) of both tables, as Sia does.
+
+        Repeats are averaged first, within each table and then between the two.
+
+        Parameters
+        ----------
+        points
+            (N, k, b), shape (points, 3).
+
+        Returns
+        -------
+        FloatArray
+            Step and synchronisation time in seconds, shape (points, 2); NaN outside the hull of what was measured.
+        """
+        from scipy.interpolate import LinearNDInterpolator
+        from scipy.spatial import QhullError
+
+        placements, scalability = self.placement_passes.average_repeats(), self.scalability_passes.average_repeats()
+        known = placements.joined(scalability).average_repeats()
+        try:
+            found = LinearNDInterpolator(known.points.astype(np.float64), known.times_s)(points.astype(np.float64))
+        except QhullError:  # all measurements lie in one plane, say on one number of nodes: it has no inside
+            return np.full((len(points), 2), np.nan)
+        return np.asarray(found, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurves:
+    """How an application trains at different batch sizes.
+
+    Attributes
+    ----------
+    batch_sizes
+        Samples, ascending, shape (sizes,).
+    progress
+        P_0 = 0 and the progress at which each epoch ends, the least over the batch sizes, shape (epochs + 1,);
+        iterations at the initial batch size.
+    iterations
+        Iterations of each epoch at each batch size, shape (epochs, sizes).
+    gradients
+        Gradient statistics of each epoch.
+    """
+
+    batch_sizes: IntArray
+    progress: FloatArray
+    iterations: FloatArray
+    gradients: GradientTable
+
+
+def consolidated_placement(gpus: int, gpus_per_node: int) -> str:
+    """Return the placement of k GPUs on as few nodes as possible (data README, section 1.6 (a)).
+
+    Parameters
+    ----------
+    gpus
+        k, at least 1.
+    gpus_per_node
+        n, at most 9.
+
+    Returns
+    -------
+    str
+        Full nodes and one node with the rest, as the lexicographically smallest rotation.
+    """
+    full, rest = divmod(gpus, gpus_per_node)
+    return smallest_rotation(str(gpus_per_node) * full + (str(rest) if rest else ""))
+
+
+def smallest_rotation(placement: str) -> str:
+    """Return the lexicographically smallest rotation of a placement: ``42`` becomes ``24``."""
+    return min(placement[start:] + placement[:start] for start in range(len(placement)))
+
+
+def read_profile_tables(
+    profiles_dir: Path | str, application: Application, gpu: str, *, gpus_per_node: int | None = None
+) -> ProfileTables:
+    """Read the step times of one application on one type of GPU.
+
+    Parameters
+    ----------
+    profiles_dir
+        Folder with one folder per application.
+    application
+        Which application; its name is that of the folder.
+    gpu
+        Suffix of the two files, such as ``aws``.
+    gpus_per_node
+        GPUs in one node; None takes that of :data:`~optplan.instances.sia_applications.GPU_NODES`, and for other
+        suffixes the largest digit of the placements.
+
+    Returns
+    -------
+    ProfileTables
+        Repeated rows averaged.
+
+    Raises
+    ------
+    DataError
+        When the folder or a file is missing (the message lists what there is), or a file is not as it should be.
+    """
+    folder = _application_folder(Path(profiles_dir), application.name)
+    known = sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
+    if gpu not in known:
+        problem = f"{folder} has no profile for GPU type {gpu!r}"
+        raise DataError("gpu", problem, f"it has profiles for: {', '.join(known)}" if known else "fetch the profiles")
+    rows_of, in_placements = _read_placements(folder / f"placements-{gpu}.csv")
+    in_scalability = _read_scalability(folder / f"scalability-{gpu}.csv")
+    if gpus_per_node is None:
+        largest_digit = max(int(digit) for placement in rows_of for digit in placement)
+        gpus_per_node = GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else largest_digit
+    if not 1 <= gpus_per_node <= _LARGEST_NODE:
+        problem = f"got {gpus_per_node}; placements have one digit per node, so 1 to {_LARGEST_NODE} are allowed"
+        raise DataError("gpus_per_node", problem, "give the number of GPUs in one node")
+    shapes = in_scalability.points[:, :2]
+    local_batches = in_placements.points[:, 2]
+    return ProfileTables(
+        gpus_per_node=gpus_per_node,
+        placements={key: in_placements.select(np.array(rows)).average_repeats() for key, rows in rows_of.items()},
+        scalability={
+            (nodes, gpus): in_scalability.select((shapes == (nodes, gpus)).all(axis=1)).average_repeats()
+            for nodes, gpus in {tuple(shape) for shape in shapes.tolist()}
+        },
+        placement_passes=in_placements,
+        scalability_passes=in_scalability,
+        min_local_batch=int(local_batches.min()),
+        max_local_batch=_MEMORY_LIMITS.get((application.name, gpu), int(local_batches.max())),
+    )
+
+
+def read_learning_curves(profiles_dir: Path | str, application: Application) -> LearningCurves:
+    """Read the training runs of an application at all batch sizes.
+
+    Parameters
+    ----------
+    profiles_dir
+        Folder with one folder per application.
+    application
+        Which application; its first ``epochs`` epochs are read.
+
+    Returns
+    -------
+    LearningCurves
+        Of all files ``validation-<M>.csv``.
+
+    Raises
+    ------
+    DataError
+        When the batch sizes do not reach from the initial to the largest one, a file ends before the last epoch, or
+        iterations or progress do not grow.
+    """
+    folder = _application_folder(Path(profiles_dir), application.name)
+    runs: dict[int, FloatArray] = {}
+    for path in folder.glob("validation-*.csv"):
+        size = path.stem.removeprefix("validation-")
+        if not size.isdecimal():
+            raise DataError(str(path), f"{size!r} is not a batch size", "name the file validation-<batch size>.csv")
+        runs[int(size)] = _read_run(path, application.epochs)
+    sizes = sorted(runs)
+    if not sizes or sizes[0] > application.init_batch_size or sizes[-1] < application.max_batch_size:
+        problem = (
+            f"{application.name} trains at batch sizes {application.init_batch_size} to {application.max_batch_size}; "
+            f"there are learning curves (validation-<batch size>.csv) for: {', '.join(map(str, sizes)) or 'none'}"
+        )
+        raise DataError(str(folder), problem, "fetch the missing files")
+    stacked = np.stack([runs[size] for size in sizes], axis=-1)  # (epochs, columns, sizes)
+    return LearningCurves(
+        batch_sizes=np.array(sizes, dtype=np.int64),
+        progress=_growing(folder, "progress", np.append(0.0, stacked[:, 0].min(axis=-1))),
+        iterations=np.diff(stacked[:, 1], axis=0, prepend=0.0),
+        gradients=GradientTable(batch_sizes=np.array(sizes), grad_sqr=stacked[:, 2], grad_var=stacked[:, 3]),
+    )
+
+
+def _application_folder(profiles_dir: Path, name: str) -> Path:
+    folder = profiles_dir / name
+    if folder.is_dir():
+        return folder
+    if not profiles_dir.is_dir():
+        raise DataError(str(profiles_dir), "there is no such folder", "give the folder with one folder per application")
+    there = sorted(path.name for path in profiles_dir.iterdir() if path.is_dir())
+    raise DataError(str(profiles_dir), f"has no folder {name!r} with profiles", nearest_name_hint(name, there))
+
+
+def _read_placements(path: Path) -> tuple[dict[str, list[int]], Passes]:
+    """Read a file of placements: the rows of each placement, and all of them."""
+    rows_of: dict[str, list[int]] = {}
+    points, times = array("q"), array("d")
+    for line, (placement, *numbers) in read_rows(path, ("placement", "local_bsz", "step_time", "sync_time")):
+        if not placement.isdecimal() or "0" in placement:
+            problem = f"placement is {placement!r}; one digit from 1 to 9 per node is needed"
+            raise DataError(f"{path}:{line}", problem, "correct the row")
+        rows_of.setdefault(smallest_rotation(placement), []).append(len(times) // 2)
+        local_batch, pair = _parse_pass(path, line, *numbers)
+        points.extend((len(placement), sum(map(int, placement)), local_batch))
+        times.extend(pair)
+    if not points:
+        raise DataError(str(path), "the file names its columns and holds no measurement", "add one row per measurement")
+    return rows_of, _to_passes(points, times)
+
+
+def _read_scalability(path: Path) -> Passes:
+    """Read a file of passes by numbers of nodes and GPUs; it may be empty but for its header."""
+    points, times = array("q"), array("d")
+    columns = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
+    for line, (num_nodes, num_replicas, *numbers) in read_rows(path, columns):
+        nodes = parse_whole(path, line, "num_nodes", num_nodes)
+        gpus = parse_whole(path, line, "num_replicas", num_replicas)
+        if gpus < nodes:
+            problem = f"num_replicas is {gpus} on {nodes} nodes; at least one GPU per node is needed"
+            raise DataError(f"{path}:{line}", problem, "correct the row")
+        local_batch, pair = _parse_pass(path, line, *numbers)
+        points.extend((nodes, gpus, local_batch))
+        times.extend(pair)
+    return _to_passes(points, times)
+
+
+def _parse_pass(path: Path, line: int, local_batch: str, step: str, sync: str) -> tuple[int, tuple[float, float]]:
+    samples = parse_whole(path, line, "local_bsz", local_batch)
+    step_s = parse_number(path, line, "step_time", step)
+    sync_s = parse_number(path, line, "sync_time", sync)
+    if sync_s >= step_s:
+        problem = f"sync_time is {sync} and step_time {step}; the first is a part of the second"
+        raise DataError(f"{path}:{line}", problem, "correct the row")
+    return samples, (step_s, sync_s)
+
+
+def _to_passes(points: array[int], times: array[float]) -> Passes:
+    return Passes(np.array(points).reshape(-1, 3), np.array(times).reshape(-1, 2))
+
+
+def _read_run(path: Path, epochs: int) -> FloatArray:
+    """Read progress, iterations and the two statistics of one training run, shape (epochs, 4)."""
+    columns = ("progress", "iteration", "grad_sqr", "grad_var")
+    rows = [
+        [parse_number(path, line, column, text) for column, text in zip(columns, texts, strict=True)]
+        for line, texts in read_rows(path, columns)
+    ]
+    if len(rows) < epochs:
+        problem = f"{len(rows)} rows; one for each of the {epochs} epochs is needed"
+        raise DataError(str(path), problem, "fetch the file again; it may be cut off")
+    run = np.array(rows[:epochs])
+    _growing(path, "iteration", np.append(0.0, run[:, 1]))
+    return run
+
+
+def _growing(path: Path, column: str, values: FloatArray) -> FloatArray:
+    """Refuse a column that does not grow in each epoch; the first value is the start."""
+    falls = np.flatnonzero(np.diff(values) <= 0.0)
+    if falls.size:
+        epoch = int(falls[0])
+        problem = f"{column} goes from {values[epoch]:.12g} to {values[epoch + 1]:.12g} in epoch {epoch} (from 0)"
+        raise DataError(str(path), problem, f"correct the file: {column} must grow in each epoch")
+    return values

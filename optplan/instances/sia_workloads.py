@@ -1,0 +1,175 @@
+"""Reader of the workloads of Sia and Pollux: which jobs arrive when (data README, sections 1.1 and 2).
+
+One row is one job: ``name``, ``time`` (seconds after the start of the trace, ascending), ``application``, and what a
+user of a rigid scheduler would ask for, ``num_replicas`` and ``batch_size``.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from optplan.errors import DataError, nearest_name_hint
+from optplan.instances.sia_applications import APPLICATIONS
+from optplan.instances.sia_tables import parse_number, parse_whole, read_rows
+from optplan.schema import FloatArray, IntArray, freeze
+from optplan.units import SECONDS_PER_HOUR
+
+_COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
+
+#: Hours that a family of workloads spans, by the name of its folder: Sia's families, and Pollux's load levels.
+NOMINAL_SPANS_H: Mapping[str, float] = MappingProxyType(
+    {
+        "newtrace": 48.0,
+        "philly": 8.0,
+        "physical": 1.8,
+        "workloads": 8.0,
+        "workloads-0.5": 8.0,
+        "workloads-1.5": 8.0,
+        "workloads-2.0": 8.0,
+        "workloads-realistic": 8.0,
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """The jobs of one trace, in the order of their arrival.
+
+    Attributes
+    ----------
+    applications
+        Names of the applications that occur, sorted.
+    application_index
+        Which of them each job runs, shape (jobs,).
+    submission_s
+        Arrival of each job in seconds after the start of the trace, ascending, shape (jobs,).
+    job_names
+        Name of each job, each different.
+    requested_gpus, requested_batch_sizes
+        What a rigid scheduler would give each job, shape (jobs,).
+    span_s
+        Length of the trace in seconds.
+    span_source
+        Where the length comes from, in words.
+    """
+
+    applications: tuple[str, ...]
+    application_index: IntArray
+    submission_s: FloatArray
+    job_names: tuple[str, ...]
+    requested_gpus: IntArray
+    requested_batch_sizes: IntArray
+    span_s: float
+    span_source: str
+
+    @property
+    def num_jobs(self) -> int:
+        """Number of jobs."""
+        return self.submission_s.size
+
+    @property
+    def jobs_per_application(self) -> dict[str, int]:
+        """Number of jobs of each application."""
+        counts = np.bincount(self.application_index, minlength=len(self.applications))
+        return dict(zip(self.applications, counts.tolist(), strict=True))
+
+    @property
+    def arrival_rate_per_hour(self) -> dict[str, float]:
+        """Jobs of each application per hour of the span."""
+        hours = self.span_s / SECONDS_PER_HOUR
+        return {name: count / hours for name, count in self.jobs_per_application.items()}
+
+
+def read_workload(
+    path: Path | str, *, span_h: float | None = None, applications: Collection[str] = tuple(APPLICATIONS)
+) -> Workload:
+    """Read a workload.
+
+    Parameters
+    ----------
+    path
+        The CSV file.
+    span_h
+        Hours that the trace spans. None takes the nominal span of the family that the folder is named after
+        (:data:`NOMINAL_SPANS_H`), and elsewhere the last arrival, rounded up to a full hour.
+    applications
+        Names that the column ``application`` may hold.
+
+    Returns
+    -------
+    Workload
+        With the span and where it comes from.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or holds no job; when a row is incomplete, has a number that is none or negative,
+        an unknown application, an earlier time than the row before or the name of an earlier job; when a job arrives
+        after the end of the span.
+    """
+    path = Path(path)
+    known = set(applications)
+    names: list[str] = []
+    first_lines: dict[str, int] = {}
+    times, which, gpus, batches = array("d"), array("q"), array("q"), array("q")
+    seen: dict[str, int] = {}
+    latest = 0.0
+    for line, (name, time, application, replicas, batch) in read_rows(path, _COLUMNS):
+        time_s = parse_number(path, line, "time", time)
+        if time_s < latest:
+            problem = f"time is {time}, after {latest:.12g} in the row before"
+            raise DataError(f"{path}:{line}", problem, "sort the jobs by time")
+        latest = time_s
+        if application not in known:
+            problem = f"unknown application {application!r}"
+            raise DataError(f"{path}:{line}", problem, nearest_name_hint(application, known))
+        if first_lines.setdefault(name, line) != line:
+            problem = f"a second job is named {name!r}; the first is in line {first_lines[name]}"
+            raise DataError(f"{path}:{line}", problem, "give each job a name of its own")
+        names.append(name)
+        times.append(time_s)
+        which.append(seen.setdefault(application, len(seen)))
+        gpus.append(parse_whole(path, line, "num_replicas", replicas))
+        batches.append(parse_whole(path, line, "batch_size", batch))
+    if not names:
+        raise DataError(str(path), "the file names its columns and holds no job", "add one row per job")
+    span_s, span_source = _span(path, span_h, latest)
+    by_name = sorted(seen)
+    rank = np.array([by_name.index(application) for application in seen])
+    return Workload(
+        applications=tuple(by_name),
+        application_index=freeze(rank[np.array(which)]),
+        submission_s=freeze(np.array(times)),
+        job_names=tuple(names),
+        requested_gpus=freeze(np.array(gpus)),
+        requested_batch_sizes=freeze(np.array(batches)),
+        span_s=span_s,
+        span_source=span_source,
+    )
+
+
+def _span(path: Path, span_h: float | None, latest_s: float) -> tuple[float, str]:
+    """Return the span in seconds and where it comes from."""
+    family = path.resolve().parent.name
+    if span_h is not None:
+        if not (math.isfinite(span_h) and span_h > 0.0):
+            raise DataError("span_h", f"got {span_h!r}; hours above zero are allowed", "give the length of the trace")
+        hours, source = span_h, "given by the caller"
+    elif family in NOMINAL_SPANS_H:
+        hours, source = NOMINAL_SPANS_H[family], f"nominal span of {family}"
+    else:
+        hours = max(1.0, float(math.ceil(latest_s / SECONDS_PER_HOUR)))
+        source = "last arrival, rounded up to a full hour"
+    if latest_s > hours * SECONDS_PER_HOUR:
+        problem = (
+            f"the last job arrives at {latest_s / SECONDS_PER_HOUR:.6g} h, after the span of {hours:g} h ({source})"
+        )
+        raise DataError(str(path), problem, "give a longer span_h")
+    return hours * SECONDS_PER_HOUR, source
