@@ -1,0 +1,145 @@
+"""The BOA suite: the paper's trace at thirteen budgets, whole frontiers, and how time grows with size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.formulations.boa.data import BoaInstance, Problem
+from optplan.instances.files import read_instance
+from optplan.instances.generators import random_boa
+from optplan.solving import frontier, solve
+from optplan.units import Amount, BudgetUnit
+
+#: Budgets, in GPUs, at which the paper's trace is solved.
+BUDGETS_GPUS = (80, 85, 90, 95, 100, 110, 120, 140, 160, 180, 200, 250, 300)
+#: The one budget at which the slow rivals run by default.
+SHOWN_BUDGET_GPUS = 120
+#: Seconds that a general engine may take on one budget.
+ENGINE_LIMIT_S = 60.0
+#: Seed of every generated instance.
+SEED = 1
+#: How often a look-up is repeated to time it.
+_LOOK_UPS = 1000
+
+
+def run(*, quick: bool, full: bool) -> Iterator[Row]:
+    """Measure every row of the suite.
+
+    Parameters
+    ----------
+    quick
+        Small sizes, three budgets, no slow rival.
+    full
+        Slow rivals at every budget.
+
+    Yields
+    ------
+    Row
+        As soon as it is measured.
+    """
+    solve(_named("boa-two-classes"))  # loads every module, so that no row pays for imports
+    yield from _trace_rows(quick=quick, full=full)
+    yield _frontier_row(_named("boa-newtrace"), "boa-newtrace")
+    yield from _continuous_rows(classes=20 if quick else 1000, epochs=100 if quick else 1000, widths=64)
+    yield from _large_rows(quick=quick)
+    yield from _growth_rows(quick=quick)
+
+
+def _named(name: str) -> BoaInstance:
+    instance = read_instance(name)
+    if not isinstance(instance, BoaInstance):
+        message = f"{name} is not a BOA instance"
+        raise TypeError(message)
+    return instance
+
+
+def _trace_rows(*, quick: bool, full: bool) -> Iterator[Row]:
+    trace = _named("boa-newtrace")
+    for gpus in (80, SHOWN_BUDGET_GPUS, 300) if quick else BUDGETS_GPUS:
+        instance = trace.replace(budget=Amount(float(gpus), BudgetUnit.GPU))
+        label = f"boa-newtrace@{gpus}"
+        exact = measure_solve(instance, label, "layered-paths")
+        yield exact
+        fast = measure_solve(instance, label, "published-algorithm1")
+        yield _against(fast, exact)
+        if full or (gpus == SHOWN_BUDGET_GPUS and not quick):
+            yield _against(measure_solve(instance, label, "published-algorithm1-cvxpy"), exact)
+            yield _against(measure_solve(instance, label, "highs", time_limit_s=ENGINE_LIMIT_S), exact)
+        if gpus == SHOWN_BUDGET_GPUS:
+            yield _against(measure_solve(instance, label, "fixed-width"), exact)
+
+
+def _against(row: Row, exact: Row) -> Row:
+    """Add how a rival compares with the exact solver: its objective and its time, as factors."""
+    extra = dict(row.extra)
+    if row.objective is not None and exact.objective:
+        extra["objective_over_exact"] = row.objective / exact.objective
+    extra["seconds_over_exact"] = row.seconds / exact.seconds
+    return Row(**{**vars(row), "extra": extra})
+
+
+def _frontier_row(instance: BoaInstance, label: str) -> Row:
+    """Make the whole frontier and time look-ups both ways."""
+    reset_peak()
+    start = time.perf_counter()
+    line = frontier(instance)
+    seconds = time.perf_counter() - start
+    peak = peak_mb()
+    middle = float(line.budgets[0] + line.budgets[-1]) / 2
+    start = time.perf_counter()
+    for _ in range(_LOOK_UPS):
+        point = line.at(middle)
+    at_ms = 1000 * (time.perf_counter() - start) / _LOOK_UPS
+    start = time.perf_counter()
+    for _ in range(_LOOK_UPS):
+        line.budget_for(point.objective)
+    inverse_ms = 1000 * (time.perf_counter() - start) / _LOOK_UPS
+    return Row(
+        instance=f"{label}@frontier",
+        solver="frontier",
+        status="optimal",
+        objective=None,
+        bound=None,
+        gap=0.0,
+        bound_proof="lagrangian",
+        seconds=seconds,
+        verify_seconds=None,
+        peak_mb=peak,
+        extra={"points": float(line.budgets.size), "look_up_ms": at_ms, "inverse_look_up_ms": inverse_ms},
+    )
+
+
+def _continuous_rows(*, classes: int, epochs: int, widths: int) -> Iterator[Row]:
+    """Problem (a) with a table of its own for every (class, epoch): one budget, then the whole frontier."""
+    instance = random_boa(
+        classes=classes, epochs=epochs, widths=widths, seed=SEED, noise=0.0, problem=Problem.CONTINUOUS
+    )
+    label = f"random-boa-continuous-{classes * epochs}x{widths}"
+    size: dict[str, float | str] = {"pairs": float(classes * epochs), "seed": float(SEED)}
+    yield measure_solve(instance, f"{label}@{instance.budget_gpus():g}", "sorted-slopes", extra=size)
+    yield _frontier_row(instance, label)
+
+
+def _large_rows(*, quick: bool) -> Iterator[Row]:
+    classes, epochs, widths = (50, 20, 32) if quick else (1000, 100, 128)
+    instance = random_boa(classes=classes, epochs=epochs, widths=widths, seed=SEED)
+    label = f"{instance.name}@{instance.budget_gpus():g}"
+    yield measure_solve(instance, label, "layered-paths", extra={"seed": float(SEED)})
+
+
+def _growth_rows(*, quick: bool) -> Iterator[Row]:
+    """Double one dimension at a time from a middle instance, to show how the time grows."""
+    base = (4, 8, 16) if quick else (32, 32, 32)
+    for dimension, name in enumerate(("classes", "epochs", "widths")):
+        for factor in (1, 2, 4) if quick else (1, 2, 4, 8):
+            sizes = list(base)
+            sizes[dimension] *= factor
+            instance = random_boa(classes=sizes[0], epochs=sizes[1], widths=sizes[2], seed=SEED)
+            yield measure_solve(
+                instance,
+                f"{instance.name}@{instance.budget_gpus():g}",
+                "layered-paths",
+                extra={"grows": name, "factor": float(factor), "seed": float(SEED)},
+            )

@@ -1,0 +1,151 @@
+"""Benchmark rows, how they are measured, and the list of suites."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+from optplan.contracts import Instance
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.progress import Event
+from optplan.solving import solve
+from optplan.verification import verify
+
+#: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``.
+_SUITES = {"boa": "optplan.benchmarking.boa"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement.
+
+    Parameters
+    ----------
+    instance
+        Name with its limit, such as ``boa-newtrace@120``.
+    solver
+        Name of the solver; ``published`` in it marks a heuristic as its paper prints it.
+    status, objective, bound, gap, bound_proof
+        As in the Result; None where there is none.
+    seconds
+        Wall time of the solve, without reading the instance.
+    verify_seconds
+        Wall time of ``verify``, None where nothing was verified.
+    peak_mb
+        Largest resident memory of the process during the solve, in MB.
+    extra
+        Whatever else the row measures.
+    """
+
+    instance: str
+    solver: str
+    status: str
+    objective: float | None
+    bound: float | None
+    gap: float | None
+    bound_proof: str
+    seconds: float
+    verify_seconds: float | None
+    peak_mb: float
+    extra: dict[str, float | str] = field(default_factory=dict)
+
+
+def suites() -> list[str]:
+    """List the names of the suites."""
+    return list(_SUITES)
+
+
+def run_suite(
+    name: str, *, quick: bool = False, full: bool = False, on_event: Callable[[Event], None] | None = None
+) -> list[dict[str, object]]:
+    """Run a suite.
+
+    Parameters
+    ----------
+    name
+        One of :func:`suites`.
+    quick
+        Small sizes and few limits: a check that the suite works.
+    full
+        Also the slow rivals at every limit.
+    on_event
+        Told after every row.
+
+    Returns
+    -------
+    list of dict
+        The rows as plain data, in the order in which they were measured.
+
+    Raises
+    ------
+    UsageError
+        When there is no such suite, or both quick and full are asked.
+    """
+    if name not in _SUITES:
+        message = f"no benchmark suite {name!r}; {nearest_name_hint(name, _SUITES)}"
+        raise UsageError(message)
+    if quick and full:
+        raise UsageError("quick and full exclude each other")
+    rows: Iterator[Row] = import_module(_SUITES[name]).run(quick=quick, full=full)
+    start = time.perf_counter()
+    measured = []
+    for row in rows:
+        measured.append(asdict(row))
+        if on_event is not None:
+            on_event(Event(f"{row.instance} {row.solver}", time.perf_counter() - start, row.objective, row.bound))
+    return measured
+
+
+def measure_solve(
+    instance: Instance,
+    label: str,
+    solver: str,
+    *,
+    gap: float = 1e-6,
+    time_limit_s: float | None = None,
+    seed: int = 0,
+    extra: dict[str, float | str] | None = None,
+) -> Row:
+    """Solve and verify an instance and return the row."""
+    reset_peak()
+    result = solve(instance, solver=solver, gap=gap, time_limit_s=time_limit_s, seed=seed, check=False)
+    peak = peak_mb()
+    verification = verify(instance, result)
+    verification.require()
+    return Row(
+        instance=label,
+        solver=result.solver,
+        status=result.status.value,
+        objective=result.objective,
+        bound=result.bound,
+        gap=result.gap,
+        bound_proof=result.bound_proof.value,
+        seconds=result.solve_seconds,
+        verify_seconds=verification.seconds,
+        peak_mb=peak,
+        extra={**dict(result.counters), **(extra or {})},
+    )
+
+
+def reset_peak() -> None:
+    """Forget the largest memory so far, where the system can (Linux); elsewhere peaks only grow over a run."""
+    gc.collect()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak_mb() -> float:
+    """Return the largest resident memory since :func:`reset_peak`, in MB."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return float(line.split()[1]) / 1024.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024.0 * 1024.0 if sys.platform == "darwin" else 1024.0)

@@ -1,0 +1,67 @@
+"""The benchmark suites: rows have the promised fields, and the exact solver is never above a rival."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from optplan.benchmarking import run_suite, suites
+from optplan.errors import UsageError
+
+FIELDS = {
+    "instance",
+    "solver",
+    "status",
+    "objective",
+    "bound",
+    "gap",
+    "bound_proof",
+    "seconds",
+    "verify_seconds",
+    "peak_mb",
+    "extra",
+}
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, object]]:
+    """Run the quick suite once."""
+    return run_suite("boa", quick=True)
+
+
+def test_rows_are_plain_data_with_the_promised_fields(rows: list[dict[str, object]]) -> None:
+    """Rows survive JSON and name their instance with its limit."""
+    again = json.loads(json.dumps(rows, allow_nan=False))
+    assert all(set(row) == FIELDS for row in again)
+    assert all("@" in row["instance"] for row in again)
+
+
+def test_the_exact_solver_is_proven_and_at_or_below_every_rival(rows: list[dict[str, object]]) -> None:
+    """For each instance the row of layered-paths has a gap of at most 1e-6, and no rival has a lower objective."""
+    exact = {r["instance"]: r for r in rows if r["solver"] == "layered-paths"}
+    assert {"boa-newtrace@80", "boa-newtrace@120", "boa-newtrace@300"} <= set(exact)
+    for row in exact.values():
+        assert row["status"] == "optimal"
+        assert isinstance(row["gap"], float)
+        assert row["gap"] <= 1e-6
+    rivals = [r for r in rows if r["solver"] != "layered-paths" and r["instance"] in exact]
+    assert any("published" in str(r["solver"]) for r in rivals)
+    for row in rivals:
+        assert isinstance(row["objective"], float)
+        assert row["objective"] >= float(str(exact[row["instance"]]["objective"])) * (1 - 1e-9)
+
+
+def test_growth_rows_say_what_grows(rows: list[dict[str, object]]) -> None:
+    """Classes, epochs and widths each grow from the same instance."""
+    extras = [row["extra"] for row in rows]
+    assert {e["grows"] for e in extras if isinstance(e, dict) and "grows" in e} == {"classes", "epochs", "widths"}
+
+
+def test_unknown_suites_are_refused_with_the_nearest_name() -> None:
+    """And quick and full exclude each other."""
+    assert suites() == ["boa"]
+    with pytest.raises(UsageError, match="no benchmark suite 'bao'; did you mean 'boa'"):
+        run_suite("bao")
+    with pytest.raises(UsageError, match="quick and full exclude each other"):
+        run_suite("boa", quick=True, full=True)
