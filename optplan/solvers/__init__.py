@@ -1,0 +1,1 @@
+"""Algorithms and engines that know no paper: they take arrays and return arrays."""

@@ -1,0 +1,219 @@
+"""Budgeted paths in CP-SAT, for small problems: pure choices, all costs rounded to integers.
+
+Rounding is arranged so that both answers are about the real problem:
+
+* *Bound.* Values and consumptions are rounded down and the budget is not: whatever keeps the real budget keeps the
+  rounded one, and its rounded value is at most its real value. So the bound of CP-SAT on the rounded problem, scaled
+  back, is a bound on the real one. It is weaker than one without rounding would be, by at most one unit of value for
+  each term of a path (two per layer).
+* *Incumbent.* What CP-SAT returns may exceed the real budget by at most one unit of consumption per term. A choice that
+  does (relative excess above 1e-9) is discarded, and the problem solved once more with consumptions rounded up and the
+  budget down: whatever that returns keeps the real budget. The bound stays that of the first solve.
+
+A unit is ``1 / resolution`` of the budget and of the value, per term, but never so small that the sum of a constraint's
+coefficients leaves 64-bit integers. Scales are powers of two, so that scaling itself does not round. With the default
+resolution the second solve is not needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts.judgement import PathCosts
+from optplan.contracts.result import SolveRequest, Status, Termination
+from optplan.errors import EngineError
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.budgeted_paths import BudgetedPaths, Choice, PathsOutcome, WeightedPath, least_path
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+#: Units that budget and least value are divided into, for each term of a path.
+DEFAULT_RESOLUTION = 2**32
+#: Coefficients of one constraint add up to no more than this; CP-SAT wants room within 64-bit integers.
+_LARGEST_SUM = 2.0**60
+#: A choice exactly at the budget is kept, however its terms were added up.
+_BUDGET_SLACK = 5e-10
+#: CP-SAT stops a little before the gap that was asked for, so that scaling back does not leave it a little after.
+_GAP_SHARE = 0.999
+
+#: What each final status of CP-SAT means; every other one is a failure.
+_ENDINGS = {
+    "OPTIMAL": (Status.OPTIMAL, Termination.COMPLETED),
+    "FEASIBLE": (Status.FEASIBLE, Termination.TIME_LIMIT),
+    "INFEASIBLE": (Status.INFEASIBLE, Termination.COMPLETED),
+    "UNKNOWN": (Status.UNKNOWN, Termination.TIME_LIMIT),
+}
+
+
+@dataclass(frozen=True)
+class _Rounded:
+    """Integer costs of the graphs' terms, flat: being at each node (with the first entry), then entering each."""
+
+    value: list[IntArray]
+    consumption: list[IntArray]
+    budget: int
+    #: Real value of one unit.
+    value_unit: float
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What one call of CP-SAT said, in real units."""
+
+    status: Status
+    termination: Termination
+    choice: Choice | None
+    bound: float | None
+    branches: int
+    conflicts: int
+
+
+def solve_cp_sat(
+    problem: BudgetedPaths, request: SolveRequest, *, resolution: int = DEFAULT_RESOLUTION
+) -> PathsOutcome:
+    """Solve budgeted paths with CP-SAT.
+
+    Parameters
+    ----------
+    problem
+        Graphs and budget.
+    request
+        Gap, seed and time limit. One worker, so the same request gives the same answer.
+    resolution
+        Units that the budget and the least value are divided into, for each term of a path.
+
+    Returns
+    -------
+    PathsOutcome
+        The choice keeps the real budget, the bound holds for the real problem. OPTIMAL is about the rounded problem;
+        the real gap is that between the choice's real value and the bound.
+
+    Raises
+    ------
+    EngineError
+        When CP-SAT refuses the model or fails.
+    """
+    request.stopwatch.emit("cp-sat")
+    run = _solve_rounded(problem, request, _round(problem, resolution, upwards=False))
+    runs = [run]
+    if run.choice is not None and problem.totals(run.choice)[1] > problem.most_consumption:
+        request.stopwatch.emit("cp-sat rounded up", bound=run.bound)
+        runs.append(_solve_rounded(problem, request, _round(problem, resolution, upwards=True)))
+    last = runs[-1]
+    status = last.status
+    if len(runs) == 2:  # the second solve excludes choices close to the budget, so it proves nothing
+        status = Status.UNKNOWN if last.choice is None else Status.FEASIBLE
+    return PathsOutcome(
+        status=status,
+        termination=last.termination,
+        choice=last.choice,
+        bound=run.bound,
+        counters={
+            "solves": float(len(runs)),
+            "branches": float(sum(r.branches for r in runs)),
+            "conflicts": float(sum(r.conflicts for r in runs)),
+        },
+        engine="CP-SAT",
+        engine_version=version("ortools"),
+    )
+
+
+def _round(problem: BudgetedPaths, resolution: int, *, upwards: bool) -> _Rounded:
+    """Round values down, and consumptions down or up; the budget goes the other way."""
+    terms = 2 * problem.num_layers
+    values = [_terms(graph.run_value, graph.enter_value) for graph in problem.graphs]
+    consumptions = [_terms(graph.run_consumption, graph.enter_consumption) for graph in problem.graphs]
+    # What alone exceeds the budget is excluded just as well by a little more than the budget.
+    consumptions = [np.minimum(array, 2.0 * problem.budget) for array in consumptions]
+    value_scale = _power_of_two(terms * resolution / (problem.least_value or 1.0), values)
+    consumption_scale = _power_of_two(terms * resolution / problem.budget, consumptions)
+    to_integer, slack = (np.ceil, 0.0) if upwards else (np.floor, _BUDGET_SLACK)
+    return _Rounded(
+        value=[np.floor(array * value_scale).astype(np.int64) for array in values],
+        consumption=[to_integer(array * consumption_scale).astype(np.int64) for array in consumptions],
+        budget=math.floor(problem.budget * (1.0 + slack) * consumption_scale),
+        value_unit=1.0 / value_scale,
+    )
+
+
+def _terms(run: FloatArray, enter: FloatArray) -> FloatArray:
+    """List the terms of a graph's paths: being at each node (entering the first layer included), then entering each."""
+    at_nodes = run.copy()
+    at_nodes[0] += enter[0]
+    return np.concatenate([at_nodes.ravel(), enter[1:].ravel()])
+
+
+def _power_of_two(wanted: float, arrays: Sequence[FloatArray]) -> float:
+    """Return the largest power of two that is not above the wanted scale and keeps the sum of the terms in range."""
+    total = sum(float(array.sum()) for array in arrays)
+    allowed = _LARGEST_SUM / total if total else wanted
+    return 2.0 ** math.floor(math.log2(min(wanted, allowed)))
+
+
+def _solve_rounded(problem: BudgetedPaths, request: SolveRequest, rounded: _Rounded) -> _Run:
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    nodes = [_add_graph(model, graph) for graph in problem.graphs]
+    literals = [literal for at_nodes, entering in nodes for literal in (*at_nodes, *entering)]
+    value, consumption = np.concatenate(rounded.value).tolist(), np.concatenate(rounded.consumption).tolist()
+    model.add(cp_model.LinearExpr.weighted_sum(literals, consumption) <= rounded.budget)
+    model.minimize(cp_model.LinearExpr.weighted_sum(literals, value))
+    problem_with_model = model.validate()
+    if problem_with_model:
+        message = f"CP-SAT refuses the model: {problem_with_model}"
+        raise EngineError(message)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    # Boolean clauses are part of the linear relaxation only from level 2 on; without it there is hardly a bound.
+    solver.parameters.linearization_level = 2
+    # This presolve step adds up coefficients in 32 bits in OR-Tools 9.15 and cuts optima off (google/or-tools#5293).
+    solver.parameters.presolve_inclusion_work_limit = 0
+    solver.parameters.random_seed = request.seed % 2**31
+    solver.parameters.relative_gap_limit = request.gap * _GAP_SHARE
+    if request.stopwatch.remaining_s is not None:
+        solver.parameters.max_time_in_seconds = request.stopwatch.remaining_s
+    name = solver.solve(model).name
+    if name not in _ENDINGS:
+        message = f"CP-SAT ended with status {name}, which has no meaning for this problem"
+        raise EngineError(message)
+    status, termination = _ENDINGS[name]
+    found = status in (Status.OPTIMAL, Status.FEASIBLE)
+    return _Run(
+        status=status,
+        termination=termination,
+        choice=tuple(_read_path(solver, graph, at) for graph, (at, _) in zip(problem.graphs, nodes, strict=True))
+        if found
+        else None,
+        bound=None if status is Status.INFEASIBLE else solver.best_objective_bound * rounded.value_unit,
+        branches=solver.num_branches,
+        conflicts=solver.num_conflicts,
+    )
+
+
+def _add_graph(model: cp_model.CpModel, graph: PathCosts) -> tuple[list[cp_model.IntVar], list[cp_model.IntVar]]:
+    """Add a graph's literals, at each node and entering each node from the second layer on; hint at a frugal path."""
+    layers, nodes = graph.run_value.shape
+    at = [model.new_bool_var("") for _ in range(layers * nodes)]
+    entering = [model.new_bool_var("") for _ in range((layers - 1) * nodes)]
+    for layer in range(layers):
+        model.add_exactly_one(at[layer * nodes : (layer + 1) * nodes])
+    for cell, entered in enumerate(entering):
+        model.add_bool_or(at[cell + nodes].negated(), at[cell], entered)
+    _, frugal = least_path(graph.run_consumption, graph.enter_consumption)
+    for layer, column in enumerate(frugal.tolist()):
+        for node in range(nodes):
+            model.add_hint(at[layer * nodes + node], node == column)
+    return at, entering
+
+
+def _read_path(solver: cp_model.CpSolver, graph: PathCosts, at: Sequence[cp_model.IntVar]) -> tuple[WeightedPath, ...]:
+    chosen = np.array([solver.boolean_value(literal) for literal in at]).reshape(graph.run_value.shape)
+    return (WeightedPath(1.0, chosen.argmax(axis=1)),)
