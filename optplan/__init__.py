@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
     from optplan.contracts import Frontier, Instance, Plan, Result, Status, Verification
     from optplan.errors import OptplanError
     from optplan.formulations.boa.data import BoaInstance
@@ -68,10 +69,21 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Load a public name on first use."""
+    if name == "__version__":
+        return _read_version()
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     message = f"module 'optplan' has no attribute {name!r}"
     raise AttributeError(message)
+
+
+def _read_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("optplan")
+    except PackageNotFoundError:  # run from a source tree
+        return "0+source"
 
 
 def __dir__() -> list[str]:

@@ -81,6 +81,12 @@ class OutputError(OptplanError, OSError):
     exit_code: ClassVar[int] = 1
 
 
+class InfeasibleError(OptplanError, ValueError):
+    """A look-up asks for what no plan can do; the message names the nearest value that can be had."""
+
+    exit_code: ClassVar[int] = 3
+
+
 class EngineError(OptplanError, RuntimeError):
     """A general engine failed, or answered with a status that has no meaning here."""
 
@@ -91,6 +97,10 @@ class VerificationError(OptplanError, ValueError):
     """A result does not hold what it says; the message names constraint family, index, both sides and tolerance."""
 
     exit_code: ClassVar[int] = 5
+
+
+class DataWarning(UserWarning):
+    """The user's data is accepted, and this is how it is understood."""
 
 
 def nearest_name_hint(name: str, known: Iterable[str]) -> str:

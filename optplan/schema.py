@@ -170,7 +170,7 @@ def _refuse_non_numbers(value: object, position: str = "") -> None:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         where = f"entry {position}: " if position else ""
         message = f"{where}got {value!r}; a number is needed"
-        raise ValueError(message)  # noqa: TRY004 - pydantic reports ValueError only
+        raise ValueError(message)
 
 
 def _to_int_array(value: object) -> IntArray:
@@ -184,9 +184,10 @@ def _to_int_array(value: object) -> IntArray:
 
 def _require_finite(array: FloatArray) -> FloatArray:
     wrong = np.argwhere(~np.isfinite(array))
-    if wrong.size:
+    if len(wrong):  # a 0-d array has positions of no length, so .size would be zero
         position = "".join(f"[{i}]" for i in wrong[0])
-        message = f"entry {position}: got {float(array[tuple(wrong[0])])!r}; finite numbers are needed"
+        where = f"entry {position}: " if position else ""
+        message = f"{where}got {float(array[tuple(wrong[0])])!r}; finite numbers are needed"
         raise ValueError(message)
     return array
 
@@ -233,7 +234,7 @@ def require_positive(array: FloatArray, *, strictly: bool = True) -> None:
         With the entry's position and value; inside a validator pydantic adds the field's path.
     """
     wrong = np.argwhere(array <= 0 if strictly else array < 0)
-    if wrong.size:
+    if len(wrong):
         position = "".join(f"[{i}]" for i in wrong[0])
         where = f"entry {position}: " if position else ""
         allowed = "numbers above zero" if strictly else "numbers not below zero"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 
+import optplan
 from optplan.contracts import (
     Answer,
     Frontier,
@@ -16,11 +16,11 @@ from optplan.contracts import (
     SolveRequest,
     Status,
 )
+from optplan.contracts.registry import Formulation, SolverEntry, load
 from optplan.contracts.result import relative_gap
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
 from optplan.progress import Event, Stopwatch
-from optplan.contracts.registry import Formulation, SolverEntry, load
 from optplan.verification import verify
 
 #: Lets the first solver that takes the instance solve it.
@@ -162,15 +162,14 @@ def _assemble(
         objective, measures = evaluation.objective, evaluation.measures
         gap = relative_gap(objective, answer.bound)
         status = Status.OPTIMAL if gap is not None and gap <= request.gap else Status.FEASIBLE
-    result_type = Result[load(formulation.solution_type)]  # type: ignore[misc]
-    result: Result[Solution] = result_type(
+    result: Result[Solution] = formulation.result_type()(
         formulation=formulation.name,
         instance_name=instance.name,
         instance_hash=instance.content_hash(),
         solver=entry.name,
         engine=answer.engine,
-        engine_version=answer.engine_version or optplan_version(),
-        optplan_version=optplan_version(),
+        engine_version=answer.engine_version or optplan.__version__,
+        optplan_version=optplan.__version__,
         status=status,
         termination=answer.termination,
         objective=objective,
@@ -189,11 +188,3 @@ def _assemble(
         warnings=answer.warnings,
     )
     return result
-
-
-def optplan_version() -> str:
-    """Return the version of the installed package."""
-    try:
-        return version("optplan")
-    except PackageNotFoundError:  # run from a source tree
-        return "0+source"

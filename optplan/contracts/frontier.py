@@ -45,9 +45,9 @@ class Frontier:
         (N,) Breakpoints: budgets increase, objectives decrease, convex. The objective is linear in between where
         ``exact_between`` holds; otherwise it lies on or below the chord and ``at`` solves for it.
     at
-        Point for a budget. Raises UsageError when the budget is not feasible.
+        Point for a budget. Raises InfeasibleError when the budget is below the least one.
     budget_for
-        Point with the least budget that reaches a wanted objective. Raises UsageError when nothing reaches it.
+        Point with the least budget that reaches a wanted objective. Raises InfeasibleError when nothing reaches it.
     solution_at
         Decisions for a budget.
     exact_between

@@ -72,9 +72,8 @@ class Verification(FrozenModel):
         """
         for check in self.failures:
             where = f"{check.family} {check.index}".strip()
-            message = (
-                f"{where}: {check.message} (left {check.left!r}, right {check.right!r}, tolerance {check.tolerance:.3g})"
-            )
+            sides = f"left {check.left!r}, right {check.right!r}, tolerance {check.tolerance:.3g}"
+            message = f"{where}: {check.message} ({sides})"
             raise VerificationError(message)
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
-from optplan.contracts.result import BoundProof
+from optplan.contracts.instance import Solution
+from optplan.contracts.result import BoundProof, Result
 from optplan.errors import UsageError, nearest_name_hint
 
 
@@ -141,6 +142,11 @@ class Formulation:
                 return entry
         message = f"no solver {name!r} for {self.name}; {nearest_name_hint(name, [s.name for s in self.solvers])}"
         raise UsageError(message)
+
+    def result_type(self) -> type[Result[Solution]]:
+        """Return the class of this formulation's results, which knows how to read its solutions."""
+        specialised: Any = Result.__class_getitem__(load(self.solution_type))
+        return cast("type[Result[Solution]]", specialised)
 
     def loaded(self, part: str) -> Callable[..., Any]:
         """Load one of the declared parts by its field's name."""

@@ -88,7 +88,7 @@ class ExhaustiveCertificate(FrozenModel):
     form: Literal["exhaustive"] = "exhaustive"
     multipliers: ByName[Annotated[float, Field(ge=0)]]
     allowance: Annotated[float, Field(ge=0)]
-    optimum: float | None
+    optimum: float | None = None
     bound: float
 
 
@@ -101,14 +101,14 @@ class ShadowPrice(FrozenModel):
     Parameters
     ----------
     less
-        Objective lost per unit when the limit shrinks a little.
+        Objective lost per unit when the limit shrinks a little; None when nothing less is feasible.
     more
         Objective gained per unit when the limit grows a little; at most ``less``.
     unit
         The unit of both, such as ``s of mean JCT per GPU``.
     """
 
-    less: float | None
+    less: float | None = None
     more: float
     unit: str
 
@@ -277,11 +277,14 @@ class Result(FrozenModel, Generic[SolutionT]):
         if (self.solution is None) != (self.objective is None):
             message = "solution and objective come together: give both or neither"
             raise ValueError(message)
-        if self.status in (Status.OPTIMAL, Status.FEASIBLE) and self.solution is None:
-            message = f"status {self.status} needs a solution"
+        if (self.status in (Status.OPTIMAL, Status.FEASIBLE)) != (self.solution is not None):
+            message = f"status {self.status} {'needs a solution' if self.solution is None else 'has no solution'}"
             raise ValueError(message)
         if (self.status is Status.INFEASIBLE) != (self.infeasibility is not None):
             message = "status infeasible and the field infeasibility come together"
+            raise ValueError(message)
+        if (self.bound is None) != (self.bound_proof is BoundProof.NONE):
+            message = "a bound and what it rests on come together: bound is None exactly when bound_proof is none"
             raise ValueError(message)
         gap = self.gap
         if self.status is Status.OPTIMAL and (gap is None or gap > self.gap_target):

@@ -7,8 +7,8 @@ from functools import cache
 from importlib import import_module
 
 from optplan.contracts.instance import Instance
-from optplan.errors import DataError, nearest_name_hint
 from optplan.contracts.registry import Formulation
+from optplan.errors import DataError, nearest_name_hint
 
 
 @cache

@@ -25,8 +25,10 @@ GRAPH = PathCosts(
 
 
 def test_a_path_pays_for_entering_where_it_changes_and_in_the_first_layer() -> None:
-    """From node 2 to node 1: values 1 + 1 + 2 + 1, consumptions 3 + 0.5 + 1 + 1; staying at 2: 1 + 1 + 4, 3 + 0.5 + 1."""
+    """A path from node 2 to node 1 enters twice; one that stays at node 2 enters once."""
+    # Values 1 + 1 + 2 + 1, consumptions 3 + 0.5 + 1 + 1.
     assert path_totals(GRAPH, np.array([1, 0])) == (5.0, 5.5)
+    # Values 1 + 1 + 4, consumptions 3 + 0.5 + 1.
     assert path_totals(GRAPH, np.array([1, 1])) == (6.0, 4.5)
 
 

@@ -18,11 +18,12 @@ from optplan.solvers.enumeration import enumerate_choices
 REQUEST = SolveRequest(gap=1e-9)
 
 
-def random_problem(seed: int, *, layers: int = 3) -> BudgetedPaths:
-    """Make three graphs with real-valued costs, and a budget a third above the least."""
+def random_problem(seed: int, *shapes: tuple[int, int]) -> BudgetedPaths:
+    """Make graphs of given layers and nodes with real-valued costs, and a budget a third above the least."""
     rng = np.random.default_rng(seed)
     graphs = tuple(
-        PathCosts(f"g{number}", np.arange(1, 4), *(rng.random((layers, 3)) for _ in range(4))) for number in range(3)
+        PathCosts(f"g{number}", np.arange(1, shape[1] + 1), *(rng.random(shape) for _ in range(4)))
+        for number, shape in enumerate(shapes)
     )
     least = sum(least_path(g.run_consumption, g.enter_consumption)[0] for g in graphs)
     return BudgetedPaths(graphs, 4 / 3 * least)
@@ -51,10 +52,10 @@ def test_optimum_is_that_of_enumeration(problem: BudgetedPaths) -> None:
     assert outcome.counters["solves"] == 1
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [307, 318, 324, 342])
 def test_coefficients_beyond_32_bits_are_added_up_rightly(seed: int) -> None:
-    """A presolve step of OR-Tools 9.15 adds coefficients in 32 bits and cuts optima off; it stays switched off."""
-    problem = random_problem(seed)
+    """A presolve step of OR-Tools 9.15 adds coefficients in 32 bits; left on, it cuts these optima off."""
+    problem = random_problem(seed, (1, 3), (3, 2))
     expected = enumerate_choices(problem, REQUEST).bound
     outcome = cpsat.solve_cp_sat(problem, REQUEST)
     assert outcome.choice is not None
@@ -112,7 +113,7 @@ def test_an_infeasible_problem_is_recognised() -> None:
 
 def test_no_time_means_no_incumbent() -> None:
     """With the time used up before the start there is no choice; a bound, if any, is below the optimum."""
-    problem = random_problem(1, layers=30)
+    problem = random_problem(1, (30, 3))
     outcome = cpsat.solve_cp_sat(problem, SolveRequest(stopwatch=Stopwatch(limit_s=1e-9)))
     assert (outcome.status, outcome.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
     assert outcome.choice is None
@@ -121,14 +122,14 @@ def test_no_time_means_no_incumbent() -> None:
 
 def test_the_same_request_gives_the_same_answer() -> None:
     """Two solves with one seed agree to the last bit."""
-    first, second = (cpsat.solve_cp_sat(random_problem(5), SolveRequest(seed=7)) for _ in range(2))
+    first, second = (cpsat.solve_cp_sat(random_problem(5, (3, 3), (3, 3)), SolveRequest(seed=7)) for _ in range(2))
     assert (first.bound, first.counters) == (second.bound, second.counters)
 
 
 @pytest.mark.parametrize(("value", "consumption"), [(1e9, 1e-9), (1e-6, 1e6)])
 def test_units_do_not_matter(value: float, consumption: float) -> None:
     """Values and consumptions in other units give the scaled optimum."""
-    problem = random_problem(2)
+    problem = random_problem(2, (3, 3), (3, 3))
     scaled = BudgetedPaths(
         tuple(
             PathCosts(

@@ -57,7 +57,10 @@ def test_no_other_choice_is_better(problem: BudgetedPaths) -> None:
     outcome = enumerate_choices(problem, SolveRequest())
     best = float("inf")
     paths = [
-        [path_totals(g, np.array(columns)) for columns in itertools.product(range(g.nodes.size), repeat=len(g.run_value))]
+        [
+            path_totals(g, np.array(columns))
+            for columns in itertools.product(range(g.nodes.size), repeat=len(g.run_value))
+        ]
         for g in problem.graphs
     ]
     for totals in itertools.product(*paths):

@@ -37,7 +37,10 @@ def random_problem(seed: int) -> BudgetedPaths:
 def best_mixture(problem: BudgetedPaths) -> float:
     """Find the best point between any two choices, by looking at all pairs of them."""
     paths = [
-        [path_totals(g, np.array(columns)) for columns in itertools.product(range(g.nodes.size), repeat=len(g.run_value))]
+        [
+            path_totals(g, np.array(columns))
+            for columns in itertools.product(range(g.nodes.size), repeat=len(g.run_value))
+        ]
         for g in problem.graphs
     ]
     value, consumption = np.array([np.sum(totals, axis=0) for totals in itertools.product(*paths)]).T

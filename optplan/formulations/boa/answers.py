@@ -30,9 +30,7 @@ def certificate_at(instance: BoaInstance, multiplier: float) -> LagrangianCertif
     multiplier
         Seconds of mean completion time per GPU, at least zero.
     """
-    return LagrangianCertificate(
-        multipliers={BUDGET: multiplier}, bound=dual_bound(instance, {BUDGET: multiplier})
-    )
+    return LagrangianCertificate(multipliers={BUDGET: multiplier}, bound=dual_bound(instance, {BUDGET: multiplier}))
 
 
 def status_of(objective: float | None, bound: float | None, request: SolveRequest) -> Status:
@@ -74,8 +72,8 @@ def answer_from_paths(
     Returns
     -------
     Answer
-        For mixtures the bound is re-derived from the engine's multiplier and carries a certificate. Where the engine has
-        neither bound nor multiplier, the bound is that of a budget which is no object (multiplier zero).
+        For mixtures the bound is re-derived from the engine's multiplier and carries a certificate. Where the engine
+        has neither bound nor multiplier, the bound is that of a budget which is no object (multiplier zero).
 
     Raises
     ------
@@ -86,10 +84,11 @@ def answer_from_paths(
         message = f"{outcome.engine} finds no plan within the budget, although the least budget does not exceed it"
         raise EngineError(message)
     objective, used = problem.totals(outcome.choice) if outcome.choice is not None else (None, 0.0)
-    bound, certificates = outcome.bound, ()
+    bound = outcome.bound
+    certificates: tuple[LagrangianCertificate, ...] = ()
     if outcome.multiplier is not None or bound is None:
-        certificates = (certificate_at(instance, outcome.multiplier or 0.0),)
-        bound, proof = certificates[0].bound, BoundProof.LAGRANGIAN
+        certificate = certificate_at(instance, outcome.multiplier or 0.0)
+        bound, proof, certificates = certificate.bound, BoundProof.LAGRANGIAN, (certificate,)
     elif objective is not None and outcome.status is Status.OPTIMAL and abs(bound - objective) <= TOLERANCE * objective:
         bound = objective  # the engine closed the gap; what is left is rounding on its own scale
     return Answer(

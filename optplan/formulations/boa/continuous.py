@@ -20,10 +20,9 @@ from optplan.contracts import (
     LagrangianCertificate,
     ShadowPrice,
     SolveRequest,
-    Status,
     Termination,
 )
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError
 from optplan.formulations.boa.answers import PRICE_UNIT, status_of
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.evaluation import BUDGET
@@ -96,19 +95,19 @@ def build_continuous_frontier(instance: BoaInstance) -> Frontier:
     def at(budget: float) -> FrontierPoint:
         point = line.at(budget)
         if isinstance(point, slopes.OutOfReach):
-            raise UsageError(too_little(point.least, budget))
+            raise InfeasibleError(too_little(point.least, budget))
         return _write_point(point)
 
     def budget_for(objective_s: float) -> FrontierPoint:
         point = line.for_value(objective_s)
         if isinstance(point, slopes.OutOfReach):
-            raise UsageError(too_fast(point.least, objective_s))
+            raise InfeasibleError(too_fast(point.least, objective_s))
         return _write_point(point)
 
     def solution_at(budget: float) -> BoaSolution:
         found = line.select(budget)
         if isinstance(found, slopes.OutOfReach):
-            raise UsageError(too_little(found.least, budget))
+            raise InfeasibleError(too_little(found.least, budget))
         return _write_solution(instance, found.choices)
 
     return Frontier(
@@ -172,7 +171,9 @@ def _state_class(instance: BoaInstance, name: str, seconds_per_hour: float) -> s
     return slopes.LazyTableBlock(load.size, widths.size, make)
 
 
-def _write_solution(instance: BoaInstance, choices: tuple[slopes.TableChoice | slopes.SmoothChoice, ...]) -> BoaSolution:
+def _write_solution(
+    instance: BoaInstance, choices: tuple[slopes.TableChoice | slopes.SmoothChoice, ...]
+) -> BoaSolution:
     return BoaSolution(
         branches={
             name: (Branch(widths=_real_widths(instance, name, choice)),)
@@ -210,8 +211,10 @@ def _write_point(point: slopes.SlopesPoint) -> FrontierPoint:
 
 
 def too_little(least_gpus: float, budget_gpus: float) -> str:
+    """Say that a frontier does not reach down to a budget."""
     return f"the frontier starts at a budget of {least_gpus:.6g} GPUs; got {budget_gpus:.6g}"
 
 
 def too_fast(least_s: float, asked_s: float) -> str:
+    """Say that no budget reaches a mean completion time."""
     return f"no budget brings the mean completion time below {least_s:.6g} s; got {asked_s:.6g} s"

@@ -7,6 +7,7 @@ of a class's jobs.
 
 from __future__ import annotations
 
+import math
 import warnings
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -15,13 +16,17 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
 
 from optplan.contracts.instance import Instance, Solution
-from optplan.errors import UsageError
+from optplan.errors import DataError, DataWarning, UsageError
 from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, freeze, require_positive
 from optplan.speedup import Speedup, TableSpeedup, describe_hull_changes
+from optplan.speedup.curves import list_widths
 from optplan.units import PERIOD_HOURS, Amount, BudgetUnit, parse_budget
 
 #: Relative tolerance on s(reference width) = 1.
 _REFERENCE_SPEEDUP_TOLERANCE = 1e-6
+
+#: Largest width that a rule may allow: its widths are listed one by one, and a slip of the pen must not fill memory.
+_LARGEST_WIDTH = 1_000_000
 
 
 class Problem(StrEnum):
@@ -44,8 +49,15 @@ class Policy(StrEnum):
     MIXED = "mixed"
 
 
-class DataWarning(UserWarning):
-    """The data is accepted, and this is how it is understood."""
+def _refuse_text(value: object) -> object:
+    if isinstance(value, str | bool):
+        message = f"got {value!r}; a number is needed"
+        raise ValueError(message)  # pydantic reports ValueError only
+    return value
+
+
+#: pydantic would read the number in a text, and take true for one.
+_NUMBER = BeforeValidator(_refuse_text)
 
 
 class Widths(FrozenModel):
@@ -61,9 +73,9 @@ class Widths(FrozenModel):
         The allowed widths one by one; excludes the other fields.
     """
 
-    min: Annotated[int, Field(ge=1)] = 1
-    max: Annotated[int, Field(ge=1)] | None = None
-    multiple_of: Annotated[int, Field(ge=1)] = 1
+    min: Annotated[int, Field(ge=1), _NUMBER] = 1
+    max: Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), _NUMBER] | None = None
+    multiple_of: Annotated[int, Field(ge=1), _NUMBER] = 1
     only: WholeNumbers | None = None
 
     @model_validator(mode="after")
@@ -72,7 +84,10 @@ class Widths(FrozenModel):
             if self.max is not None or self.min != 1 or self.multiple_of != 1:
                 message = "'only' lists the widths, so min, max and multiple_of must be left out"
                 raise ValueError(message)
-            if self.only.size == 0 or self.only.ndim != 1:
+            if self.only.ndim != 1:
+                message = f"'only' is {self.only.tolist()}; a list of widths is needed, as in [1, 2, 4]"
+                raise ValueError(message)
+            if self.only.size == 0:
                 message = "'only' is empty; list at least one width"
                 raise ValueError(message)
             if self.only.min() < 1 or np.any(np.diff(self.only) <= 0):
@@ -90,8 +105,8 @@ class Widths(FrozenModel):
         if self.max is None:
             message = "an upper limit is needed"
             raise ValueError(message)
-        every = np.arange(1, self.max + 1, dtype=np.int64)
-        return every[(every >= self.min) & (every % self.multiple_of == 0)]
+        first = math.ceil(self.min / self.multiple_of) * self.multiple_of
+        return np.arange(first, self.max + 1, self.multiple_of, dtype=np.int64)
 
 
 class GpuType(FrozenModel):
@@ -105,7 +120,7 @@ class GpuType(FrozenModel):
         Who published the price and when.
     """
 
-    price_usd_per_hour: Annotated[float, Field(gt=0)] | None = None
+    price_usd_per_hour: Annotated[float, Field(gt=0), _NUMBER] | None = None
     price_source: str = ""
     price_date: str = ""
 
@@ -131,13 +146,13 @@ class JobClass(FrozenModel):
         The width at which the sizes were measured.
     """
 
-    arrival_rate_per_hour: Annotated[float, Field(gt=0)]
+    arrival_rate_per_hour: Annotated[float, Field(gt=0), _NUMBER]
     epoch_size_gpu_hours: Numbers
     speedup: ByName[Speedup]
-    rescale_s: Annotated[float, Field(ge=0)] = 0.0
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    rescale_s: Annotated[float, Field(ge=0), _NUMBER] = 0.0
+    weight: Annotated[float, Field(gt=0), _NUMBER] = 1.0
     widths: Widths | None = None
-    reference_width: Annotated[int, Field(ge=1)] = 1
+    reference_width: Annotated[int, Field(ge=1), _NUMBER] = 1
 
     @field_validator("epoch_size_gpu_hours")
     @classmethod
@@ -175,13 +190,19 @@ class JobClass(FrozenModel):
         return float(self.epoch_size_gpu_hours.sum())
 
 
-def _read_budget(value: object) -> object:
-    if not isinstance(value, str):
+def _read_budget(value: object) -> Amount:
+    if isinstance(value, Amount):
+        if not (math.isfinite(value.value) and value.value > 0):
+            message = f"got {str(value)!r}; a finite number above zero is needed"
+            raise ValueError(message)
         return value
+    if not isinstance(value, str):
+        message = f"got {value!r}; write a number with its unit, as in 120gpu or 30000usd/month"
+        raise ValueError(message)
     try:
         return parse_budget(value)
     except UsageError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error).removeprefix("budget: ")) from None
 
 
 Budget = Annotated[
@@ -222,11 +243,9 @@ class BoaInstance(Instance):
     @model_validator(mode="after")
     def _check(self) -> BoaInstance:
         if not self.classes:
-            message = "classes is empty; add at least one job class"
-            raise ValueError(message)
+            raise DataError("classes", "is empty", "add at least one job class")
         if not self.gpu_types:
-            message = "gpu_types is empty; add at least one, as in {t4: {}}"
-            raise ValueError(message)
+            raise DataError("gpu_types", "is empty", "add at least one, as in {t4: {}}")
         for name, job_class in self.classes.items():
             self._check_class(name, job_class)
         self._check_budget()
@@ -236,26 +255,26 @@ class BoaInstance(Instance):
 
     def _warn_of_hulls(self) -> None:
         """Say once which tables the continuous problem does not take as they are."""
-        changed = [
-            (f"classes.{name}.speedup.{gpu_type}", curve)
-            for name, job_class in self.classes.items()
-            for gpu_type, curve in job_class.speedup.items()
-            if isinstance(curve, TableSpeedup) and not _is_concave(curve)
-        ]
+        changed = []
+        for name, job_class in self.classes.items():
+            for gpu_type, curve in job_class.speedup.items():
+                if isinstance(curve, TableSpeedup):
+                    widths = self._allowed(name, job_class, gpu_type)
+                    columns = np.searchsorted(curve.gpus, widths)
+                    table = curve.speedup[..., columns]
+                    if not _is_concave(widths, table):
+                        changed.append((f"classes.{name}.speedup.{gpu_type}", widths, table))
         if changed:
-            path, curve = changed[0]
+            path, widths, table = changed[0]
             others = f"; {len(changed) - 1} more tables likewise" if len(changed) > 1 else ""
-            message = f"{path}: {describe_hull_changes(curve.gpus, curve.speedup)}{others}"
+            message = f"{path}: {describe_hull_changes(widths, table)}{others}"
             warnings.warn(message, DataWarning, stacklevel=2)
 
     def _check_class(self, name: str, job_class: JobClass) -> None:
         unknown = sorted(set(job_class.speedup) - set(self.gpu_types))
         if unknown:
-            message = (
-                f"classes.{name}.speedup: {unknown[0]!r} is not among gpu_types ({', '.join(self.gpu_types)}); "
-                "add it there or correct the name"
-            )
-            raise ValueError(message)
+            problem = f"{unknown[0]!r} is not among gpu_types ({', '.join(self.gpu_types)})"
+            raise DataError(f"classes.{name}.speedup", problem, "add it there or correct the name")
         for gpu_type, curve in job_class.speedup.items():
             widths = self._allowed(name, job_class, gpu_type)
             self._check_reference(name, job_class, gpu_type)
@@ -268,25 +287,24 @@ class BoaInstance(Instance):
         path = f"classes.{name}.widths"
         if known is None:
             if rule is None or (rule.only is None and rule.max is None):
-                message = f"{path}: is missing; this speedup covers any width, so say how far to go, as in {{max: 64}}"
-                raise ValueError(message)
+                fix = "this speedup covers any width, so say how far to go, as in {max: 64}"
+                raise DataError(path, "is missing" if rule is None else "has no upper limit", fix)
             return rule.rule()
         if rule is None:
             return known
         if rule.only is not None:
             missing = np.setdiff1d(rule.only, known)
             if missing.size:
-                message = (
-                    f"{path}: width {missing[0]} has no speedup in the table for {gpu_type} (widths "
-                    f"{known.tolist()}); add the measurement or leave the width out"
+                problem = (
+                    f"width {missing[0]} has no speedup in the table for {gpu_type}, which has {list_widths(known)}"
                 )
-                raise ValueError(message)
+                raise DataError(path, problem, "add the measurement or leave the width out")
             return rule.only
-        kept = known[(known >= rule.min) & (known % rule.multiple_of == 0)]
-        kept = kept if rule.max is None else kept[kept <= rule.max]
+        largest = known[-1] if rule.max is None else rule.max
+        kept: IntArray = known[(known >= rule.min) & (known <= largest) & (known % rule.multiple_of == 0)]
         if kept.size == 0:
-            message = f"{path}: no width of the table for {gpu_type} ({known.tolist()}) fits the rule; widen it"
-            raise ValueError(message)
+            problem = f"no width of the table for {gpu_type} fits the rule; the table has {list_widths(known)}"
+            raise DataError(path, problem, "widen the rule")
         return kept
 
     def _check_reference(self, name: str, job_class: JobClass, gpu_type: str) -> None:
@@ -300,26 +318,24 @@ class BoaInstance(Instance):
         at_reference = curve.at(np.array([reference], dtype=np.int64))
         wrong = np.flatnonzero(np.abs(at_reference - 1.0) > _REFERENCE_SPEEDUP_TOLERANCE)
         if wrong.size:
-            message = (
-                f"classes.{name}.speedup.{gpu_type}: the speedup at {reference} GPU{'s' if reference > 1 else ''} is "
-                f"{float(at_reference.ravel()[wrong[0]])!r} in epoch {wrong[0] + 1}; it must be 1, because sizes are "
-                "times at that width; divide the table by it, or name another reference_width"
+            at = f"{reference} GPU{'s' if reference > 1 else ''}"
+            got = float(at_reference.ravel()[wrong[0]])
+            problem = (
+                f"the speedup at {at} is {got!r} in epoch {wrong[0] + 1}; it must be 1, because sizes are times there"
             )
-            raise ValueError(message)
+            fix = "divide the table by it, or name another reference_width"
+            raise DataError(f"classes.{name}.speedup.{gpu_type}", problem, fix)
 
     def _check_budget(self) -> None:
         if self.budget is None or self.budget.unit is BudgetUnit.GPU:
             return
         if self.budget.unit not in PERIOD_HOURS:
-            message = (
-                f"budget: got {str(self.budget)!r}; BOA's budget is a rate: time-average GPUs (120gpu) or money per "
-                "hour, day or month (30000usd/month)"
-            )
-            raise ValueError(message)
+            fix = "BOA's budget is a rate: time-average GPUs (120gpu) or money per hour, day or month (30000usd/month)"
+            raise DataError("budget", f"got {str(self.budget)!r}", fix)
         for name, gpu_type in self.gpu_types.items():
             if gpu_type.price_usd_per_hour is None:
-                message = f"gpu_types.{name}.price_usd_per_hour: is missing; a budget in money needs it"
-                raise ValueError(message)
+                fix = "a budget in money needs it"
+                raise DataError(f"gpu_types.{name}.price_usd_per_hour", "is missing", fix)
 
     @property
     def only_gpu_type(self) -> str:
@@ -383,7 +399,7 @@ class Branch(FrozenModel):
         (E,) GPUs in each epoch; whole numbers except in the continuous problem.
     """
 
-    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    fraction: Annotated[float, Field(gt=0, le=1), _NUMBER] = 1.0
     widths: Numbers
 
 
@@ -399,11 +415,11 @@ class BoaSolution(Solution):
     branches: ByName[tuple[Branch, ...]]
 
 
-def _is_concave(curve: TableSpeedup) -> bool:
+def _is_concave(widths: IntArray, table: FloatArray) -> bool:
     """Whether a table is non-decreasing and concave as it stands, to a relative 1e-9."""
-    slack = 1e-9 * float(curve.speedup.max())
-    rise = np.diff(curve.speedup, axis=-1)
-    slope = rise / np.diff(curve.gpus)
+    slack = 1e-9 * float(table.max())
+    rise = np.diff(table, axis=-1)
+    slope = rise / np.diff(widths)
     return bool((rise >= -slack).all() and (np.diff(slope, axis=-1) <= slack).all())
 
 

@@ -183,7 +183,7 @@ def _least_continuous(instance: BoaInstance, mu: float) -> float:
 def _best_real_width(
     curve: AmdahlSpeedup | PowerSpeedup, weight: float, mu: float, least: float, largest: float
 ) -> FloatArray:
-    """Minimise (weight + mu k) / s(k) over [least, largest]: the derivative vanishes where s'(k)(weight + mu k) = mu s."""
+    """Minimise (weight + mu k) / s(k) over [least, largest]; the derivative vanishes where s'(weight + mu k) = mu s."""
     if mu == 0.0:
         return np.array(largest)
     if isinstance(curve, AmdahlSpeedup):
@@ -245,7 +245,9 @@ def speeds_along(instance: BoaInstance, name: str, widths: FloatArray) -> FloatA
     allowed = instance.allowed_widths(name)
     speeds = np.broadcast_to(instance.speeds(name), (widths.size, allowed.size))
     if instance.problem is Problem.CONTINUOUS:  # a real width divides the jobs between two vertices of the hull
-        return speed_on_hull(widths, allowed, speeds)
+        inside = np.clip(widths, *_real_range(instance, name))
+        # What is outside by no more than the judge tolerates is moved to the end; anything else is refused.
+        return speed_on_hull(np.where(np.abs(inside - widths) <= TOLERANCE * inside, inside, widths), allowed, speeds)
     return speeds[np.arange(widths.size), np.searchsorted(allowed, widths)]
 
 
@@ -310,30 +312,31 @@ def _check_row(instance: BoaInstance, name: str, index: str, branch: Branch) -> 
     )
     if not length.holds:
         return [length]
-    allowed = instance.allowed_widths(name)
+    least, largest = _real_range(instance, name)
     if instance.problem is Problem.CONTINUOUS:
-        least, largest = _real_range(instance, name)
         wrong = np.flatnonzero((widths < least * (1 - TOLERANCE)) | (widths > largest * (1 + TOLERANCE)))
+        rule = "widths must lie between the ends of the hull"
     else:
-        wrong = np.flatnonzero(~np.isin(widths, allowed))
+        wrong = np.flatnonzero(~np.isin(widths, instance.allowed_widths(name)))
+        rule = "widths must be allowed ones"
     first = int(wrong[0]) if wrong.size else 0
     row = Check(
         family="allowed-width",
         index=f"{index} epoch {first + 1}" if wrong.size else index,
         left=float(widths[first]),
-        right=float(allowed[-1]),
-        tolerance=TOLERANCE,
+        right=float(largest[first]),
+        tolerance=TOLERANCE * float(largest[first]),
         holds=wrong.size == 0,
-        message=f"widths must be allowed ones ({allowed[0]} to {allowed[-1]})",
+        message=f"{rule} ({least[first]:g} to {largest[first]:g})",
     )
     return [length, row]
 
 
 def _real_range(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray]:
-    """Return the least and largest real width (E,) of each epoch: of the hull for tables, of the range otherwise."""
+    """Return the least and largest width (E,) of each epoch: where widths are real, a table's hull may end earlier."""
     allowed, epochs = instance.allowed_widths(name), instance.classes[name].num_epochs
     curve = instance.classes[name].speedup[instance.only_gpu_type]
-    if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
+    if instance.problem is not Problem.CONTINUOUS or isinstance(curve, AmdahlSpeedup | PowerSpeedup):
         return np.full(epochs, float(allowed[0])), np.full(epochs, float(allowed[-1]))
     speeds = instance.speeds(name)
     vertex = lower_left_hull(allowed / speeds, 1.0 / speeds)

@@ -22,7 +22,7 @@ from optplan.contracts import (
     Status,
     Termination,
 )
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError
 from optplan.formulations.boa.answers import status_of
 from optplan.formulations.boa.continuous import build_continuous_frontier, price_of, too_fast, too_little
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
@@ -49,8 +49,8 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     Returns
     -------
     Answer
-        With a Lagrangian certificate, and an exhaustive one where the bound of a pure plan rests on it; one-sided shadow
-        prices of the mixed problem.
+        With a Lagrangian certificate, and an exhaustive one where the bound of a pure plan rests on it; one-sided
+        shadow prices of the mixed problem.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         if least.infeasibility is not None and least.infeasibility.relaxations[0].least_feasible > _given(instance):
             return least
         return Answer(Status.UNKNOWN, Termination.COMPLETED, warnings=("no plan of one width per class fits",))
-    branches = {
+    branches: dict[str, tuple[Branch, ...]] = {
         name: (Branch(widths=np.full(c.num_epochs, float(instance.allowed_widths(name)[node]))),)
         for (name, c), node in zip(instance.classes.items(), found.paths.nodes[:, 0], strict=True)
     }
@@ -155,13 +155,13 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     def locate(budget: float) -> layered.FrontierPoint:
         point = line.at(budget)
         if isinstance(point, layered.BudgetShortfall):
-            raise UsageError(too_little(point.least_budget, budget))
+            raise InfeasibleError(too_little(point.least_budget, budget))
         return point
 
     def budget_for(objective_s: float) -> FrontierPoint:
         point = line.for_value(objective_s)
         if point is None:
-            raise UsageError(too_fast(float(line.value[-1]), objective_s))
+            raise InfeasibleError(too_fast(float(line.value[-1]), objective_s))
         return _write_point(point)
 
     return Frontier(

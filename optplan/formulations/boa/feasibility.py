@@ -29,8 +29,8 @@ def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
     Returns
     -------
     total : float
-        Time-average GPUs. The load for tables that are nowhere superlinear; less than it for others; with rescaling, the
-        first starts are part of it.
+        Time-average GPUs. The load for tables that are nowhere superlinear; less than it for others; with rescaling,
+        the first starts are part of it.
     parts : dict of str to float
         What each class needs of it, in GPUs.
     """
@@ -62,9 +62,7 @@ def answer_if_infeasible(instance: BoaInstance) -> Answer[BoaSolution] | None:
     return infeasible_answer(instance, total_gpus, parts_gpus)
 
 
-def infeasible_answer(
-    instance: BoaInstance, total_gpus: float, parts_gpus: dict[str, float]
-) -> Answer[BoaSolution]:
+def infeasible_answer(instance: BoaInstance, total_gpus: float, parts_gpus: dict[str, float]) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget, and which budget would do.
 
     Parameters

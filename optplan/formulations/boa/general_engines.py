@@ -8,6 +8,7 @@ exact ones and the answer to "what does a general solver make of it"; no decompo
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest
 from optplan.formulations.boa.answers import answer_from_paths
@@ -94,6 +95,34 @@ def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     return _solve(instance, request, lambda p: enumeration.enumerate_choices(p, request), BoundProof.EXHAUSTION)
 
 
+def write_model(instance: BoaInstance, *, form: Literal["lp", "mps"] = "lp") -> str:
+    """Write the mixed-integer program (for mixed plans the linear program) as text for other engines.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, with a budget.
+    form
+        Format of the text: CPLEX LP or free MPS.
+
+    Returns
+    -------
+    str
+        Objective in seconds of mean completion time, budget in time-average GPUs. Columns are named
+        ``x.<class>.<epoch>.<width>`` and ``enter.<class>.<epoch>.<width>``; see :mod:`optplan.solvers.milp`.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    return milp.write_model(_state(instance), form=form, relaxed=instance.policy is Policy.MIXED)
+
+
+def _state(instance: BoaInstance) -> BudgetedPaths:
+    return BudgetedPaths(tuple(path_costs(instance)), instance.budget_gpus())
+
+
 def _solve(
     instance: BoaInstance,
     request: SolveRequest,
@@ -103,5 +132,5 @@ def _solve(
     infeasible = answer_if_infeasible(instance)
     if infeasible is not None:
         return infeasible
-    problem = BudgetedPaths(tuple(path_costs(instance)), instance.budget_gpus())
+    problem = _state(instance)
     return answer_from_paths(instance, request, problem, engine(problem), proof)

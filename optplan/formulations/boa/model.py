@@ -1,8 +1,8 @@
 r"""BOA's formulation sheet, and its mixed-integer program in Pyomo.
 
-Streams of training jobs arrive at a rented cluster. Decide how many GPUs (the *width*) a job of each class holds in each
-of its epochs, so that the mean completion time is least while the time-average number of rented GPUs stays within a
-budget. Under the optimal policy no job queues, so arrivals matter through their rates only (Theorem 4.7).
+Streams of training jobs arrive at a rented cluster. Decide how many GPUs (the *width*) a job of each class holds in
+each of its epochs, so that the mean completion time is least while the time-average number of rented GPUs stays within
+a budget. Under the optimal policy no job queues, so arrivals matter through their rates only (Theorem 4.7).
 
 Sets
 ----
@@ -22,7 +22,8 @@ Parameters
 ``s[i, j, k]``
     Speed at k GPUs relative to the reference width (``speedup``).
 ``r[i]``
-    Mean time of a start or a change of width, without progress, hours (``rescale_s`` / 3600); zero in the problem whole.
+    Mean time of a start or a change of width, without progress, hours (``rescale_s`` / 3600); zero in the problem
+    whole.
 ``w[i]``
     Weight of class i in the mean (``weight``); one unless given.
 ``b``
@@ -57,8 +58,8 @@ Constraint families, by the names that the evaluator and its messages use
     The indicator of Lemma 4.8, which the evaluator derives instead of checking:
     ``z[i,j,k] >= x[i,j,k] - x[i,j-1,k]`` for j >= 2.
 
-For given x the cheapest z is the positive part of the difference, because what a change costs does not depend on the width
-left; so the linear relaxation is exactly the problem of mixed plans.
+For given x the cheapest z is the positive part of the difference, because what a change costs does not depend on the
+width left; so the linear relaxation is exactly the problem of mixed plans.
 
 Deviations and errata
 ---------------------
@@ -71,8 +72,8 @@ Deviations and errata
   allowed widths are used, and measured tables as they are.
 * Concavity as printed in 3.2 says that s(k)/k does not increase, which is less than concavity. The continuous problem
   uses the lower-left hull of (k/s, 1/s), of which the paper's hull of s is the image (see the module ``conic``).
-* Feasibility asks for a budget above the load (Section 3.2). The least budget of the problem asked is used instead: with
-  rescaling it includes the first starts, and a table that is superlinear somewhere needs less than its load.
+* Feasibility asks for a budget above the load (Section 3.2). The least budget of the problem asked is used instead:
+  with rescaling it includes the first starts, and a table that is superlinear somewhere needs less than its load.
 * Weights multiply completion times only, never the budget.
 
 Source: BOA Constrictor, (1) and Lemma 4.5 (problem whole), Lemma 4.8 with (2) and (3) (problem rescaling).
@@ -127,10 +128,10 @@ def build_pyomo_model(instance: BoaInstance) -> pyo.ConcreteModel:
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the sets ``CLASSES``, ``EPOCHS``, ``WIDTHS``, the variables ``x`` and ``z``, the constraints ``row_length``,
-        ``width_change`` and ``budget``, and the expressions ``mean_jct_s`` (seconds) and ``gpus`` (time-average GPUs).
-        Objective and budget are divided by ``scale_s`` and ``scale_gpus``, so that the units of the data do not matter
-        to an engine's absolute tolerances.
+        With the sets ``CLASSES``, ``EPOCHS``, ``WIDTHS``, the variables ``x`` and ``z``, the constraints
+        ``row_length``, ``width_change`` and ``budget``, and the expressions ``mean_jct_s`` (seconds) and ``gpus``
+        (time-average GPUs). Objective and budget are divided by ``scale_s`` and ``scale_gpus``, so that the units of
+        the data do not matter to an engine's absolute tolerances.
 
     Raises
     ------
@@ -154,14 +155,13 @@ def build_pyomo_model(instance: BoaInstance) -> pyo.ConcreteModel:
         expr=model.gpus / model.scale_gpus <= model.b / model.scale_gpus * (1.0 + (_BUDGET_SLACK if pure else 0.0))
     )
 
-    @model.Constraint([(i, j) for i in model.CLASSES for j in model.EPOCHS[i]])
-    def row_length(m: Any, i: str, j: int) -> Any:  # noqa: ANN401 - Pyomo has no types
-        return pyo.quicksum(m.x[i, j, k] for k in m.WIDTHS[i]) == 1
-
-    @model.Constraint(model.CHANGES)
-    def width_change(m: Any, i: str, j: int, k: int) -> Any:  # noqa: ANN401 - Pyomo has no types
-        return m.z[i, j, k] >= m.x[i, j, k] - m.x[i, j - 1, k]
-
+    model.row_length = pyo.Constraint(
+        [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]],
+        rule=lambda m, i, j: pyo.quicksum(m.x[i, j, k] for k in m.WIDTHS[i]) == 1,
+    )
+    model.width_change = pyo.Constraint(
+        model.CHANGES, rule=lambda m, i, j, k: m.z[i, j, k] >= m.x[i, j, k] - m.x[i, j - 1, k]
+    )
     return model
 
 
@@ -217,7 +217,7 @@ def _add_data(model: Any, instance: BoaInstance) -> None:  # noqa: ANN401 - Pyom
     model.arrivals = pyo.Param(model.CLASSES, initialize={i: c.arrival_rate_per_hour for i, c in classes.items()})
     model.X = pyo.Param(
         [(i, j) for i, c in classes.items() for j in range(1, c.num_epochs + 1)],
-        initialize={(i, j): float(x) for i, c in classes.items() for j, x in enumerate(c.epoch_size_gpu_hours, start=1)},
+        initialize={(i, j + 1): float(x) for i, c in classes.items() for j, x in enumerate(c.epoch_size_gpu_hours)},
     )
     model.s = pyo.Param(
         model.CELLS,
@@ -247,9 +247,7 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
         expr=pyo.quicksum(m.arrivals[i] * k * hours[i, j, k] * m.x[i, j, k] for i, j, k in m.CELLS)
         + pyo.quicksum(m.arrivals[i] * k * m.r[i] * m.z[i, j, k] for i, j, k in m.CHANGES)
     )
-    least_s = sum(
-        per_hour[i] * min(hours[i, j, k] for k in m.WIDTHS[i]) for i in m.CLASSES for j in m.EPOCHS[i]
-    )
+    least_s = sum(per_hour[i] * min(hours[i, j, k] for k in m.WIDTHS[i]) for i in m.CLASSES for j in m.EPOCHS[i])
     epochs = sum(len(m.EPOCHS[i]) for i in m.CLASSES)
     m.scale_s = pyo.Param(initialize=least_s / epochs)
     m.scale_gpus = pyo.Param(initialize=pyo.value(m.b) / epochs)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from optplan.contracts.plan import Action, Plan, PlanStep, Price
 from optplan.contracts.result import Result
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Problem
+from optplan.errors import UsageError
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.evaluation import evaluate, speeds_along
 from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, WholeNumbers
 from optplan.speedup import lower_left_hull
@@ -69,16 +71,21 @@ def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
     BoaPlan
         Real widths (problem continuous) become two whole widths for fractions of the *jobs*, never within an epoch, so
         that the GPU use of every epoch stays what it was; ``expected`` is what the plan itself amounts to.
+
+    Raises
+    ------
+    UsageError
+        When the result has no solution.
     """
     if result.solution is None or result.objective is None:
-        message = "a plan needs a solution"
-        raise ValueError(message)
+        message = f"the result has no solution to plan (status {result.status})"
+        raise UsageError(message)
     branches = {
         name: _whole_branches(instance, name, rows) if instance.problem is Problem.CONTINUOUS else list(rows)
         for name, rows in result.solution.branches.items()
     }
-    as_run = instance.replace(problem=Problem.WHOLE if instance.problem is Problem.CONTINUOUS else instance.problem,
-                              policy="mixed")
+    problem = Problem.WHOLE if instance.problem is Problem.CONTINUOUS else instance.problem
+    as_run = instance.replace(problem=problem, policy=Policy.MIXED)
     judged = evaluate(as_run, BoaSolution(branches={name: tuple(rows) for name, rows in branches.items()}))
     steps = [
         step
@@ -158,9 +165,9 @@ def _whole_branches(instance: BoaInstance, name: str, rows: tuple[Branch, ...]) 
     for row in rows:
         low, high, high_fraction = _neighbours(instance, name, row.widths)
         cuts = np.unique(np.concatenate(([0.0, 1.0], high_fraction)))
-        for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, end in pairwise(cuts.tolist()):
             widths = np.where(high_fraction > (start + end) / 2, high, low)
-            branches.append(Branch(fraction=row.fraction * float(end - start), widths=widths))
+            branches.append(Branch(fraction=row.fraction * (end - start), widths=widths))
     return branches
 
 

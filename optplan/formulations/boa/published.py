@@ -14,17 +14,25 @@ cost fits. Where the printed text leaves a choice, this is what is done:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts import Answer, PathCosts, SolveRequest, Status, Termination
+from optplan.errors import EngineError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.evaluation import TOLERANCE, path_costs
 from optplan.formulations.boa.feasibility import infeasible_answer, least_budget
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import lower_left_hull
+from optplan.speedup.hulls import BoolArray
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 #: Number of sampled glue configurations (Algorithm 1, line 2).
 SAMPLES = 50
@@ -50,7 +58,7 @@ class SuperEpochs:
 
     value: FloatArray
     consumption: FloatArray
-    vertex: np.ndarray
+    vertex: BoolArray
     first: IntArray
     glue: tuple[int, ...]
 
@@ -65,11 +73,17 @@ def solve_algorithm1(instance: BoaInstance, request: SolveRequest) -> Answer[Boa
 
 
 def solve_algorithm1_cvxpy(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration."""
+    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration.
+
+    Raises
+    ------
+    EngineError
+        When CVXPY or its solver fails.
+    """
     import cvxpy
 
     answer = run_algorithm1(instance, request, compile_program)
-    return Answer(**{**vars(answer), "engine": "cvxpy", "engine_version": cvxpy.__version__})
+    return replace(answer, engine="cvxpy", engine_version=cvxpy.__version__)
 
 
 def run_algorithm1(
@@ -87,7 +101,7 @@ def run_algorithm1(
     instance
         Problem rescaling, with a budget.
     request
-        Seed and time limit; the limit is looked at between configurations.
+        Seed and time limit; a configuration that the limit interrupts between two inner solves gives nothing.
     prepare
         Makes the inner solver of a glued problem.
     samples, step
@@ -104,20 +118,19 @@ def run_algorithm1(
         return infeasible_answer(instance, total, parts)
     rng = np.random.default_rng(request.seed)
     best: tuple[float, list[IntArray]] | None = None
-    inner_solves = tried = 0
-    termination = Termination.COMPLETED
-    for tried in range(1, samples + 1):
+    inner_solves = finished = 0
+    while finished < samples and not request.stopwatch.expired:
         glue = tuple(2 ** int(rng.integers(0, int(np.log2(len(c.run_value))) + 1)) for c in costs)
         epochs = glue_epochs(costs, glue)
-        found, solves = _shrink_running_budget(costs, epochs, prepare(epochs), budget, step)
-        inner_solves += solves
+        search = _Search(costs, epochs, prepare(epochs), budget, step, request.stopwatch)
+        found = search.shrink_running_budget()
+        inner_solves += search.solves
+        finished += not search.cut_short
         if found is not None and (best is None or found[0] < best[0]):
             best = found
-        request.stopwatch.emit("glue configurations", objective=best[0] if best else None, fraction=tried / samples)
-        if request.stopwatch.expired:
-            termination = Termination.TIME_LIMIT
-            break
-    counters = {"configurations": float(tried), "inner_solves": float(inner_solves)}
+        request.stopwatch.emit("glue configurations", objective=best[0] if best else None, fraction=finished / samples)
+    termination = Termination.COMPLETED if finished == samples else Termination.TIME_LIMIT
+    counters = {"configurations": float(finished), "inner_solves": float(inner_solves)}
     if best is None:
         return Answer(Status.UNKNOWN, termination, counters=counters)
     solution = BoaSolution(
@@ -156,14 +169,14 @@ def sort_segments(epochs: SuperEpochs) -> InnerSolver:
     spent = start[:, 1].sum() + np.concatenate(([0.0], np.cumsum(cost)))
 
     def solve(budget: float) -> FloatArray | None:
-        if budget < spent[0]:
+        if budget < spent[0] * (1 - TOLERANCE):
             return None
-        whole = int(np.searchsorted(spent, budget, side="right")) - 1
+        whole = max(0, int(np.searchsorted(spent, budget, side="right")) - 1)
         point = start.copy()
         np.subtract.at(point[:, 0], owner[:whole], gain[:whole])
         np.add.at(point[:, 1], owner[:whole], cost[:whole])
         if whole < cost.size:
-            part = (budget - spent[whole]) / cost[whole]
+            part = max(0.0, budget - spent[whole]) / cost[whole]
             point[owner[whole]] += part * np.array([-gain[whole], cost[whole]])
         return point
 
@@ -179,54 +192,99 @@ def compile_program(epochs: SuperEpochs) -> InnerSolver:
     order = np.lexsort((epochs.consumption[rows, columns], rows))
     rows, columns = rows[order], columns[order]
     v, c = epochs.value[rows, columns], epochs.consumption[rows, columns]
-    inside = np.flatnonzero(rows[1:] == rows[:-1])
-    slope = (c[inside + 1] - c[inside]) / (v[inside + 1] - v[inside])
     number = len(epochs.value)
+    is_first = np.diff(rows, prepend=-1) > 0
+    dearest, least_use = v[is_first], c[is_first]
+    cheapest = v[np.append(is_first[1:], True)]
+    inside = np.flatnonzero(~is_first) - 1
+    slope = (c[inside + 1] - c[inside]) / (v[inside + 1] - v[inside])
+    # GPU use above the least one of the row, on the line through two neighbouring vertices: slope * (value - anchor).
+    anchor = v[inside] - (c[inside] - least_use[rows[inside]]) / slope
     pick = sp.csr_array((np.ones(inside.size), (np.arange(inside.size), rows[inside])), shape=(inside.size, number))
-    dearest, cheapest = np.zeros(number), np.full(number, np.inf)
-    np.maximum.at(dearest, rows, v)
-    np.minimum.at(cheapest, rows, v)
-    least_use = np.full(number, np.inf)
-    np.minimum.at(least_use, rows, c)
     scale_v, scale_c = dearest.sum(), least_use.sum()
-    value, use = cp.Variable(number), cp.Variable(number)
-    limit = cp.Parameter(nonneg=True)
-    constraints = [
-        value >= cheapest / scale_v,
-        value <= dearest / scale_v,
-        use >= least_use / scale_c,
-        cp.sum(use) <= limit,
-    ]
+    value, extra = cp.Variable(number), cp.Variable(number, nonneg=True)
+    room = cp.Parameter(nonneg=True)
+    constraints = [value >= cheapest / scale_v, value <= dearest / scale_v, cp.sum(extra) <= room]
     if inside.size:
-        intercept = (c[inside] - slope * v[inside]) / scale_c
-        constraints.append(pick @ use >= cp.multiply(slope * scale_v / scale_c, pick @ value) + intercept)
+        steep = slope * scale_v / scale_c
+        constraints.append(pick @ extra >= cp.multiply(steep, pick @ value - anchor / scale_v))
     program = cp.Problem(cp.Minimize(cp.sum(value)), constraints)
 
     def solve(budget: float) -> FloatArray | None:
-        limit.value = budget / scale_c
-        program.solve(solver=cp.CLARABEL)
-        if value.value is None or program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        if budget < scale_c * (1 - TOLERANCE):
             return None
-        return np.column_stack((value.value * scale_v, use.value * scale_c))
+        if budget <= scale_c * (1 + TOLERANCE):  # nothing to decide, and no interior for an interior-point method
+            return np.column_stack((dearest, least_use))
+        room.value = budget / scale_c - 1.0
+        _run_program(program)
+        point = np.clip(value.value * scale_v, cheapest, dearest)
+        # Where the budget leaves room, the program may give any consumption above the hull; the hull's own is meant.
+        use = least_use.copy()
+        np.maximum.at(use, rows[inside], least_use[rows[inside]] + slope * (point[rows[inside]] - anchor))
+        return np.column_stack((point, use))
 
     return solve
 
 
-def _shrink_running_budget(
-    costs: list[PathCosts], epochs: SuperEpochs, solve: InnerSolver, budget: float, step: float
-) -> tuple[tuple[float, list[IntArray]] | None, int]:
-    """Lower the running budget until the rounded widths keep the true budget (lines 13 to 27)."""
-    running_budget, solves = budget, 0
-    while True:
-        point = solve(running_budget)
-        solves += 1
-        if point is None:
-            return None, solves
-        rows = _round_to_vertices(costs, epochs, point)
-        value, consumption = _true_cost(costs, rows)
-        if consumption <= budget * (1 + TOLERANCE):
-            return (value, rows), solves
-        running_budget *= step
+def _run_program(program: cp.Problem) -> None:
+    import cvxpy as cp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions, which are rounded here anyway
+        try:
+            program.solve(solver=cp.CLARABEL)
+        except cp.error.SolverError as error:
+            message = f"CVXPY could not solve the glued problem ({error}); use solver published-algorithm1"
+            raise EngineError(message) from None
+    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        message = (
+            f"CVXPY calls the glued problem {program.status}, although the least budget does not exceed the budget"
+        )
+        raise EngineError(message)
+
+
+@dataclass
+class _Search:
+    """One glue configuration (lines 12 to 27).
+
+    Parameters
+    ----------
+    costs, epochs, solve
+        The instance, its super-epochs and the inner solver for them.
+    budget, step
+        The true budget, and the factor by which the running budget shrinks.
+    stopwatch
+        Ends the search when it has expired.
+    solves
+        Inner solves so far.
+    cut_short
+        Whether the stopwatch ended the search.
+    """
+
+    costs: list[PathCosts]
+    epochs: SuperEpochs
+    solve: InnerSolver
+    budget: float
+    step: float
+    stopwatch: Stopwatch
+    solves: int = 0
+    cut_short: bool = False
+
+    def shrink_running_budget(self) -> tuple[float, list[IntArray]] | None:
+        """Lower the running budget until the rounded widths keep the true one; None when it never happens."""
+        running_budget = self.budget
+        while not self.stopwatch.expired:
+            point = self.solve(running_budget)
+            self.solves += 1
+            if point is None:
+                return None
+            rows = _round_to_vertices(self.costs, self.epochs, point)
+            value, consumption = _true_cost(self.costs, rows)
+            if consumption <= self.budget * (1 + TOLERANCE):
+                return value, rows
+            running_budget *= self.step
+        self.cut_short = True
+        return None
 
 
 def _round_to_vertices(costs: list[PathCosts], epochs: SuperEpochs, point: FloatArray) -> list[IntArray]:

@@ -91,9 +91,9 @@ def contract_layers(graphs: LayeredGraphs, near: NearNodes, multiplier: float) -
     width = graphs.num_nodes
     owner = np.repeat(np.arange(graphs.num_graphs), graphs.num_layers)
     enterable = near.enter_excess <= (near.limit - near.best)[owner[near.row]]
+    # The first layer always opens a stage, as every path enters it.
     opens = np.zeros(owner.size, dtype=bool)
     opens[near.row[enterable]] = True
-    opens[graphs.first_row[:-1]] = True
     block = np.cumsum(opens) - 1
 
     key = block[near.row] * width + near.node

@@ -90,6 +90,18 @@ def test_brute_force_agrees(
     assert best - tolerance <= solution.value <= best + gap * solution.value + tolerance
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_brute_force_agrees_on_one_layer_graphs(seed: int, list_totals: TotalLister) -> None:
+    """Six graphs of four nodes: the optimum combines several paths that are not best at the multiplier."""
+    rng = np.random.default_rng(seed)
+    graphs = LayeredGraphs.from_padded(rng.uniform(1, 9, (6, 1, 4)), rng.uniform(1, 9, (6, 1, 4)))
+    totals = list_totals(graphs)
+    for share in (0.02, 0.1, 0.3):
+        budget = float(np.quantile(totals[:, 0], share))
+        best = totals[totals[:, 0] <= budget, 1].min()
+        assert solved(graphs, budget).value == pytest.approx(best, rel=1e-12)
+
+
 def test_infeasible_budget() -> None:
     """Below the least consumption no plan exists, and the answer says what would be needed."""
     shortfall = solve_pure(LayeredGraphs.from_lists([[[1.0, 2.0]]], [[[3.0, 2.0]]]), 1.0)

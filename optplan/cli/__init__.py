@@ -1,0 +1,91 @@
+"""The command line: thin calls of the public functions.
+
+Answers go to stdout, as text or with ``--json`` as JSON; progress, warnings, errors and the names of written files go
+to stderr. Exit codes: 0 solved, 1 wrong data (or an output that cannot be written), 2 wrong usage, 3 infeasible, 4 no
+solution within the limits, 5 verification failed, 70 internal error.
+
+With ``--json``, stdout holds the answer or nothing. An error is an object on one line of stderr,
+``{"error": {"kind": ..., "message": ..., "path": ...}}``: ``kind`` is the name of the error's class, and ``path``,
+where there is one, the field of the user's data. Infeasible is an answer: the Result says why.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+import optplan
+from optplan.cli.benchmarks import bench
+from optplan.cli.catalogue import list_registered, schema, show
+from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
+from optplan.cli.frontiers import frontier
+from optplan.cli.imports import import_data
+from optplan.cli.options import Group
+from optplan.cli.solving import solve
+from optplan.cli.verification import verify
+
+#: Columns of the help, on terminals that have them.
+_HELP_WIDTH = 110
+_EXAMPLES = (
+    "optplan solve boa-newtrace --budget 120gpu --plan plan.json --report report.html",
+    "optplan frontier boa-newtrace --at 120gpu --for-jct 50min",
+    "optplan solve mine.yaml --json -o result.json && optplan verify mine.yaml result.json",
+    "optplan list solvers",
+)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"optplan {optplan.__version__}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Group, examples=_EXAMPLES, invoke_without_command=True, context_settings={"max_content_width": _HELP_WIDTH}
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+)
+@click.pass_context
+def application(ctx: click.Context) -> int:
+    """Plan elastic ML training on rented GPUs, with proofs.
+
+    Every answer comes with a bound, a gap, a certificate that can be checked without trusting the solver, and a shadow
+    price. Where no plan exists, it says why and what would help.
+
+    Exit codes: 0 solved, 1 wrong data, 2 wrong usage, 3 infeasible, 4 no solution within the limits, 5 verification
+    failed, 70 internal error.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        return EXIT_USAGE
+    return 0
+
+
+for _command in (solve, frontier, verify, show, list_registered, schema, import_data, bench):
+    application.add_command(_command)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the program's name; None takes those of the process.
+
+    Returns
+    -------
+    int
+        The exit code. Nothing is raised.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        code = application.main(args=list(arguments), prog_name="optplan", standalone_mode=False)
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last door: whatever comes out is reported, not thrown at the user
+        return report(error, as_json="--json" in arguments, with_traceback="--traceback" in arguments)
+    return code if isinstance(code, int) else 0

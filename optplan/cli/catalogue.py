@@ -1,0 +1,249 @@
+"""``optplan show``, ``list`` and ``schema``: what there is to solve, to solve it with, and the formats of the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from optplan.cli.console import print_answer, print_json
+from optplan.cli.options import (
+    Command,
+    amend,
+    amendments,
+    force_option,
+    instance_argument,
+    known_name,
+    list_formulations,
+    output_option,
+)
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from optplan.contracts import Instance
+    from optplan.contracts.registry import SolverEntry
+
+KINDS = ("instances", "solvers", "formulations")
+RECORDS = ("instance", "result", "plan")
+#: What a table shows of the records; ``--json`` has all.
+_SHOWN = {
+    "instances": ("name", "origin", "description"),
+    "solvers": ("formulation", "name", "problems", "policies", "proof", "missing", "summary"),
+    "formulations": ("name", "title", "reference"),
+}
+_SIZES = ("classes", "epochs", "widths", "seed")
+
+
+@click.command(
+    cls=Command,
+    short_help="Show or write an instance, or its model for other engines.",
+    examples=(
+        "optplan show boa-newtrace",
+        "optplan show boa-newtrace --budget 120gpu -o mine.json",
+        "optplan show boa-two-classes --model lp",
+        "optplan show random-boa --classes 20 --epochs 50 --widths 64 --seed 1 --json",
+    ),
+)
+@instance_argument
+@amendments
+@click.option("--model", "form", type=click.Choice(["lp", "mps"]), help="Write the mixed-integer model instead.")
+@click.option("--classes", type=int, metavar="N", help="Of a generated instance: job classes.")
+@click.option("--epochs", type=int, metavar="N", help="Of a generated instance: epochs of each class.")
+@click.option("--widths", type=int, metavar="N", help="Of a generated instance: allowed widths 1..N.")
+@click.option("--seed", type=int, metavar="N", help="Of a generated instance: same seed, same instance.")
+@output_option("the instance as JSON, or the model")
+@force_option
+def show(
+    instance_name: str,
+    *,
+    form: Literal["lp", "mps"] | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Show an INSTANCE (a file or a name of the library), or write it, or its model.
+
+    With --json, the instance itself; with --model, the text of the mixed-integer model for other engines.
+    """
+    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    sizes = {name: changes.pop(name) for name in _SIZES}
+    instance = amend(_read(instance_name, {k: v for k, v in sizes.items() if v is not None}), changes)
+    if form is not None:
+        return _show_model(instance, form, outputs, as_json=as_json)
+    if as_json:
+        print_json(instance.to_json_data())
+    elif output is None:
+        from optplan.reporting.tables import instance_summary
+
+        print_answer(instance_summary(instance))
+    from optplan.instances.files import write_json
+
+    outputs.save("--output", lambda path: write_json(instance, path, overwrite=outputs.force))
+    return outputs.exit_code(0)
+
+
+@click.command(
+    name="list",
+    cls=Command,
+    examples=("optplan list", "optplan list solvers", "optplan list instances --json"),
+)
+@click.argument("kind", required=False, metavar="[instances|solvers|formulations]", type=click.Choice(KINDS))
+def list_registered(kind: str | None, *, as_json: bool) -> int:
+    """List instances of the library, solvers and formulations.
+
+    With --json, an object that has a list for each kind.
+    """
+    found = {name: _LISTS[name]() for name in KINDS if kind in (None, name)}
+    if as_json:
+        print_json(found)
+        return 0
+    from optplan.reporting.tables import record_table
+
+    parts: list[RenderableType] = []
+    for name, records in found.items():
+        shown = [{field: record[field] for field in _SHOWN[name]} for record in records]
+        parts += [record_table(name, shown), ""]
+    print_answer(*parts[:-1])
+    return 0
+
+
+@click.command(
+    cls=Command,
+    examples=("optplan schema", "optplan schema result", "optplan schema plan --formulation boa"),
+)
+@click.argument(
+    "record", required=False, default="instance", metavar="[instance|result|plan]", type=click.Choice(RECORDS)
+)
+@click.option(
+    "--formulation",
+    metavar="NAME",
+    default="boa",
+    show_default=True,
+    help="Whose; `optplan list formulations` lists them.",
+    **known_name("formulation", list_formulations),
+)
+def schema(record: str, *, formulation: str, as_json: bool) -> int:  # noqa: ARG001 - it is JSON in any case
+    """Print the JSON Schema of a kind of file."""
+    from optplan.contracts import Result
+    from optplan.contracts.registry import load
+    from optplan.formulations import formulation_named
+
+    declared = formulation_named(formulation)
+    types: dict[str, Callable[[], Any]] = {
+        "instance": lambda: load(declared.instance_type),
+        "result": lambda: Result[load(declared.solution_type)],  # type: ignore[misc]
+        "plan": lambda: load(declared.plan_type),
+    }
+    print_json(types[record]().model_json_schema())
+    return 0
+
+
+def _read(name: str, sizes: dict[str, int]) -> Instance:
+    from optplan.instances.files import read_instance
+    from optplan.instances.library import GENERATED, build_named
+
+    if not sizes:
+        return read_instance(name)
+    if name not in GENERATED:
+        message = f"--{next(iter(sizes))}: {name} is not generated, so its size is fixed; generated are: "
+        raise UsageError(message + ", ".join(GENERATED))
+    return build_named(name, **sizes)
+
+
+def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs, *, as_json: bool) -> int:
+    from optplan.instances.files import write_text
+
+    if as_json:
+        raise UsageError("--model writes a model's text, which is not JSON; leave out --json or --model")
+    text = _write_model(instance, form)
+    if "--output" not in outputs:
+        click.echo(text, nl=False)
+    outputs.save("--output", lambda path: write_text(text, path, overwrite=outputs.force))
+    return outputs.exit_code(0)
+
+
+def _write_model(instance: Instance, form: Literal["lp", "mps"]) -> str:
+    from optplan.formulations import formulation_of
+    from optplan.formulations.boa.data import BoaInstance, Policy
+    from optplan.solvers.budgeted_paths import BudgetedPaths
+    from optplan.solvers.milp import write_model
+    from optplan.solving import choose_solver
+
+    choose_solver(instance, "highs")  # refuses, with the reason, what is no mixed-integer program
+    if not isinstance(instance, BoaInstance):
+        message = f"--model: not for instances of {formulation_of(instance).name}"
+        raise UsageError(message)
+    graphs = formulation_of(instance).loaded("path_costs")(instance)
+    problem = BudgetedPaths(tuple(graphs), instance.budget_gpus())
+    return write_model(problem, form=form, relaxed=instance.policy is Policy.MIXED)
+
+
+def _list_instances() -> list[dict[str, Any]]:
+    from optplan.instances.library import GENERATED, build_named, manifest, names
+
+    records = []
+    for name in names():
+        known = manifest().get(name, {"origin": "generated"} if name in GENERATED else {})
+        instance = build_named(name)
+        records.append(
+            {
+                "name": name,
+                "formulation": getattr(instance, "formulation", ""),
+                "origin": known.get("origin", ""),
+                "licence": known.get("licence", ""),
+                "description": instance.description,
+            }
+        )
+    return records
+
+
+def _list_solvers() -> list[dict[str, Any]]:
+    from optplan.formulations import formulations
+
+    return [
+        {"formulation": formulation.name, **_describe_solver(entry)}
+        for formulation in formulations().values()
+        for entry in formulation.solvers
+    ]
+
+
+def _describe_solver(entry: SolverEntry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "problems": sorted(entry.problems),
+        "policies": sorted(entry.policies),
+        "exact": entry.exact,
+        "proof": entry.proof.value,
+        "needs": entry.needs or None,
+        "missing": None if entry.available() else entry.needs,
+        "max_cells": entry.max_cells,
+        "summary": entry.summary,
+    }
+
+
+def _list_formulations() -> list[dict[str, Any]]:
+    from optplan.formulations import formulations
+
+    return [
+        {
+            "name": formulation.name,
+            "title": formulation.title,
+            "reference": formulation.reference,
+            "objective_unit": formulation.objective_unit,
+            "solvers": [entry.name for entry in formulation.solvers],
+        }
+        for formulation in formulations().values()
+    ]
+
+
+_LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "instances": _list_instances,
+    "solvers": _list_solvers,
+    "formulations": _list_formulations,
+}

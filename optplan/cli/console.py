@@ -1,0 +1,146 @@
+"""What goes to the user: answers to stdout, everything else (progress, warnings, errors, files written) to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+
+    from optplan.progress import Event
+
+#: Work that is done by then shows no progress.
+_DELAY_S = 1.0
+#: How often a second the line of progress is drawn.
+_REFRESHES_PER_S = 4
+#: Columns of a table that is not written to a terminal; ``COLUMNS`` overrides it.
+_PIPED_WIDTH = 160
+
+
+def print_json(data: object) -> None:
+    """Write plain data to stdout as JSON."""
+    from optplan.instances.files import format_json
+
+    click.echo(format_json(data))
+
+
+def print_answer(*parts: RenderableType) -> None:
+    """Write text and tables to stdout."""
+    from rich.console import Console
+
+    fits_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(width=None if fits_terminal else _PIPED_WIDTH, highlight=False)
+    for part in parts:
+        console.print(part, markup=False)
+
+
+def note(text: str) -> None:
+    """Write a line to stderr."""
+    click.echo(text, err=True)
+
+
+def warn(text: str) -> None:
+    """Write a warning to stderr."""
+    click.echo(f"{click.style('warning:', fg='yellow')} {text}", err=True)
+
+
+@contextmanager
+def tidy_warnings() -> Iterator[None]:
+    """Show warnings on stderr without file names and line numbers, each text once."""
+    from optplan.errors import DataWarning
+
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            warn(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        warnings.showwarning = show
+        yield
+
+
+class Progress:
+    """One line about work that takes more than a second, on stderr, if that is a terminal; it leaves nothing behind.
+
+    Parameters
+    ----------
+    title
+        What is being done.
+    unit
+        Unit of objective and bound.
+    """
+
+    def __init__(self, title: str, unit: str = "") -> None:
+        self._title = title
+        self._unit = unit
+        self._event: Event | None = None
+        self._start = time.perf_counter()
+        self._lock = threading.Lock()
+        self._done = False
+        self._live: Live | None = None
+        self._timer = threading.Timer(_DELAY_S, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        """Wait a second before anything is shown."""
+        if sys.stderr.isatty():
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the line."""
+        self._timer.cancel()
+        with self._lock:
+            self._done = True
+            if self._live is not None:
+                self._live.stop()
+
+    def listen(self, event: Event) -> None:
+        """Take note of an event; it is drawn at the next refresh."""
+        self._event = event
+
+    def line(self) -> str:
+        """Say where the work is."""
+        parts = [f"{self._title}, {time.perf_counter() - self._start:.0f} s"]
+        event = self._event
+        if event is not None:
+            parts.append(event.stage)
+            parts += [
+                f"{name} {value:.6g} {self._unit}".rstrip()
+                for name, value in (("objective", event.objective), ("bound", event.bound))
+                if value is not None
+            ]
+            if event.fraction is not None:
+                parts.append(f"{event.fraction:.0%}")
+        return " | ".join(parts)
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        def draw() -> Text:
+            return Text(self.line(), no_wrap=True, overflow="ellipsis")
+
+        with self._lock:
+            if not self._done:
+                self._live = Live(
+                    get_renderable=draw,
+                    console=Console(stderr=True, markup=False),
+                    transient=True,
+                    refresh_per_second=_REFRESHES_PER_S,
+                )
+                self._live.start(refresh=True)

@@ -1,0 +1,72 @@
+"""How errors are reported: one line on stderr, or one JSON object there; the exit code says whose turn it is."""
+
+from __future__ import annotations
+
+import json
+import platform
+import traceback
+
+import click
+
+import optplan
+from optplan.errors import DataError, OptplanError, VerificationError
+
+#: Exit codes that no :class:`~optplan.errors.OptplanError` carries.
+EXIT_USAGE = 2
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+
+def report(error: Exception, *, as_json: bool = False, with_traceback: bool = False) -> int:
+    """Report an error on stderr.
+
+    Parameters
+    ----------
+    error
+        Whatever was raised.
+    as_json
+        Write one line ``{"error": {"kind", "message", "path"?}}`` instead of text.
+    with_traceback
+        Whether the traceback of an unexpected error is shown.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    expected = isinstance(error, OptplanError | click.ClickException)
+    if with_traceback and not expected:
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    message = _message(error)
+    if as_json:
+        record = {"kind": type(error).__name__ if expected else "InternalError", "message": message}
+        if isinstance(error, DataError) and error.path:
+            record["path"] = error.path
+        click.echo(json.dumps({"error": record}, ensure_ascii=False), err=True)
+    else:
+        click.echo(f"{click.style('error:', fg='red')} {message}", err=True)
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(f"Try '{error.ctx.command_path} --help' for help.", err=True)
+    return _exit_code(error)
+
+
+def _message(error: Exception) -> str:
+    match error:
+        case click.ClickException():
+            return error.format_message()
+        case VerificationError():
+            return f"verification failed, a bug of optplan or of an engine; please report it: {error}"
+        case OptplanError():
+            return str(error)
+    running = f"optplan {optplan.__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
+    return (
+        f"internal error: {type(error).__name__}: {error}\n"
+        f"This is a bug of optplan. Please report it with the command and these versions: {running}.\n"
+        "--traceback shows where it happened."
+    )
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, OptplanError):
+        return error.exit_code
+    return EXIT_USAGE if isinstance(error, click.ClickException) else EXIT_INTERNAL

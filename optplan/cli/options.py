@@ -1,0 +1,265 @@
+"""What the commands share: how quantities and names are read from the command line, and help with examples."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.units import Amount, parse_budget, parse_duration
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from optplan.contracts import Instance
+
+F = TypeVar("F", bound=Callable[..., Any])
+_Value = TypeVar("_Value")
+
+#: The field of an instance behind each option that changes one.
+_FIELDS = {"budget": "budget", "deadline": "deadline_s", "problem": "problem", "policy": "policy"}
+
+
+class Command(click.Command):
+    """A command with ``--json``, ``--traceback`` and examples at the end of its help.
+
+    Parameters
+    ----------
+    examples
+        Command lines, as a user would type them.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+        self.params += [
+            click.Option(["--json", "as_json"], is_flag=True, help="Print JSON on stdout, and nothing else there."),
+            click.Option(["--traceback"], is_flag=True, expose_value=False, help="Show internal errors in full."),
+        ]
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - whatever the command returns
+        """Run the command; warnings about the data go to stderr, once each."""
+        from optplan.cli.console import tidy_warnings
+
+        with tidy_warnings():
+            return super().invoke(ctx)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, one to a line."""
+        write_examples(self.examples, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+class Group(click.Group):
+    """A command that has commands, in the order in which they were added, with examples."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """List the commands as they were added, not by the alphabet."""
+        return list(self.commands)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, one to a line."""
+        write_examples(self.examples, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """Write examples without folding their lines."""
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"  {example}\n")
+
+
+def read_duration(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """Read a duration into seconds; click calls this."""
+    return None if text is None else parse_duration(text, what=flag(option))
+
+
+def read_budget(_: click.Context, option: click.Parameter, text: str | None) -> Amount | None:
+    """Read a budget; click calls this."""
+    return None if text is None else parse_budget(text, what=flag(option))
+
+
+def read_many(read: Callable[[click.Context, click.Parameter, str | None], _Value | None]) -> Any:  # noqa: ANN401
+    """Make a reader of a repeated option from the reader of one value."""
+
+    def read_each(ctx: click.Context, option: click.Parameter, texts: Iterable[str]) -> list[_Value | None]:
+        return [read(ctx, option, text) for text in texts]
+
+    return read_each
+
+
+def known_name(what: str, list_names: Callable[[], list[str]]) -> dict[str, Any]:
+    """Make the settings of an option whose values are names from the registry.
+
+    The registry is read when a name is given or completed, never to show help.
+
+    Parameters
+    ----------
+    what
+        What is named, for messages.
+    list_names
+        Returns the names.
+    """
+
+    def check(_: click.Context, option: click.Parameter, value: str | tuple[str, ...] | None) -> Any:  # noqa: ANN401
+        for name in (value,) if isinstance(value, str) else value or ():
+            if name not in list_names():
+                message = f"{flag(option)}: no {what} {name!r}; {nearest_name_hint(name, list_names())}"
+                raise UsageError(message)
+        return value
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str | CompletionItem]:
+        return [name for name in list_names() if name.startswith(incomplete)]
+
+    return {"callback": check, "shell_complete": complete}
+
+
+def flag(option: click.Parameter) -> str:
+    """Return how the user writes an option or an argument."""
+    return str(option.name).upper() if isinstance(option, click.Argument) else max(option.opts, key=len)
+
+
+def complete_instance(_: click.Context, __: click.Parameter, incomplete: str) -> list[str | CompletionItem]:
+    """Complete library names, and files as the shell does."""
+    from click.shell_completion import CompletionItem
+
+    from optplan.instances.library import names
+
+    found: list[str | CompletionItem] = [name for name in names() if name.startswith(incomplete)]
+    return [*found, CompletionItem(incomplete, type="file")]
+
+
+def instance_argument(command: F) -> F:
+    """Add the argument INSTANCE: a file or a name of the library."""
+    return click.argument("instance_name", metavar="INSTANCE", shell_complete=complete_instance)(command)
+
+
+def amendments(command: F) -> F:
+    """Add the options that change one field of the instance; the command gets them as ``**changes``."""
+    options = (
+        click.option(
+            "--budget",
+            metavar="AMOUNT",
+            callback=read_budget,
+            help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month.",
+        ),
+        click.option(
+            "--deadline",
+            metavar="TIME",
+            callback=read_duration,
+            help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none.",
+        ),
+        click.option(
+            "--problem",
+            metavar="NAME",
+            help="Which problem of the formulation; for boa: continuous, whole or rescaling.",
+            **known_name("problem", list_problems),
+        ),
+        click.option(
+            "--policy",
+            metavar="NAME",
+            help="Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ).",
+            **known_name("policy", list_policies),
+        ),
+    )
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+def output_option(what: str) -> Callable[[F], F]:
+    """Make the option ``-o``."""
+    return click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help=f"Write {what}.")
+
+
+force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")
+
+
+def read_amended(name: str, changes: dict[str, Any]) -> Instance:
+    """Read an instance and change the fields that the user asked for.
+
+    Parameters
+    ----------
+    name
+        A file or a name of the library.
+    changes
+        By option (``budget``, ``deadline``, ...); None leaves a field as it is.
+
+    Raises
+    ------
+    UsageError
+        When the formulation has no such field.
+    DataError
+        When the instance is wrong, or becomes so by the change.
+    """
+    from optplan.instances.files import read_instance
+
+    return amend(read_instance(name), changes)
+
+
+def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
+    """Change the fields of an instance that the user asked for, as :func:`read_amended` does."""
+    asked = {option: value for option, value in changes.items() if value is not None}
+    fields = type(instance).model_fields
+    for option in asked:
+        if _FIELDS[option] not in fields:
+            formulation = getattr(instance, "formulation", "")
+            message = f"--{option}: instance {instance.name!r} is of formulation {formulation!r}, which has no {option}"
+            others = [f"--{other}" for other, field in _FIELDS.items() if field in fields]
+            raise UsageError(f"{message}; leave it out (there is: {', '.join(others)})")
+    return instance.replace(**{_FIELDS[option]: value for option, value in asked.items()}) if asked else instance
+
+
+def write_amendments(changes: dict[str, Any]) -> list[str]:
+    """Write the options that :func:`amendments` reads, for a command line that changes the instance likewise."""
+    asked = {f"--{option}": value for option, value in changes.items() if value is not None}
+    return [part for option, value in asked.items() for part in (option, _write_value(value))]
+
+
+def _write_value(value: object) -> str:
+    return f"{value!r}s" if isinstance(value, float) else str(value)
+
+
+def list_formulations() -> list[str]:
+    """List the registered formulations."""
+    from optplan.formulations import formulations
+
+    return list(formulations())
+
+
+def list_solvers() -> list[str]:
+    """List the registered solvers of all formulations, without repetition."""
+    from optplan.formulations import formulations
+
+    return list(dict.fromkeys(s.name for f in formulations().values() for s in f.solvers))
+
+
+def list_solver_choices() -> list[str]:
+    """List what ``--solver`` takes."""
+    from optplan.solving import AUTO
+
+    return [AUTO, *list_solvers()]
+
+
+def list_problems() -> list[str]:
+    """List the problems that some registered solver solves."""
+    from optplan.formulations import formulations
+
+    return sorted({p for f in formulations().values() for s in f.solvers for p in s.problems})
+
+
+def list_policies() -> list[str]:
+    """List the kinds of plan that some registered solver makes."""
+    from optplan.formulations import formulations
+
+    return sorted({p for f in formulations().values() for s in f.solvers for p in s.policies})

@@ -1,0 +1,218 @@
+"""``optplan solve``: the best plan within a limit, with its proof, beside other solvers' plans if wanted."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.console import Progress, print_answer, print_json, warn
+from optplan.cli.failures import report
+from optplan.cli.options import (
+    Command,
+    amendments,
+    force_option,
+    instance_argument,
+    known_name,
+    list_solver_choices,
+    output_option,
+    read_amended,
+    read_duration,
+    write_amendments,
+)
+from optplan.cli.outputs import Outputs
+from optplan.errors import OptplanError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from optplan.contracts import Instance, Result, Solution
+
+#: Exit codes of answers without a plan, by status.
+_EXIT_CODES = {"infeasible": 3, "unknown": 4}
+
+
+@click.command(
+    cls=Command,
+    short_help="Find the best plan within a budget, with its proof.",
+    examples=(
+        "optplan solve boa-newtrace --budget 120gpu",
+        "optplan solve boa-newtrace --budget 30000usd/month --compare published-algorithm1 --compare fixed-width",
+        "optplan solve mine.yaml --policy mixed -o result.json --plan plan.json --report report.html",
+        "optplan solve mine.yaml --solver highs --gap 1e-3 --time-limit 60s --json",
+    ),
+)
+@instance_argument
+@amendments
+@click.option(
+    "--solver",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="`optplan list solvers` lists them; auto takes the first exact one.",
+    **known_name("solver", list_solver_choices),
+)
+@click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative gap at which a plan is optimal.")
+@click.option(
+    "--time-limit", metavar="TIME", callback=read_duration, help="For each solver, such as 60s; the best so far counts."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="For everything random.")
+@click.option(
+    "--compare",
+    multiple=True,
+    metavar="SOLVER",
+    help="Solve with another solver too, and compare. May be repeated.",
+    **known_name("solver", list_solver_choices),
+)
+@output_option("the result as JSON")
+@click.option("--plan", metavar="FILE", type=click.Path(path_type=Path), help="Write the plan as JSON.")
+@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@force_option
+@click.option("--no-verify", is_flag=True, help="Do not check the result.")
+def solve(
+    instance_name: str,
+    *,
+    solver: str,
+    gap: float,
+    time_limit: float | None,
+    seed: int,
+    compare: tuple[str, ...],
+    output: Path | None,
+    plan: Path | None,
+    report_path: Path | None,
+    force: bool,
+    no_verify: bool,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Find the best plan for an INSTANCE (a file or a name of the library), and prove how good it is.
+
+    With --json, prints the Result; with --compare, a list of Results, ours first.
+
+    Exits with 3 when no plan keeps the limit (the answer says why and what would help), with 4 when none was found
+    within the time limit.
+    """
+    from optplan.solving import choose_solver
+
+    paths = {"--output": output, "--plan": plan, "--report": report_path}
+    outputs = Outputs(paths, force=force, as_json=as_json)
+    instance = read_amended(instance_name, changes)
+    for name in (solver, *compare):
+        choose_solver(instance, name)  # what is refused is refused before any work
+    if "--report" in outputs:
+        from optplan.reporting.style import load_plotly
+
+        load_plotly()
+    settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "check": not no_verify}
+    result = _solve(instance, solver, settings)
+    if not as_json:
+        _print_result(instance, result)
+    rivals, failure = _solve_rivals(instance, compare, settings, as_json=as_json)
+    if as_json:
+        results = [one.to_json_data() for one in (result, *rivals)]
+        print_json(results if compare else results[0])
+    elif rivals:
+        _print_comparison(instance, [result, *rivals])
+    command = ["optplan", "verify", instance_name, str(output or "result.json"), *write_amendments(changes)]
+    _write_files(outputs, instance, result, rivals, verify_command=shlex.join(command), check=not no_verify)
+    return outputs.exit_code(_EXIT_CODES.get(result.status.value, failure))
+
+
+def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[Solution]:
+    from optplan.formulations import formulation_of
+    from optplan.solving import solve as solve_instance
+
+    with Progress(f"solver {solver}", formulation_of(instance).objective_unit) as progress:
+        return solve_instance(instance, solver=solver, on_event=progress.listen, **settings)
+
+
+def _solve_rivals(
+    instance: Instance, names: tuple[str, ...], settings: dict[str, Any], *, as_json: bool
+) -> tuple[list[Result[Solution]], int]:
+    """Solve with the other solvers; the failure of one is reported, and costs neither the answer nor the others."""
+    results, failure = [], 0
+    for name in names:
+        try:
+            results.append(_solve(instance, name, settings))
+        except OptplanError as error:
+            failure = failure or report(error, as_json=as_json)
+    return results, failure
+
+
+def _print_result(instance: Instance, result: Result[Solution]) -> None:
+    from optplan.reporting.tables import result_summary, width_table
+
+    parts: list[RenderableType] = [result_summary(instance, result)]
+    mixed = _say_mixed(instance, result)
+    if mixed:
+        parts += ["", mixed]
+    if result.solution is not None:
+        parts += ["", width_table(instance, result)]
+    print_answer(*parts)
+
+
+def _say_mixed(instance: Instance, result: Result[Solution]) -> str:
+    """Say what a mixed plan could save over a pure one: a Lagrangian bound holds for mixed plans too."""
+    from optplan.contracts import LagrangianCertificate
+    from optplan.contracts.result import relative_gap
+    from optplan.formulations import formulation_of
+    from optplan.reporting.phrases import format_share
+
+    asked = formulation_of(instance).loaded("describe")(instance)
+    bounds = [c.bound for c in result.certificates if isinstance(c, LagrangianCertificate)]
+    distance = relative_gap(result.objective, max(bounds, default=None))
+    if distance is None or asked["policy"] != "pure":
+        return ""
+    if distance == 0.0:
+        return "No mixed plan (shares of a class's jobs differ in their widths) can be better either."
+    better = f"at most {format_share(distance)} better"
+    return f"A mixed plan (shares of a class's jobs differ in their widths) can be {better}."
+
+
+def _print_comparison(instance: Instance, results: list[Result[Solution]]) -> None:
+    from optplan.reporting.tables import comparison_table
+
+    print_answer("", comparison_table(instance, results))
+
+
+def _write_files(
+    outputs: Outputs,
+    instance: Instance,
+    result: Result[Solution],
+    rivals: list[Result[Solution]],
+    *,
+    verify_command: str,
+    check: bool,
+) -> None:
+    from optplan.instances.files import write_json
+
+    def write_plan(path: Path) -> None:
+        from optplan.solving import build_plan
+
+        write_json(build_plan(instance, result), path, overwrite=outputs.force)
+
+    def write_page(path: Path) -> None:
+        from optplan.reporting.html import write_report
+        from optplan.solving import frontier
+        from optplan.verification import verify
+
+        with Progress("report"):
+            write_report(
+                path,
+                instance,
+                result,
+                frontier=frontier(instance),
+                comparisons=rivals,
+                verification=verify(instance, result) if check else None,
+                verify_command=verify_command,
+                overwrite=outputs.force,
+            )
+
+    outputs.save("--output", lambda path: write_json(result, path, overwrite=outputs.force))
+    if result.solution is not None:
+        outputs.save("--plan", write_plan)
+    elif "--plan" in outputs:
+        warn("--plan: no plan was written, because there is none")
+    outputs.save("--report", write_page)

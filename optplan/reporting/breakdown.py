@@ -1,0 +1,192 @@
+"""A BOA solution taken apart for readers: who runs on how many GPUs in which epochs, and what that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.contracts import Instance, Result, Solution
+from optplan.errors import UsageError
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.evaluation import speeds_along
+from optplan.schema import FloatArray
+from optplan.units import SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True)
+class EpochRange:
+    """Consecutive epochs at one width.
+
+    Parameters
+    ----------
+    first, last
+        Epochs, numbered from 1.
+    gpus
+        The width; whole except in the continuous problem.
+    duration_s
+        Expected seconds that a job spends in them, with the pause for rescaling at their start.
+    """
+
+    first: int
+    last: int
+    gpus: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class JobPath:
+    """What a share of a class's jobs goes through.
+
+    Parameters
+    ----------
+    share
+        Fraction of the class's jobs.
+    ranges
+        In the order of the epochs.
+    widths
+        (E,) GPUs in each epoch.
+    duration_s
+        Expected seconds from a job's start to its end.
+    """
+
+    share: float
+    ranges: tuple[EpochRange, ...]
+    widths: FloatArray
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class ClassBreakdown:
+    """One class's part of the whole.
+
+    Parameters
+    ----------
+    name
+        The class.
+    paths
+        One in a pure plan, several where shares of the jobs differ.
+    gpus_running, gpus_rescaling
+        Time-average GPUs.
+    mean_jct_s
+        Expected completion time of one job of the class.
+    contribution_s
+        What the class adds to the (weighted) mean completion time of all jobs; the classes add up to it.
+    """
+
+    name: str
+    paths: tuple[JobPath, ...]
+    gpus_running: float
+    gpus_rescaling: float
+    mean_jct_s: float
+    contribution_s: float
+
+    @property
+    def gpus(self) -> float:
+        """Time-average GPUs, running and rescaling."""
+        return self.gpus_running + self.gpus_rescaling
+
+
+def require_boa(instance: Instance) -> BoaInstance:
+    """Return the instance if it is one that reports can show.
+
+    Raises
+    ------
+    UsageError
+        When it belongs to another formulation.
+    """
+    if isinstance(instance, BoaInstance):
+        return instance
+    formulation = getattr(instance, "formulation", "")
+    message = f"instance {instance.name!r} is of formulation {formulation!r}; tables and reports show 'boa' only"
+    raise UsageError(message)
+
+
+def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> None:
+    """Refuse a result that belongs to another instance; only the policy may differ.
+
+    Raises
+    ------
+    UsageError
+        When the hashes differ.
+    """
+    # model_copy does not validate: the data is valid already, and warnings about it are not said twice.
+    known = {instance.content_hash()}
+    if result.instance_hash not in known:
+        known |= {instance.model_copy(update={"policy": policy}).content_hash() for policy in Policy}
+    if result.instance_hash not in known:
+        message = (
+            f"the result of {result.solver!r} was made for instance {result.instance_name!r} with hash "
+            f"{result.instance_hash[:12]}, this one is {instance.name!r} with hash {instance.content_hash()[:12]}; "
+            "give the instance it was made for, with the same limits"
+        )
+        raise UsageError(message)
+
+
+def break_down(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:
+    """Take a result's solution apart, class by class.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result.
+
+    Returns
+    -------
+    list of ClassBreakdown
+        In the instance's order; empty when the result has no solution. Source: Lemmas 4.5 and 4.8 of the paper.
+    """
+    if not isinstance(result.solution, BoaSolution):
+        return []
+    return [_break_down_class(instance, name, rows) for name, rows in result.solution.branches.items()]
+
+
+def _break_down_class(instance: BoaInstance, name: str, branches: tuple[Branch, ...]) -> ClassBreakdown:
+    job_class = instance.classes[name]
+    rate, pause_hours = job_class.arrival_rate_per_hour, pause_s(instance, name) / SECONDS_PER_HOUR
+    running = rescaling = mean_s = 0.0
+    paths = []
+    for branch in branches:
+        hours = job_class.epoch_size_gpu_hours / speeds_along(instance, name, branch.widths)
+        path = _follow_path(branch, hours, pause_hours)
+        paths.append(path)
+        mean_s += branch.fraction * path.duration_s
+        running += rate * branch.fraction * float((branch.widths * hours).sum())
+        rescaling += rate * branch.fraction * pause_hours * sum(r.gpus for r in path.ranges)
+    weight = job_class.weight * rate / instance.total_weighted_rate_per_hour
+    return ClassBreakdown(name, tuple(paths), running, rescaling, mean_s, weight * mean_s)
+
+
+def _follow_path(branch: Branch, hours: FloatArray, pause_hours: float) -> JobPath:
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(branch.widths)) + 1, [branch.widths.size]))
+    ranges = tuple(
+        EpochRange(
+            first=first + 1,
+            last=end,
+            gpus=float(branch.widths[first]),
+            duration_s=(pause_hours + float(hours[first:end].sum())) * SECONDS_PER_HOUR,
+        )
+        for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    )
+    return JobPath(branch.fraction, ranges, branch.widths, sum(r.duration_s for r in ranges))
+
+
+def pause_s(instance: BoaInstance, name: str) -> float:
+    """Return the seconds that a start or a change of width takes in the problem asked; zero where it is left out."""
+    return instance.classes[name].rescale_s if instance.problem is Problem.RESCALING else 0.0
+
+
+def load_gpus(instance: BoaInstance) -> float:
+    """Return the time-average GPUs that all jobs would occupy if each ran at its class's reference width."""
+    return float(
+        sum(c.arrival_rate_per_hour * c.size_gpu_hours * c.reference_width for c in instance.classes.values())
+    )
+
+
+def price_usd_per_hour(instance: BoaInstance) -> float | None:
+    """Return the price of a GPU where there is one GPU type with a price, else None."""
+    if len(instance.gpu_types) != 1:
+        return None
+    return instance.gpu_types[instance.only_gpu_type].price_usd_per_hour

@@ -1,0 +1,284 @@
+"""Charts by class: how widths change over a job's epochs, and where GPUs and time go.
+
+Users' names are escaped: plotly reads a part of HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts import Result, Solution
+from optplan.formulations.boa.data import BoaInstance
+from optplan.reporting.breakdown import ClassBreakdown, break_down
+from optplan.reporting.phrases import count_gpus, format_gpus, format_share, name_objective
+from optplan.reporting.style import (
+    BLUE,
+    FONT_SIZE,
+    GREEN,
+    GREY,
+    ORANGE,
+    escape_text,
+    new_figure,
+    shorten_name,
+    time_scale,
+)
+from optplan.units import format_duration
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: Classes that get a bar or a chart of their own; the others are taken together, or are in the tables only.
+MOST_CLASSES = 24
+
+def draw_widths(
+    instance: BoaInstance, result: Result[Solution], comparison: Result[Solution] | None = None
+) -> dict[str, Figure]:
+    """Draw the widths over the epochs, one small chart for each class.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result; no figures where it has no solution.
+    comparison
+        Drawn faintly behind it.
+
+    Returns
+    -------
+    dict of str to Figure
+        By class, the :data:`MOST_CLASSES` that use most GPUs, in the instance's order. All have the same vertical axis,
+        in powers of two. Where shares of a class's jobs differ, a line is the thicker the more jobs follow it.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly is not installed.
+    """
+    classes = break_down(instance, result)
+    behind = {} if comparison is None else {c.name: c for c in break_down(instance, comparison)}
+    kept = {c.name for c in sorted(classes, key=lambda c: -c.gpus)[:MOST_CLASSES]}
+    shown = [c for c in classes if c.name in kept]
+    every = [path.widths for c in (*shown, *behind.values()) for path in c.paths]
+    lowest, highest = min((w.min() for w in every), default=1.0), max((w.max() for w in every), default=1.0)
+    figures = {}
+    for part in shown:
+        figure = new_figure(height=210, top=34)
+        if comparison is not None and part.name in behind:
+            _add_steps(figure, behind[part.name], comparison.solver, {"color": GREY, "dash": "dot"}, thickness=0.6)
+        _add_steps(figure, part, "this plan", {"color": BLUE}, thickness=1.0)
+        _finish_steps(figure, part, float(lowest), float(highest))
+        figures[part.name] = figure
+    return figures
+
+
+def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> Figure:
+    """Draw how many GPUs each class holds on average, running and rescaling.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result, with a solution.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly is not installed.
+    """
+    bars = _make_bars(instance, result)
+    total = sum(bar.gpus for bar in bars)
+    figure = new_figure(height=_bar_height(bars), top=46)
+    for label, color, parts in (
+        ("running", BLUE, [bar.gpus_running for bar in bars]),
+        ("rescaling", ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
+    ):
+        if not any(parts):
+            continue
+        figure.add_bar(
+            orientation="h",
+            name=label,
+            y=list(range(len(bars))),
+            x=parts,
+            marker={"color": color},
+            hoverinfo="text",
+            hovertext=[
+                f"<b>{escape_text(bar.name)}</b><br>{label}: {count_gpus(part)} on average<br>"
+                f"{format_share(part / total)} of all GPUs in use"
+                for bar, part in zip(bars, parts, strict=True)
+            ],
+        )
+    _label_bars(figure, bars, [bar.gpus for bar in bars], [format_gpus(bar.gpus) for bar in bars])
+    figure.update_xaxes(title_text="GPUs in use, time average")
+    return figure
+
+
+def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
+    """Draw what each class adds to the (weighted) mean completion time.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result, with a solution.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly is not installed.
+    """
+    bars = _make_bars(instance, result)
+    total_s = sum(bar.contribution_s for bar in bars)
+    scale = time_scale(max(bar.contribution_s for bar in bars))
+    figure = new_figure(height=_bar_height(bars), top=46)
+    lengths = [bar.contribution_s / scale.seconds for bar in bars]
+    figure.add_bar(
+        orientation="h",
+        name="part of the mean",
+        y=list(range(len(bars))),
+        x=lengths,
+        marker={"color": GREEN},
+        hoverinfo="text",
+        hovertext=[
+            f"<b>{escape_text(bar.name)}</b><br>adds {format_duration(bar.contribution_s)} to the "
+            f"{name_objective(instance)}{bar.note}"
+            for bar in bars
+        ],
+    )
+    _label_bars(figure, bars, lengths, [format_share(bar.contribution_s / total_s) for bar in bars])
+    figure.update_xaxes(title_text=f"part of the mean ({scale.unit})")
+    figure.update_layout(showlegend=False)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """A class, or the small classes together, with what hovering adds about its jobs."""
+
+    name: str
+    gpus: float
+    gpus_running: float
+    contribution_s: float
+    note: str = ""
+
+
+def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[_Bar]:
+    """Make a bar for each of the largest classes and one for all others."""
+    classes = break_down(instance, result)
+    if len(classes) > MOST_CLASSES:
+        classes = sorted(classes, key=lambda c: -c.gpus)
+    alone = classes if len(classes) <= MOST_CLASSES else classes[: MOST_CLASSES - 1]
+    bars = [
+        _Bar(
+            name=c.name,
+            gpus=c.gpus,
+            gpus_running=c.gpus_running,
+            contribution_s=c.contribution_s,
+            note=f"<br>one job takes {format_duration(c.mean_jct_s)} on average",
+        )
+        for c in alone
+    ]
+    rest = classes[len(alone) :]
+    if rest:
+        bars.append(
+            _Bar(
+                name=f"{len(rest)} other classes",
+                gpus=sum(c.gpus for c in rest),
+                gpus_running=sum(c.gpus_running for c in rest),
+                contribution_s=sum(c.contribution_s for c in rest),
+            )
+        )
+    return bars
+
+
+def _bar_height(bars: Sequence[_Bar]) -> int:
+    return 110 + 34 * len(bars)
+
+
+def _label_bars(figure: Figure, bars: Sequence[_Bar], lengths: Sequence[float], texts: Sequence[str]) -> None:
+    """Write each bar's total at its end, leave room for it, and name the bars.
+
+    The bars stand at numbers, not at names: two long names may be the same once they are cut.
+    """
+    places = list(range(len(bars)))
+    figure.add_scatter(
+        x=list(lengths),
+        y=places,
+        text=[f" {text}" for text in texts],
+        mode="text",
+        textposition="middle right",
+        hoverinfo="skip",
+        showlegend=False,
+        cliponaxis=False,
+    )
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.35,
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom", "traceorder": "normal"},
+    )
+    figure.update_xaxes(range=[0, 1.18 * max(lengths)])
+    figure.update_yaxes(
+        range=[len(bars) - 0.4, -0.6],
+        tickvals=places,
+        ticktext=[shorten_name(bar.name) for bar in bars],
+        showline=False,
+        tickcolor="white",
+        showgrid=False,
+    )
+
+
+def _add_steps(
+    figure: Figure, part: ClassBreakdown, label: str, line: dict[str, str], *, thickness: float
+) -> None:
+    """Draw each path as steps: an epoch reaches half a step to either side of its number."""
+    for path in part.paths:
+        epochs = path.widths.size
+        shared = "" if len(part.paths) == 1 else f"<br>{format_share(path.share)} of the jobs"
+        hover = [
+            f"<b>{escape_text(label)}</b>, epoch {epoch}: {count_gpus(float(gpus))}{shared}"
+            for epoch, gpus in enumerate(path.widths, start=1)
+        ]
+        figure.add_scatter(
+            name=escape_text(label),
+            x=[0.5, *range(1, epochs + 1), epochs + 0.5],
+            y=[float(path.widths[0]), *path.widths.tolist(), float(path.widths[-1])],
+            mode="lines",
+            line={**line, "width": thickness * (1.5 + 2.0 * path.share), "shape": "hvh"},
+            hoverinfo="text",
+            hovertext=[hover[0], *hover, hover[-1]],
+        )
+
+
+def _finish_steps(figure: Figure, part: ClassBreakdown, lowest: float, highest: float) -> None:
+    epochs = part.paths[0].widths.size
+    powers = range(int(np.floor(np.log2(lowest))), int(np.ceil(np.log2(highest))) + 1)
+    ticks = [2.0**power for power in powers][:: 2 if len(powers) > 6 else 1]
+    figure.update_xaxes(
+        title_text="epoch", range=[0.5, epochs + 0.5], nticks=8, tickformat=",d", dtick=1 if epochs <= 8 else None
+    )
+    figure.update_yaxes(
+        title_text="GPUs a job",
+        type="log",
+        range=[float(np.log10(lowest)) - 0.12, float(np.log10(highest)) + 0.12],
+        tickvals=ticks,
+        ticktext=[format_gpus(tick) for tick in ticks],
+    )
+    figure.update_layout(
+        showlegend=False,
+        title={
+            "text": f"<b>{shorten_name(part.name)}</b>",
+            "font": {"size": FONT_SIZE + 1},
+            "x": 0,
+            "xref": "paper",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 8},
+        },
+    )

@@ -1,0 +1,263 @@
+"""What the report says, assembled as plain text and rows; the template only lays it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from optplan.contracts import Frontier, FrontierPoint, Result, Solution, Status, Verification
+from optplan.contracts.result import relative_gap
+from optplan.formulations.boa.data import BoaInstance, Policy, Problem
+from optplan.reporting.breakdown import break_down
+from optplan.reporting.explanations import (
+    ClassData,
+    Term,
+    describe_classes,
+    explain_check,
+    explain_proof,
+    list_assumptions,
+    list_glossary,
+    state_provenance,
+    state_question,
+)
+from optplan.reporting.phrases import (
+    NOTHING,
+    count_gpus,
+    format_gpus,
+    format_share,
+    format_small_duration,
+    format_usd,
+    look_up,
+    monthly_usd,
+    name_objective,
+    name_status,
+    say_answer,
+    say_how_good,
+    say_marginal,
+    shadow_price,
+)
+from optplan.reporting.rows import (
+    BudgetRow,
+    ClassRow,
+    LimitRow,
+    PlanClass,
+    SolverRow,
+    choose_budgets,
+    compare_solvers,
+    list_budgets,
+    list_classes,
+    list_limits,
+    list_plan,
+)
+from optplan.units import format_duration
+
+#: Classes that a table shows before it says how many more there are.
+_MOST_CLASSES = 60
+
+
+@dataclass(frozen=True)
+class Card:
+    """One figure worth a glance."""
+
+    label: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """Everything that the report says, as text; charts come beside it.
+
+    Parameters
+    ----------
+    title, instance_name
+        Of the page, and the problem's own.
+    answer, how_good, marginal
+        The headline, what it is worth, and what a little more budget would change.
+    status, status_kind
+        Two or three words, and ``good``, ``fair`` or ``bad``.
+    cards, plan, plan_rest, budgets, classes, class_rest, solvers, limits
+        Tables; empty where there is nothing to show.
+    has_plan, is_pure, has_shares, has_real_widths, has_money
+        Which columns, sections and remarks there are.
+    objective_name
+        ``mean completion time``, or its weighted form.
+    question, class_data, has_weights, proof, check, verify_command, verified, assumptions, glossary, provenance
+        The explanations.
+    warnings
+        The result's own.
+    """
+
+    title: str
+    instance_name: str
+    answer: str
+    how_good: str
+    marginal: str
+    status: str
+    status_kind: str
+    cards: tuple[Card, ...]
+    plan: tuple[PlanClass, ...]
+    plan_rest: str
+    budgets: tuple[BudgetRow, ...]
+    classes: tuple[ClassRow, ...]
+    class_rest: str
+    solvers: tuple[SolverRow, ...]
+    limits: tuple[LimitRow, ...]
+    has_plan: bool
+    is_pure: bool
+    has_shares: bool
+    has_real_widths: bool
+    has_money: bool
+    objective_name: str
+    question: tuple[Term, ...]
+    class_data: tuple[ClassData, ...]
+    has_weights: bool
+    proof: tuple[str, ...]
+    check: str
+    verify_command: str
+    verified: str
+    assumptions: tuple[str, ...]
+    glossary: tuple[Term, ...]
+    provenance: tuple[Term, ...]
+    warnings: tuple[str, ...]
+
+
+def gather_content(
+    instance: BoaInstance,
+    result: Result[Solution],
+    *,
+    frontier: Frontier | None,
+    comparisons: Sequence[Result[Solution]],
+    verification: Verification | None,
+    verify_command: str,
+) -> ReportContent:
+    """Gather everything that the report says.
+
+    Parameters
+    ----------
+    instance, result, frontier, comparisons, verification, verify_command
+        As in :func:`optplan.reporting.html.build_report`.
+    """
+    classes = break_down(instance, result)
+    price = None if result.objective is None else shadow_price(instance, result, frontier)
+    marginal = "" if price is None else say_marginal(price)
+    objective = "" if result.objective is None else f"{format_duration(result.objective)} with "
+    budget = count_gpus(instance.budget_gpus())
+    return ReportContent(
+        title=f"{instance.name}: {objective}{budget}",
+        instance_name=instance.name,
+        answer=say_answer(instance, result),
+        how_good=_say_frontier_bound(instance, result, frontier) or say_how_good(instance, result),
+        marginal=f"{marginal[0].upper()}{marginal[1:]}." if marginal else "",
+        status=name_status(result),
+        status_kind=_rate_status(result),
+        cards=tuple(_make_cards(instance, result, frontier)),
+        plan=tuple(list_plan(classes[:_MOST_CLASSES])),
+        plan_rest=_say_rest(len(classes)),
+        budgets=tuple(_list_frontier(instance, result, frontier)),
+        classes=tuple(list_classes(classes)[:_MOST_CLASSES]),
+        class_rest=_say_rest(len(instance.classes)),
+        solvers=tuple(compare_solvers(instance, (result, *comparisons))) if comparisons else (),
+        limits=tuple(list_limits(result)),
+        has_plan=bool(classes),
+        is_pure=bool(classes) and instance.problem is not Problem.CONTINUOUS and instance.policy is Policy.PURE,
+        has_shares=any(len(c.paths) > 1 for c in classes),
+        has_real_widths=instance.problem is Problem.CONTINUOUS,
+        has_money=monthly_usd(instance, 1.0) is not None,
+        objective_name=name_objective(instance),
+        question=tuple(state_question(instance, result)),
+        class_data=tuple(describe_classes(instance)[:_MOST_CLASSES]),
+        has_weights=name_objective(instance) != "mean completion time",
+        proof=tuple(explain_proof(instance, result)),
+        check=explain_check(result),
+        verify_command=verify_command,
+        verified=_say_verified(verification),
+        assumptions=tuple(list_assumptions(instance)),
+        glossary=tuple(list_glossary()),
+        provenance=tuple(state_provenance(instance, result)),
+        warnings=tuple(result.warnings),
+    )
+
+
+def _list_frontier(
+    instance: BoaInstance, result: Result[Solution], frontier: Frontier | None
+) -> list[BudgetRow]:
+    if frontier is None:
+        return []
+    points = [frontier.at(budget) for budget in choose_budgets(instance, frontier)]
+    return list_budgets(instance, points, reference=result.objective)
+
+
+def _say_rest(number: int) -> str:
+    more = number - _MOST_CLASSES
+    return f"{more} more classes are in the result's file." if more > 0 else ""
+
+
+def _rate_status(result: Result[Solution]) -> str:
+    if result.status is Status.OPTIMAL:
+        return "good"
+    return "fair" if result.status is Status.FEASIBLE else "bad"
+
+
+def _say_frontier_bound(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> str:
+    """Say what the frontier proves about a result that has a plan and no bound of its own."""
+    point = look_up(frontier, instance.budget_gpus())
+    if result.objective is None or result.bound is not None or point is None:
+        return ""
+    gap = format_share(relative_gap(result.objective, point.objective) or 0.0)
+    return (
+        "This solver proves nothing about its plan, but the frontier below does: nothing within this budget can be "
+        f"better than {format_duration(point.objective)}, so this is at most {gap} from the best possible."
+    )
+
+
+def _make_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
+    if result.objective is None:
+        return []
+    measures = result.measures
+    cards = [
+        Card(name_objective(instance), format_duration(result.objective), f"{result.objective:,.1f} s"),
+        Card("GPUs in use, on average", format_gpus(measures["gpus"]), _split_gpus(instance, measures)),
+    ]
+    usd = monthly_usd(instance, measures["gpus"])
+    if usd is not None:
+        cards.append(Card("cost a month", format_usd(usd), f"at {_say_price(instance)} per GPU-hour"))
+    cards.append(_bound_card(result, look_up(frontier, instance.budget_gpus())))
+    if instance.problem is Problem.RESCALING:
+        changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
+        cards.append(
+            Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start")
+        )
+    price = shadow_price(instance, result, frontier)
+    if price is not None:
+        note = "no plan with less" if price.less is None else f"one fewer costs {format_small_duration(price.less)}"
+        cards.append(Card("one more GPU on average saves", format_small_duration(price.more), note))
+    return cards
+
+
+def _split_gpus(instance: BoaInstance, measures: Mapping[str, float]) -> str:
+    if instance.problem is not Problem.RESCALING:
+        return "all of them running"
+    return f"{format_gpus(measures['gpus_running'])} running + {format_gpus(measures['gpus_rescaling'])} rescaling"
+
+
+def _say_price(instance: BoaInstance) -> str:
+    price = instance.gpu_types[instance.only_gpu_type].price_usd_per_hour
+    return NOTHING if price is None else format_usd(price)
+
+
+def _bound_card(result: Result[Solution], point: FrontierPoint | None) -> Card:
+    label, gap = "nothing can be better than", result.gap
+    if result.bound is not None and gap is not None:
+        return Card(label, format_duration(result.bound), f"gap {format_share(gap)}")
+    if point is None:
+        return Card(label, "unknown", "this solver proves nothing")
+    gap = relative_gap(result.objective, point.objective)
+    return Card(label, format_duration(point.objective), f"by the frontier; gap {format_share(gap or 0.0)}")
+
+
+def _say_verified(verification: Verification | None) -> str:
+    if verification is None:
+        return ""
+    unproven = f" Not checked: {'; '.join(verification.unproven)}." if verification.unproven else ""
+    return f"This was done before the report was written: all {len(verification.checks)} checks hold.{unproven}"

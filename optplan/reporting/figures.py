@@ -1,0 +1,283 @@
+"""The chart of what every budget buys, with a plan and its rivals in it.
+
+Users' names are escaped: plotly reads a part of HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts import Frontier, Result, Solution
+from optplan.formulations.boa.data import BoaInstance
+from optplan.reporting.phrases import (
+    compare_durations,
+    count_gpus,
+    describe_budget,
+    format_gpus,
+    format_usd,
+    look_up,
+    monthly_usd,
+    name_objective,
+    relative_difference,
+    say_marginal,
+)
+from optplan.reporting.style import (
+    BLUE,
+    FONT_SIZE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    SHADE,
+    SKY,
+    VERMILLION,
+    TimeScale,
+    escape_text,
+    load_plotly,
+    new_figure,
+    time_scale,
+)
+from optplan.schema import FloatArray
+from optplan.units import format_duration
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+#: Even steps along the frontier, so that there is something to point at everywhere.
+_EVEN_STEPS = 120
+#: Breakpoints up to which all are drawn; with more, the even steps are close enough together.
+_MOST_BREAKPOINTS = 300
+#: How far beyond the plan's own GPUs the frontier is drawn, as a factor.
+_BEYOND = 2.0
+#: How far above the plan's own time the frontier is drawn, as a factor.
+_ABOVE = 1.8
+#: Where the vertical axis starts, as a fraction of the least time shown: differences between plans are to be seen.
+_BELOW = 0.75
+#: Room left of the least budget, as a fraction of the room right of it.
+_LEFT_ROOM = 0.1
+#: Budget at which the frontier is looked at when there is no plan, as a multiple of the least.
+_WITHOUT_PLAN = 1.5
+_MARKERS = (
+    ("square", VERMILLION),
+    ("triangle-up", GREEN),
+    ("circle", PURPLE),
+    ("triangle-down", ORANGE),
+    ("pentagon", SKY),
+    ("cross", GREY),
+)
+
+
+def draw_frontier(
+    instance: BoaInstance,
+    frontier: Frontier,
+    result: Result[Solution] | None = None,
+    comparisons: Sequence[Result[Solution]] = (),
+) -> Figure:
+    """Draw what every budget buys, with the plan and its rivals in it.
+
+    Parameters
+    ----------
+    instance
+        The problem; its budget, if any, is marked where there is no plan.
+    frontier
+        Proven optimum of mixed plans by budget.
+    result
+        The plan to mark.
+    comparisons
+        Other solvers' results, at the GPUs that they use.
+
+    Returns
+    -------
+    Figure
+        Horizontal: GPUs on average, with US dollars a month above where there is a price. Vertical: (weighted) mean
+        completion time.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly is not installed.
+    """
+    plans = [r for r in (result, *comparisons) if r is not None and r.objective is not None]
+    (low, high), (bottom_s, top_s) = _frontier_window(instance, frontier, plans)
+    scale = time_scale(top_s)
+    priced = monthly_usd(instance, 1.0) is not None
+    figure = new_figure(height=430, top=56 if priced else 12)
+    _add_frontier_line(figure, instance, frontier, high, scale)
+    _shade_infeasible(figure, low, float(frontier.budgets[0]))
+    if instance.budget is not None and (result is None or result.objective is None):
+        _mark_budget(figure, instance, bottom_s / scale.seconds, top_s / scale.seconds)
+    if result is not None and result.objective is not None:
+        _add_plan(figure, instance, result, (low, high), scale)
+    for number, other in enumerate(r for r in comparisons if r.objective is not None):
+        _add_rival(figure, instance, frontier, other, scale, number)
+    figure.update_xaxes(title_text="GPUs in use, time average", range=[low, high], separatethousands=True)
+    figure.update_yaxes(
+        title_text=f"{name_objective(instance)} ({scale.unit})",
+        range=[bottom_s / scale.seconds, top_s / scale.seconds],
+    )
+    figure.update_layout(legend={"orientation": "h", "x": 0, "xanchor": "left", "y": -0.22, "yanchor": "top"})
+    if priced:
+        _add_money_axis(figure, instance, low, high)
+    return figure
+
+
+def _frontier_window(
+    instance: BoaInstance, frontier: Frontier, plans: Sequence[Result[Solution]]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Choose the range of GPUs and the range of seconds that are shown: around the plan, with all rivals in it."""
+    least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
+    budget = None if instance.budget is None else instance.budget_gpus()
+    center = plans[0].measures["gpus"] if plans else max(_WITHOUT_PLAN * least, budget or 0.0)
+    high = min(max(_BEYOND * center, 1.3 * least), max(1.05 * far, 1.2 * center))
+    high = max([high, *(1.08 * plan.measures["gpus"] for plan in plans)])
+    # Where everything costs the same, there is one point and no room; a tenth of it makes some.
+    high = high if high > least else 1.1 * least
+    low = max(0.0, least - _LEFT_ROOM * (high - least))
+    if budget is not None and not plans:
+        low = min(low, 0.95 * budget)
+    times_s = [plan.objective for plan in plans if plan.objective is not None]
+    reference_s = times_s[0] if times_s else frontier.at(max(center, least)).objective
+    top_s = max([min(_ABOVE * reference_s, 1.08 * float(frontier.objectives[0])), *(1.12 * t for t in times_s)])
+    bottom_s = _BELOW * min([frontier.at(high).objective, *times_s])
+    return (low, high), (bottom_s, top_s)
+
+
+def _add_frontier_line(
+    figure: Figure, instance: BoaInstance, frontier: Frontier, high: float, scale: TimeScale
+) -> None:
+    budgets = _choose_points(frontier.budgets[frontier.budgets <= high], high)
+    points = [frontier.at(float(budget)) for budget in budgets]
+    hover = [
+        f"<b>{count_gpus(float(budget))} on average</b>{_say_money(instance, float(budget))}<br>"
+        f"best possible: {format_duration(point.objective)}<br>{say_marginal(point.shadow_price)}"
+        for budget, point in zip(budgets, points, strict=True)
+    ]
+    figure.add_scatter(
+        name="best possible (proven)",
+        x=budgets.tolist(),
+        y=[point.objective / scale.seconds for point in points],
+        mode="lines",
+        line={"color": BLUE, "width": 3},
+        hoverinfo="text",
+        hovertext=hover,
+    )
+
+
+def _choose_points(breakpoints: FloatArray, high: float) -> FloatArray:
+    """Choose budgets at which the line is drawn: breakpoints, and even steps where there is none nearby."""
+    even, step = np.linspace(breakpoints[0], high, _EVEN_STEPS + 1, retstep=True)
+    if breakpoints.size > _MOST_BREAKPOINTS:
+        return even
+    nearest = np.abs(even[:, None] - breakpoints).min(axis=1)
+    return np.union1d(np.append(even[nearest > step / 2], high), breakpoints)
+
+
+def _say_money(instance: BoaInstance, gpus: float) -> str:
+    usd = monthly_usd(instance, gpus)
+    return "" if usd is None else f", {format_usd(usd)} a month"
+
+
+def _shade_infeasible(figure: Figure, low: float, least: float) -> None:
+    figure.add_vrect(x0=low, x1=least, fillcolor=SHADE, line_width=0, layer="below")
+    figure.add_annotation(
+        x=(low + least) / 2,
+        y=0.5,
+        yref="paper",
+        text=f"no plan below {format_gpus(least)} GPUs",
+        textangle=-90,
+        showarrow=False,
+        font={"color": GREY, "size": FONT_SIZE - 1},
+    )
+
+
+def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: float) -> None:
+    gpus = instance.budget_gpus()
+    text = f"the budget: {describe_budget(instance)}"
+    figure.add_scatter(
+        name=text,
+        x=[gpus, gpus],
+        y=[bottom, top],
+        mode="lines",
+        line={"color": VERMILLION, "width": 2, "dash": "dash"},
+        hoverinfo="text",
+        hovertext=text,
+    )
+
+
+def _add_plan(
+    figure: Figure, instance: BoaInstance, result: Result[Solution], window: tuple[float, float], scale: TimeScale
+) -> None:
+    objective_s, gpus = result.objective or 0.0, result.measures["gpus"]
+    figure.add_scatter(
+        name="this plan",
+        showlegend=False,  # it is labelled where it is
+        x=[gpus],
+        y=[objective_s / scale.seconds],
+        mode="markers",
+        marker={"symbol": "diamond", "size": 14, "color": INK, "line": {"color": "white", "width": 1.5}},
+        hoverinfo="text",
+        hovertext=[
+            f"<b>this plan</b> ({escape_text(result.solver)})<br>{name_objective(instance)}: "
+            f"{format_duration(objective_s)}<br>{count_gpus(gpus)} on average{_say_money(instance, gpus)}"
+        ],
+    )
+    # The line falls from left to right and rivals lie above it: there is room above right of the plan, or below left.
+    on_the_left = (gpus - window[0]) / (window[1] - window[0]) < 0.5
+    figure.add_annotation(
+        x=gpus,
+        y=objective_s / scale.seconds,
+        text=f"<b>this plan: {format_duration(objective_s)}</b><br>{count_gpus(gpus)} on average",
+        showarrow=True,
+        arrowhead=0,
+        arrowcolor=GREY,
+        standoff=8,
+        ax=18 if on_the_left else -18,
+        ay=-48 if on_the_left else 48,
+        xanchor="left" if on_the_left else "right",
+        yanchor="bottom" if on_the_left else "top",
+        align="left" if on_the_left else "right",
+    )
+
+
+def _add_rival(
+    figure: Figure, instance: BoaInstance, frontier: Frontier, rival: Result[Solution], scale: TimeScale, number: int
+) -> None:
+    objective_s, gpus = rival.objective or 0.0, rival.measures["gpus"]
+    symbol, color = _MARKERS[number % len(_MARKERS)]
+    best = look_up(frontier, gpus)
+    above = relative_difference(objective_s, best.objective if best is not None else None)
+    versus = "" if above is None else f"<br>against the best possible with as many GPUs: {compare_durations(above)}"
+    figure.add_scatter(
+        name=escape_text(rival.solver),
+        x=[gpus],
+        y=[objective_s / scale.seconds],
+        mode="markers",
+        marker={"symbol": f"{symbol}-open", "size": 14, "color": color, "line": {"width": 2.5}},
+        hoverinfo="text",
+        hovertext=[
+            f"<b>{escape_text(rival.solver)}</b><br>{name_objective(instance)}: {format_duration(objective_s)}<br>"
+            f"{count_gpus(gpus)} on average{_say_money(instance, gpus)}{versus}"
+        ],
+    )
+
+
+def _add_money_axis(figure: Figure, instance: BoaInstance, low: float, high: float) -> None:
+    """Repeat the horizontal axis above the plot in US dollars; an axis shows only where a trace uses it."""
+    per_gpu = monthly_usd(instance, 1.0) or 1.0
+    figure.add_trace(load_plotly().Scatter(x=[low * per_gpu], y=[0], xaxis="x2", mode="none", showlegend=False))
+    figure.update_layout(
+        xaxis2={
+            **figure.layout.xaxis.to_plotly_json(),
+            "overlaying": "x",
+            "side": "top",
+            "range": [low * per_gpu, high * per_gpu],
+            "showgrid": False,
+            "tickmode": "auto",
+            "tickprefix": "$",
+            "title": {"text": "US dollars a month", "standoff": 8, "font": {"size": FONT_SIZE}},
+        }
+    )

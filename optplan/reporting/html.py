@@ -1,0 +1,262 @@
+"""The report: one HTML page that needs nothing else, neither network nor server.
+
+The page is for somebody who has read no paper. Everything that comes from the user is escaped, in the text by jinja2
+and in the charts by this package; a content security policy in the page forbids every script but its own two, and every
+connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Frontier, Instance, Result, Solution, Verification
+from optplan.errors import MissingExtraError, UsageError
+from optplan.formulations.boa.data import BoaInstance
+from optplan.instances.files import write_text
+from optplan.reporting.breakdown import require_boa, require_same_problem
+from optplan.reporting.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
+from optplan.reporting.content import gather_content
+from optplan.reporting.figures import draw_frontier
+from optplan.reporting.phrases import look_up
+from optplan.reporting.style import load_plotly
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from plotly.graph_objects import Figure
+
+#: What the report says where nobody knows the names of the user's files.
+_VERIFY_COMMAND = "optplan verify instance.json result.json"
+
+
+#: Relative tolerance on a plan's being above the frontier; engines stop at such gaps.
+_TOLERANCE = 1e-6
+
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A place for a chart: its id in the page, its height, and what it shows for those who cannot see it."""
+
+    id: str
+    height: int
+    label: str
+
+
+def require_packages() -> None:
+    """Load what the report needs, so that a missing package is known before any work.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly or jinja2 is not installed.
+    """
+    load_plotly()
+    _load_template()
+
+
+def write_report(
+    path: Path | str,
+    instance: Instance,
+    result: Result[Solution],
+    *,
+    frontier: Frontier | None = None,
+    comparisons: Sequence[Result[Solution]] = (),
+    verification: Verification | None = None,
+    verify_command: str = _VERIFY_COMMAND,
+    overwrite: bool = False,
+) -> None:
+    """Write the report to a file; see :func:`build_report`.
+
+    Raises
+    ------
+    OutputError
+        When the file exists and may not be replaced, or cannot be written.
+    """
+    page = build_report(
+        instance,
+        result,
+        frontier=frontier,
+        comparisons=comparisons,
+        verification=verification,
+        verify_command=verify_command,
+    )
+    write_text(page, path, overwrite=overwrite)
+
+
+def build_report(
+    instance: Instance,
+    result: Result[Solution],
+    *,
+    frontier: Frontier | None = None,
+    comparisons: Sequence[Result[Solution]] = (),
+    verification: Verification | None = None,
+    verify_command: str = _VERIFY_COMMAND,
+) -> str:
+    """Build the report.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its budget.
+    result
+        Its result, of any status: the page also says why there is no plan and what would help.
+    frontier
+        What other budgets would buy; None leaves that part out.
+    comparisons
+        Results of other solvers for the same problem, in the order of the table; the first one with a solution is also
+        drawn behind the widths.
+    verification
+        Of the result, when it is at hand.
+    verify_command
+        The command line that checks the result, with the names of the user's files.
+
+    Returns
+    -------
+    str
+        One HTML page with everything in it. The same arguments give the same page.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that reports cannot show, a result belongs to another problem, or the
+        frontier is another instance's.
+    VerificationError
+        When the verification failed.
+    MissingExtraError
+        When plotly or jinja2 is not installed.
+    """
+    boa = require_boa(instance)
+    for one in (result, *comparisons):
+        require_same_problem(boa, one)
+    if frontier is not None:
+        _require_own_frontier(boa, frontier, (result, *comparisons))
+    if verification is not None:
+        verification.require()
+    template = _load_template()
+    content = gather_content(
+        boa,
+        result,
+        frontier=frontier,
+        comparisons=comparisons,
+        verification=verification,
+        verify_command=verify_command,
+    )
+    rival = next((other for other in comparisons if other.solution is not None), None)
+    charts, figures = _draw_charts(boa, result, frontier, comparisons, rival)
+    scripts = [_read_plotly_js(), _read_part("report.js")] if figures else []
+    return template.render(
+        content=content,
+        charts=charts,
+        figures=_embed_figures(figures),
+        rival="" if rival is None else rival.solver,
+        css=_read_part("report.css"),
+        scripts=scripts,
+        script_hashes=[_hash_script(script) for script in scripts],
+    )
+
+
+def _require_own_frontier(instance: BoaInstance, frontier: Frontier, results: Sequence[Result[Solution]]) -> None:
+    """Refuse a frontier of another problem.
+
+    It may have been computed for another budget, so its hash does not tell; but no plan of its problem lies below it.
+    """
+    if frontier.instance_name != instance.name:
+        message = f"the frontier is that of {frontier.instance_name!r}, not of {instance.name!r}; compute it anew"
+        raise UsageError(message)
+    for result in results:
+        if result.objective is None:
+            continue
+        point = look_up(frontier, result.measures["gpus"] * (1.0 + _TOLERANCE))
+        if point is None or result.objective < point.objective * (1.0 - _TOLERANCE):
+            message = (
+                f"the frontier is not this problem's: the plan of {result.solver!r} lies below it; compute it anew "
+                "from the same instance"
+            )
+            raise UsageError(message)
+
+
+def _draw_charts(
+    instance: BoaInstance,
+    result: Result[Solution],
+    frontier: Frontier | None,
+    comparisons: Sequence[Result[Solution]],
+    rival: Result[Solution] | None,
+) -> tuple[dict[str, list[Chart]], dict[str, Figure]]:
+    """Draw all charts; returns their places by section, and the figures by id."""
+    labelled: dict[str, list[tuple[str, Figure]]] = {"frontier": [], "widths": [], "use": []}
+    if frontier is not None:
+        label = "Line chart: best possible completion time for every number of GPUs; the table below has the figures"
+        labelled["frontier"].append((label, draw_frontier(instance, frontier, result, comparisons)))
+    if result.solution is not None:
+        labelled["widths"] = [
+            (f"Step chart: GPUs of a job of class {name}, epoch by epoch; the plan's table has the figures", figure)
+            for name, figure in draw_widths(instance, result, rival).items()
+        ]
+        labelled["use"] = [
+            ("Bar chart: GPUs in use by class; the table below has the figures", draw_gpu_use(instance, result)),
+            ("Bar chart: part of the mean by class; the table below has it", draw_time_shares(instance, result)),
+        ]
+    charts: dict[str, list[Chart]] = {}
+    figures: dict[str, Figure] = {}
+    for section, drawn in labelled.items():
+        charts[section] = [
+            Chart(f"chart-{section}-{number}", int(figure.layout.height), label)
+            for number, (label, figure) in enumerate(drawn, start=1)
+        ]
+        figures |= {chart.id: figure for chart, (_, figure) in zip(charts[section], drawn, strict=True)}
+    return charts, figures
+
+
+def _embed_figures(figures: dict[str, Figure]) -> str:
+    """Write figures as JSON that can stand in a page: no character in it can end the element around it."""
+    data = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hash_script(script: str) -> str:
+    """Name a script by its content, as a content security policy does."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _load_template() -> Template:
+    try:
+        from jinja2 import DictLoader, Environment, StrictUndefined
+    except ModuleNotFoundError:
+        raise MissingExtraError("jinja2", "plot") from None
+    environment = Environment(
+        loader=DictLoader({"report.html": _read_part("report.html")}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_keep_units,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["most_charts"] = MOST_CLASSES
+    return environment.get_template("report.html")
+
+
+def _keep_units(value: object) -> object:
+    """Keep a number and its unit on one line; what is marked as safe already (scripts, commands) stays as it is."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
+
+
+def _read_part(name: str) -> str:
+    return files("optplan.reporting").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _read_plotly_js() -> str:
+    load_plotly()
+    from plotly.offline import get_plotlyjs
+
+    script: str = get_plotlyjs()
+    return script

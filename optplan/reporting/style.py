@@ -1,0 +1,130 @@
+"""How all figures look: one palette, one layout, axes in units that readers think in."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from optplan.errors import MissingExtraError
+from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+# Okabe and Ito's palette: its colours stay apart for every kind of colour blindness, and in grey print.
+BLUE = "#0072B2"
+VERMILLION = "#D55E00"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+INK = "#1f2933"
+GREY = "#6b7785"
+GRID = "#e4e8ec"
+SHADE = "#eef0f2"
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+FONT_SIZE = 13
+#: Longest name that a figure shows in full; the tables have the rest.
+_NAME_LENGTH = 24
+
+
+@dataclass(frozen=True)
+class TimeScale:
+    """The unit of an axis of time.
+
+    Parameters
+    ----------
+    unit
+        Its name.
+    seconds
+        How many seconds it has.
+    """
+
+    unit: str
+    seconds: float
+
+
+_SCALES = (
+    TimeScale("days", HOURS_PER_DAY * SECONDS_PER_HOUR),
+    TimeScale("hours", SECONDS_PER_HOUR),
+    TimeScale("minutes", SECONDS_PER_MINUTE),
+    TimeScale("seconds", 1.0),
+)
+
+
+def time_scale(largest_s: float) -> TimeScale:
+    """Return the largest unit of which the longest time shown has at least three."""
+    return next((scale for scale in _SCALES if largest_s >= 3 * scale.seconds), _SCALES[-1])
+
+
+def escape_text(text: str) -> str:
+    """Make a user's text safe for figures, where plotly reads a part of HTML."""
+    return html.escape(text, quote=False)
+
+
+def shorten_name(name: str) -> str:
+    """Cut a long name, so that labels leave room for data, and make it safe for figures."""
+    return escape_text(name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH - 1]}…")
+
+
+def load_plotly() -> Any:  # noqa: ANN401 - a module of a library without types
+    """Import plotly's graph objects.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly is not installed.
+    """
+    try:
+        from plotly import graph_objects
+    except ModuleNotFoundError:
+        raise MissingExtraError("plotly", "plot") from None
+    return graph_objects
+
+
+def new_figure(*, height: int, top: int = 12) -> Figure:
+    """Make an empty figure in the house's style.
+
+    Parameters
+    ----------
+    height
+        In pixels; the width is the reader's.
+    top
+        Margin above the plot, in pixels.
+    """
+    axis = {
+        "automargin": True,
+        "fixedrange": True,  # a finger that scrolls the page must not drag the chart
+        "gridcolor": GRID,
+        "linecolor": GREY,
+        "showline": True,
+        "ticks": "outside",
+        "tickcolor": GREY,
+        "ticklen": 4,
+        "zeroline": False,
+        "title": {"standoff": 8, "font": {"size": FONT_SIZE}},
+        "tickfont": {"size": FONT_SIZE - 1},
+    }
+    figure: Figure = load_plotly().Figure()
+    figure.update_layout(
+        template="none",
+        height=height,
+        margin={"l": 8, "r": 12, "t": top, "b": 8},
+        font={"family": FONT, "size": FONT_SIZE, "color": INK},
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+        dragmode=False,
+        hovermode="closest",
+        hoverdistance=40,
+        hoverlabel={
+            "align": "left",
+            "bgcolor": "white",
+            "bordercolor": GREY,
+            "font": {"family": FONT, "size": FONT_SIZE, "color": INK},
+        },
+        xaxis=axis,
+        yaxis=axis,
+    )
+    return figure

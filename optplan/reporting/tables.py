@@ -1,0 +1,383 @@
+"""Tables for the terminal, as rich renderables; whoever calls prints them.
+
+Every cell is a ``Text``, so that brackets in users' names are not read as markup. rich loads on use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Check, FrontierPoint, Instance, Result, Solution, Verification
+from optplan.formulations.boa.data import BoaInstance
+from optplan.reporting.breakdown import break_down, load_gpus, require_boa
+from optplan.reporting.explanations import describe_classes
+from optplan.reporting.phrases import (
+    NOTHING,
+    PROBLEM_WORDS,
+    count_gpus,
+    describe_budget,
+    format_gpus,
+    format_seconds,
+    format_share,
+    format_usd,
+    monthly_usd,
+    name_objective,
+    name_status,
+    price_words,
+    say_answer,
+    say_how_good,
+    say_marginal,
+    shadow_price,
+)
+from optplan.reporting.rows import compare_solvers, list_budgets, list_classes, list_limits, list_plan
+from optplan.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+#: Largest number that a table of records writes with all its digits before the point.
+_MOST_DIGITS = 6
+
+
+def instance_summary(instance: Instance) -> RenderableType:
+    """Summarise an instance: what is asked, and the data of each class.
+
+    Parameters
+    ----------
+    instance
+        Of any formulation; those that tables do not know yet are shown by name and description.
+    """
+    from rich.console import Group
+
+    facts = [("instance", instance.name), ("formulation", str(getattr(instance, "formulation", "")))]
+    if instance.description:
+        facts.append(("description", instance.description))
+    if not isinstance(instance, BoaInstance):
+        return _fact_table(facts)
+    facts += [
+        ("problem", f"{instance.problem.value}: {PROBLEM_WORDS[instance.problem]}"),
+        ("policy", instance.policy.value),
+        ("budget", describe_budget(instance) if instance.budget is not None and _has_one_type(instance) else NOTHING),
+        ("load", count_gpus(load_gpus(instance))),
+        *((f"price of {name}", price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()),
+        *((f"source: {kind}", text) for kind, text in instance.source.items()),
+        ("hash", instance.content_hash()),
+    ]
+    table = _new_table(
+        ("class", False),
+        ("jobs/h", True),
+        ("epochs", True),
+        ("size on one GPU", True),
+        ("speedup", False),
+        ("widths", False),
+        ("pause", True),
+        ("weight", True),
+    )
+    for row in describe_classes(instance):
+        _add_row(
+            table, row.name, row.jobs_per_hour, row.epochs, row.size, row.speedup, row.widths, row.pause, row.weight
+        )
+    return Group(_fact_table(facts), _text(""), table)
+
+
+def result_summary(instance: Instance, result: Result[Solution]) -> RenderableType:
+    """Summarise a result: the answer in a sentence, how good it is, and the main figures.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its budget.
+    result
+        Its result, of any status.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    from rich.console import Group
+
+    boa = require_boa(instance)
+    parts: list[RenderableType] = [_text(say_answer(boa, result), "bold"), _text(say_how_good(boa, result))]
+    limits = list_limits(result)
+    if limits:
+        table = _new_table(("limit", False), ("given", True), ("least that works", True))
+        for row in limits:
+            _add_row(table, row.name, row.given, row.least)
+        parts += [_text(""), table]
+    parts += [_text(""), _fact_table(_result_facts(boa, result))]
+    parts += [_text(f"note: {warning}") for warning in result.warnings]
+    return Group(*parts)
+
+
+def width_table(instance: Instance, result: Result[Solution]) -> Table:
+    """List who gets how many GPUs in which epochs; consecutive epochs of one width share a row.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result; the table is empty where it has no solution.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    classes = list_plan(break_down(require_boa(instance), result))
+    shares = any(len(c.paths) > 1 for c in classes)
+    columns = [("class", False), ("share", True), ("epochs", True), ("GPUs", True), ("expected time", True)]
+    table = _new_table(*(column for column in columns if shares or column[0] != "share"))
+    for part in classes:
+        name = part.name
+        for path in part.paths:
+            share = [path.share] if shares else []
+            for row in path.rows:
+                _add_row(table, name, *share, row.epochs, row.gpus, row.duration)
+                name, share = "", [""] if shares else []
+            if path.rest:
+                _add_row(table, "", *share, path.rest, "", "")
+        table.add_section()
+    return table
+
+
+def class_table(instance: Instance, result: Result[Solution]) -> Table:
+    """List what each class uses and how long its jobs take.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result; the table is empty where it has no solution.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    table = _new_table(
+        ("class", False),
+        ("GPUs running", True),
+        ("GPUs rescaling", True),
+        ("share of GPUs", True),
+        ("one job takes", True),
+        ("share of the mean", True),
+    )
+    for row in list_classes(break_down(require_boa(instance), result)):
+        _add_row(table, row.name, row.running, row.rescaling, row.gpus_share, row.mean_jct, row.time_share)
+    return table
+
+
+def comparison_table(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
+    """Put results of the same problem side by side.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    results
+        At least one; the first is what the others are compared with.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    boa = require_boa(instance)
+    table = _new_table(
+        ("solver", False),
+        (name_objective(boa), True),
+        ("difference", True),
+        ("GPUs", True),
+        ("bound", True),
+        ("gap", True),
+        ("proof", False),
+        ("solved in", True),
+    )
+    for row in compare_solvers(boa, results):
+        _add_row(table, row.solver, row.objective, row.above, row.gpus, row.bound, row.gap, row.proof, row.seconds)
+    return table
+
+
+def frontier_table(
+    instance: Instance, points: Sequence[FrontierPoint], *, reference: float | None = None
+) -> Table:
+    """List what budgets buy at best.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    points
+        Of its frontier.
+    reference
+        An objective, in seconds, that the points are compared with; None for no comparison.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    boa = require_boa(instance)
+    priced = monthly_usd(boa, 1.0) is not None
+    columns = [("GPUs on average", True)]
+    columns += [("cost a month", True)] if priced else []
+    columns.append((f"best possible {name_objective(boa)}", True))
+    columns += [("against the plan", True)] if reference is not None else []
+    table = _new_table(*columns, ("one more GPU saves", True), ("", False))
+    for row in list_budgets(boa, points, reference=reference):
+        money = [row.money] if priced else []
+        change = [row.change] if reference is not None else []
+        _add_row(table, row.gpus, *money, row.objective, *change, row.marginal, row.note)
+    return table
+
+
+def verification_table(verification: Verification) -> RenderableType:
+    """List what was checked and what nobody can check cheaply: failures one by one and first, the rest by kind.
+
+    Parameters
+    ----------
+    verification
+        What ``verify`` returned.
+    """
+    from rich.console import Group
+
+    table = _new_table(("", False), ("check", False), ("left", True), ("right", True), ("what must hold", False))
+    for check in verification.failures:
+        name = f"{check.family} {check.index}".strip()
+        mark, numbers = _text("FAILS", "bold red"), (f"{check.left:.12g}", f"{check.right:.12g}")
+        table.add_row(mark, _text(name), *(_text(number) for number in numbers), _text(check.message))
+    groups: dict[tuple[str, str], list[Check]] = {}
+    for check in verification.checks:
+        if check.holds:
+            groups.setdefault((check.family, check.message), []).append(check)
+    for (family, message), checks in groups.items():
+        only = checks[0] if len(checks) == 1 else None
+        numbers = ("", "") if only is None else (f"{only.left:.12g}", f"{only.right:.12g}")
+        name = f"{family} ({len(checks)} times)" if only is None else f"{family} {only.index}".strip()
+        table.add_row(_text("holds", "green"), _text(name), *(_text(number) for number in numbers), _text(message))
+    failed, count = len(verification.failures), len(verification.checks)
+    verdict = f"{failed} of {count} checks fail" if failed else f"all {count} checks hold"
+    return Group(
+        table,
+        _text(""),
+        *(_text(f"not checked: {claim}") for claim in verification.unproven),
+        _text(f"{verdict} ({format_seconds(verification.seconds)})", "bold red" if failed else "bold green"),
+    )
+
+
+def record_table(name: str, records: Iterable[Mapping[str, object]]) -> RenderableType:
+    """Show records of any kind, such as the registry's solvers or a benchmark's rows, one row each.
+
+    Parameters
+    ----------
+    name
+        Title of the table.
+    records
+        With the same fields in the same order. Mappings inside them are written as ``name=value``; what is empty in
+        every record is left out.
+    """
+    rows = [{field: _write_value(value) for field, value in record.items()} for record in records]
+    if not rows:
+        return _text(f"{name}: none")
+    fields = [field for field in rows[0] if any(row[field] != NOTHING for row in rows)]
+    numeric = {field for field in fields if all(_is_number(row[field]) for row in rows)}
+    table = _new_table(*((field.replace("_", " "), field in numeric) for field in fields))
+    table.title, table.title_justify, table.title_style = _text(f"{name} ({len(rows)})", "bold"), "left", ""
+    for row in rows:
+        _add_row(table, *(row[field] for field in fields))
+    return table
+
+
+def _result_facts(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
+    measures, objective = result.measures, result.objective
+    facts = [("status", f"{name_status(result)} (stopped: {result.termination.value})")]
+    if objective is not None:
+        rescaling = f" ({format_gpus(measures['gpus_rescaling'])} of them rescaling)"
+        facts.append((name_objective(instance), f"{format_duration(objective)} ({objective:.6g} s)"))
+        facts.append(("GPUs on average", f"{format_gpus(measures['gpus'])}{rescaling}"))
+        usd = monthly_usd(instance, measures["gpus"])
+        if usd is not None:
+            facts.append(("cost a month", format_usd(usd)))
+        facts.append(
+            ("pauses a job", f"{measures['rescales_per_job']:.3g}, of these {measures['width_changes_per_job']:.3g} "
+             "changes of width")
+        )
+    if result.bound is not None:
+        gap = "" if result.gap is None else f", gap {format_share(result.gap)}"
+        proof = result.bound_proof.value
+        facts.append(("bound", f"{format_duration(result.bound)} ({result.bound:.6g} s{gap}; {proof})"))
+    price = shadow_price(instance, result, None)
+    if price is not None and objective is not None:
+        facts.append(("worth of a GPU", say_marginal(price)))
+    engine = f"{result.engine} {result.engine_version}".strip()
+    facts.append(("solver", f"{result.solver} (engine {engine}, seed {result.seed})"))
+    verified = f", verified in {format_seconds(result.verify_seconds)}" if result.verify_seconds else ", not verified"
+    facts.append(("time", f"{format_seconds(result.solve_seconds)}{verified}"))
+    return facts
+
+
+def _has_one_type(instance: BoaInstance) -> bool:
+    return len(instance.gpu_types) == 1
+
+
+def _write_value(value: object) -> str:
+    """Write a value of a record for readers."""
+    match value:
+        case None | "":
+            return NOTHING
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.0f}" if value.is_integer() and abs(value) < 10**_MOST_DIGITS else f"{value:.6g}"
+        case Mapping():
+            return ", ".join(f"{name}={_write_value(item)}" for name, item in value.items()) or NOTHING
+        case list() | tuple():
+            return ", ".join(_write_value(item) for item in value) or NOTHING
+        case _:
+            return str(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text == NOTHING
+    return True
+
+
+def _fact_table(facts: Iterable[tuple[str, str]]) -> Table:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for name, text in facts:
+        _add_row(table, name, text)
+    return table
+
+
+def _new_table(*columns: tuple[str, bool]) -> Table:
+    """Make a table; each column has a heading and whether it holds numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for heading, is_number in columns:
+        table.add_column(_text(heading, "bold"), justify="right" if is_number else "left", overflow="fold")
+    return table
+
+
+def _add_row(table: Table, *cells: str) -> None:
+    table.add_row(*(_text(cell) for cell in cells))
+
+
+def _text(text: str, style: str = "") -> Text:
+    from rich.text import Text
+
+    return Text(text, style=style)

@@ -1,0 +1,240 @@
+"""The program as a whole: help, version, exit codes, and how errors are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+import pytest
+
+from optplan.cli import application, main
+from optplan.cli.options import Command, Group, list_policies, list_problems
+from optplan.errors import EngineError
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+COMMANDS = ("solve", "frontier", "verify", "show", "list", "schema", "import", "bench")
+
+#: What help and version must leave unloaded, each for its weight.
+HEAVY = {"numpy", "pydantic", "rich", "scipy", "yaml", "plotly", "highspy"}
+
+
+def walk(command: click.Command, *words: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every command below this one with the words that call it."""
+    if words:
+        yield words, command
+    if isinstance(command, click.Group):
+        for name, part in command.commands.items():
+            yield from walk(part, *words, name)
+
+
+ALL_COMMANDS = [pytest.param(words, command, id=" ".join(words)) for words, command in walk(application)]
+EXAMPLES = [
+    pytest.param(part.strip(), id=part.strip())
+    for command in (application, *(command for _, command in walk(application)))
+    if isinstance(command, Command | Group)
+    for example in command.examples
+    for part in example.split("&&")
+]
+
+
+def fail_with(error: BaseException) -> object:
+    """Return a function that raises."""
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return fail
+
+
+def test_help_lists_every_command_and_examples(run: Runner) -> None:
+    """The overview shows the commands in the order of use, and what to type."""
+    shown = run("--help")
+    assert shown.code == 0
+    assert shown.err == ""
+    positions = [shown.out.index(f"\n  {name}") for name in COMMANDS]
+    assert positions == sorted(positions)
+    assert "  optplan solve boa-newtrace --budget 120gpu --plan plan.json --report report.html\n" in shown.out
+
+
+@pytest.mark.parametrize(("words", "command"), ALL_COMMANDS)
+def test_help_of_every_command_has_its_examples(run: Runner, words: tuple[str, ...], command: click.Command) -> None:
+    """Every command explains itself, with examples on lines of their own."""
+    shown = run(*words, "--help")
+    assert shown.code == 0
+    assert isinstance(command, Command | Group)
+    assert command.examples
+    for example in command.examples:
+        assert f"  {example}\n" in shown.out
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_accepted(example: str) -> None:
+    """What the help tells people to type is read without an error; nothing is run."""
+    words = shlex.split(example)
+    assert words[0] == "optplan"
+    command: click.Command = application
+    rest = words[1:]
+    while isinstance(command, click.Group):
+        command = command.commands[rest[0]]
+        rest = rest[1:]
+    context = command.make_context(words[1], rest)
+    assert context.params
+
+
+@pytest.mark.parametrize(("words", "command"), [p for p in ALL_COMMANDS if not isinstance(p.values[1], click.Group)])
+def test_every_command_takes_json(words: tuple[str, ...], command: click.Command) -> None:
+    """--json is an option of every command."""
+    assert words
+    assert "as_json" in {option.name for option in command.params}
+
+
+def test_help_names_what_the_registry_has(run: Runner) -> None:
+    """The help's own text keeps up with the problems and policies of the registry."""
+    shown = run("solve", "--help").out
+    for name in (*list_problems(), *list_policies()):
+        assert name in shown
+
+
+def test_without_a_command_the_help_goes_to_stderr(run: Runner) -> None:
+    """No command is a wrong usage; the help is not an answer."""
+    shown = run()
+    assert shown.code == 2
+    assert shown.out == ""
+    assert "Commands:" in shown.err
+
+
+def test_version(run: Runner) -> None:
+    """--version prints name and version."""
+    shown = run("--version")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("optplan ")
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_help_and_version_load_nothing_heavy(argument: str) -> None:
+    """Asking for help loads no array library, no validation and no drawing."""
+    probe = (
+        f"import json, sys\nfrom optplan.cli import main\nmain([{argument!r}])\nprint(json.dumps(sorted(sys.modules)))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", probe], capture_output=True, text=True, check=True, env=environment
+    )
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+    assert "click" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_main_reads_the_arguments_of_the_process(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without arguments, main takes those of the process."""
+    monkeypatch.setattr(sys, "argv", ["optplan", "bench"])
+    assert main() == 0
+    assert "boa" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["solvee"], "No such command 'solvee'"),
+        (["solve"], "Missing argument 'INSTANCE'"),
+        (["solve", "boa-one-table", "--bugdet", "1gpu"], "No such option"),
+        (["solve", "boa-one-table", "--gap", "small"], "'small' is not a valid float"),
+        (["import", "sia"], "Missing option '--workload'"),
+        (["frontier", "boa-one-table", "--points", "1"], "1 is not in the range x>=2"),
+        (["show", "boa-one-table", "--model", "gams"], "'gams' is not one of 'lp', 'mps'"),
+    ],
+)
+def test_a_wrong_command_line_exits_with_2(run: Runner, arguments: list[str], message: str) -> None:
+    """Wrong usage is told in one line, with the way to the help, and nothing on stdout."""
+    told = run(*arguments)
+    assert (told.code, told.out) == (2, "")
+    assert told.err.startswith("error: ")
+    assert message in told.err
+    assert "--help' for help." in told.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--budget", "120"], "--budget: '120' has no known unit; use one of gpu, "),
+        (["--budget", "many"], "--budget: cannot read 'many'; write a number and a unit, as in 120gpu"),
+        (["--budget=-3gpu"], "--budget: got '-3gpu'; a finite number above zero is needed"),
+        (["--time-limit", "60"], "--time-limit: '60' has no known unit of time; use one of ms, s, "),
+        (["--time-limit", "0s"], "--time-limit: got '0s'; a finite number above zero is needed"),
+        (["--deadline", "soon"], "--deadline: cannot read 'soon'; write a number and a unit, as in 20min"),
+        (["--solver", "layerd-paths"], "--solver: no solver 'layerd-paths'; did you mean 'layered-paths'?"),
+        (["--compare", "higs"], "--compare: no solver 'higs'; did you mean 'highs'?"),
+        (["--problem", "hole"], "--problem: no problem 'hole'; did you mean 'whole'?"),
+        (["--policy", "mixd"], "--policy: no policy 'mixd'; did you mean 'mixed'?"),
+        (["--gap", "2"], "gap: got 2.0; a relative gap from 0 to below 1 is needed"),
+        (
+            ["--deadline", "20min"],
+            "--deadline: instance 'boa-one-table' is of formulation 'boa', which has no deadline; leave it out "
+            "(there is: --budget, --problem, --policy)",
+        ),
+        (["--solver", "sorted-slopes"], "solver 'sorted-slopes' does not solve the 'whole' problem"),
+        (["--compare", "published-algorithm1"], "solver 'published-algorithm1' does not solve the 'whole' problem"),
+        (["--output", "x.json", "--plan", "x.json"], "--output and --plan both name x.json; give each its own file"),
+    ],
+)
+def test_values_that_make_no_sense_exit_with_2(run: Runner, arguments: list[str], message: str) -> None:
+    """A unit that is missing, a name that is unknown, a limit that does not exist: said before anything is solved."""
+    told = run("solve", "boa-one-table", *arguments)
+    assert (told.code, told.out) == (2, "")
+    assert message in told.err
+
+
+def test_errors_as_json_keep_stdout_empty(run: Runner) -> None:
+    """With --json an error is one object on stderr: kind, message, and the path into the data where there is one."""
+    told = run("solve", "boa-one-tabel", "--json")
+    assert (told.code, told.out) == (1, "")
+    assert told.error == {
+        "kind": "DataError",
+        "message": "no instance named 'boa-one-tabel' in the library; did you mean 'boa-one-table'?",
+    }
+    usage = run("solve", "--json")
+    assert (usage.code, usage.out) == (2, "")
+    assert usage.error["kind"] == "MissingParameter"
+
+
+def test_an_unexpected_error_asks_for_a_report(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug exits with 70, says what to report, and shows where it happened only when asked."""
+    monkeypatch.setattr("optplan.instances.files.read_instance", fail_with(ZeroDivisionError("oh")))
+    told = run("solve", "boa-one-table")
+    assert (told.code, told.out) == (70, "")
+    assert told.err.startswith(
+        "error: internal error: ZeroDivisionError: oh\nThis is a bug of optplan. Please report it"
+    )
+    assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in told.err
+    assert "Traceback" not in told.err
+    full = run("solve", "boa-one-table", "--traceback")
+    assert full.code == 70
+    assert full.err.startswith("Traceback (most recent call last)")
+    as_json = run("solve", "boa-one-table", "--json")
+    assert (as_json.code, as_json.out) == (70, "")
+    assert as_json.error["kind"] == "InternalError"
+
+
+def test_a_failing_engine_exits_with_70(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine's failure is neither wrong data nor infeasibility."""
+    monkeypatch.setattr("optplan.solving.solve", fail_with(EngineError("HiGHS gave up")))
+    told = run("solve", "boa-one-table")
+    assert (told.code, told.err) == (70, "error: HiGHS gave up\n")
+
+
+def test_interrupting_exits_with_130(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control-C ends with the shell's code for it and no traceback."""
+    monkeypatch.setattr("optplan.solving.solve", fail_with(KeyboardInterrupt()))
+    told = run("solve", "boa-one-table")
+    assert told.code == 130
+    assert told.err.splitlines()[-1] == "interrupted"

@@ -1,0 +1,71 @@
+"""``optplan bench``: the suites, and what becomes of their rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from optplan.benchmarking import suites
+from optplan.progress import Event
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+ROW: dict[str, object] = {
+    "instance": "boa-one-table@1.25gpu",
+    "solver": "layered-paths",
+    "status": "optimal",
+    "objective": 2250.0,
+    "bound": 2250.0,
+    "gap": 0.0,
+    "bound_proof": "lagrangian",
+    "seconds": 0.001,
+    "verify_seconds": None,
+    "peak_mb": 50.0,
+    "extra": {"passes": 3.0},
+}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, bool]]:
+    """Replace the measuring by one row, and record what was asked."""
+    calls = []
+
+    def run_suite(name: str, *, quick: bool, full: bool, on_event: object) -> list[dict[str, object]]:
+        calls.append((name, quick, full))
+        assert callable(on_event)
+        on_event(Event("boa-one-table layered-paths", 0.0, 2250.0, 2250.0))
+        return [ROW]
+
+    monkeypatch.setattr("optplan.benchmarking.run_suite", run_suite)
+    return calls
+
+
+def test_without_a_suite_they_are_listed(run: Runner) -> None:
+    """Nothing is measured by accident."""
+    assert run("bench").out.split() == suites()
+    assert run("bench", "--json").data == {"suites": suites()}
+
+
+def test_rows_for_people_and_for_programs(run: Runner, asked: list[tuple[str, bool, bool]], tmp_path: Path) -> None:
+    """The table shows the main figures; --json and -o have every field."""
+    path = tmp_path / "rows.json"
+    told = run("bench", "boa", "--quick", "-o", path)
+    assert (told.code, told.err) == (0, f"wrote {path}\n")
+    assert "boa-one-table@1.25gpu" in told.out
+    assert json.loads(path.read_text(encoding="utf-8")) == [ROW]
+    assert run("bench", "boa", "--full", "--json").data == [ROW]
+    assert asked == [("boa", True, False), ("boa", False, True)]
+
+
+def test_unknown_suites_and_contradictions(run: Runner) -> None:
+    """The nearest suite is offered; quick and full exclude each other."""
+    told = run("bench", "bao")
+    assert (told.code, told.out) == (2, "")
+    assert "SUITE: no suite 'bao'; did you mean 'boa'?" in told.err
+    told = run("bench", "boa", "--quick", "--full")
+    assert (told.code, told.out) == (2, "")
+    assert "quick and full exclude each other" in told.err

@@ -1,0 +1,79 @@
+"""Progress: only on a terminal, only after a while, and nothing of it stays."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+
+import pytest
+
+from optplan.cli import console
+from optplan.cli.console import Progress
+from optplan.progress import Event
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def wait_for_timers() -> None:
+    """Wait until delayed work has been done."""
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join()
+
+
+def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make stderr a terminal of 80 columns; not a fixture, because pytest replaces stderr after those."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    return stream
+
+
+def test_the_line_says_what_is_known() -> None:
+    """Stage, objective and bound with their unit, and the part that is done."""
+    progress = Progress("solver highs", "s")
+    assert progress.line().startswith("solver highs, ")
+    progress.listen(Event("labels", 2.0, objective=2250.0, bound=2000.5, fraction=0.25))
+    assert progress.line().endswith(" | labels | objective 2250 s | bound 2000.5 s | 25%")
+    progress.listen(Event("bound", 2.0))
+    assert progress.line().endswith("s | bound")
+
+
+def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done within the delay leaves a terminal untouched."""
+    terminal = open_terminal(monkeypatch)
+    with Progress("quick") as progress:
+        progress.listen(Event("bound", 0.0))
+    wait_for_timers()
+    assert terminal.getvalue() == ""
+
+
+def test_long_work_shows_one_line_and_removes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the delay the line is drawn; at the end the last thing sent erases it."""
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setattr(console, "_DELAY_S", 0.0)
+    with Progress("slow [bold]", "s") as progress:
+        progress.listen(Event("labels", 2.0, objective=1.0))
+        wait_for_timers()
+    shown = terminal.getvalue()
+    assert "slow [bold], 0 s | labels | objective 1 s" in shown
+    assert shown.rindex("\x1b[2K") > shown.rindex("slow")
+
+
+def test_a_stream_that_is_no_terminal_stays_empty(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs and pipes get no progress, however long it takes."""
+    monkeypatch.setattr(console, "_DELAY_S", 0.0)
+    with Progress("slow") as progress:
+        progress.listen(Event("labels", 2.0))
+        wait_for_timers()
+    assert capsys.readouterr().err == ""

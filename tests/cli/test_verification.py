@@ -1,0 +1,100 @@
+"""``optplan verify``: what holds, what does not, what nobody can check."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+
+@pytest.fixture
+def solved(run: Runner, tmp_path: Path) -> Callable[..., Path]:
+    """Solve boa-one-table and return the path of the result, with some fields changed afterwards."""
+
+    def make(*options: str, **changes: Any) -> Path:  # noqa: ANN401 - fields of any type
+        path = tmp_path / "result.json"
+        assert run("solve", "boa-one-table", "-o", path, "--force", *options).code == 0
+        data = json.loads(path.read_text(encoding="utf-8"))
+        path.write_text(json.dumps({**data, **changes}), encoding="utf-8")
+        return path
+
+    return make
+
+
+def test_a_result_that_holds(run: Runner, solved: Callable[..., Path]) -> None:
+    """Every check is listed, and the verdict ends the answer."""
+    told = run("verify", "boa-one-table", solved())
+    assert (told.code, told.err) == (0, "")
+    assert "budget" in told.out
+    assert "hold" in told.out.splitlines()[-1]
+
+
+def test_json_has_the_verdict_and_every_check(run: Runner, solved: Callable[..., Path]) -> None:
+    """--json has a flag for the whole and every check for itself."""
+    told = run("verify", "boa-one-table", solved(), "--json")
+    assert told.code == 0
+    assert told.data["ok"] is True
+    assert {"budget", "objective", "allowed-width"} <= {check["family"] for check in told.data["checks"]}
+
+
+def test_a_changed_figure_exits_with_5(run: Runner, solved: Callable[..., Path]) -> None:
+    """An objective that the decisions do not have is found, with text and with JSON."""
+    path = solved(objective=2249.0)
+    told = run("verify", "boa-one-table", path)
+    assert told.code == 5
+    assert "fail" in told.out.splitlines()[-1]
+    as_json = run("verify", "boa-one-table", path, "--json")
+    assert as_json.code == 5
+    assert as_json.data["ok"] is False
+    assert as_json.data["checks"][0]["holds"] is False
+
+
+def test_what_is_unproven_is_said(run: Runner, solved: Callable[..., Path]) -> None:
+    """An engine's bound cannot be derived again, and the answer says so."""
+    path = solved("--solver", "highs")
+    told = run("verify", "boa-one-table", path)
+    assert told.code == 0
+    assert "bound: rests on engine" in told.out
+    assert any("engine" in claim for claim in run("verify", "boa-one-table", path, "--json").data["unproven"])
+
+
+def test_the_instance_must_be_the_one_solved(run: Runner, solved: Callable[..., Path]) -> None:
+    """Another budget is another instance; the same option makes it the same again."""
+    path = solved("--budget", "1.5gpu")
+    told = run("verify", "boa-one-table", path)
+    assert (told.code, told.out) == (2, "")
+    assert "give the instance it was made for" in told.err
+    assert run("verify", "boa-one-table", path, "--budget", "1.5gpu").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "result.json:1: is not JSON"),
+        ("{}", "result.json.formulation: is missing; a result names one of: boa"),
+        ('{"formulation": "boa"}', "is missing; add it"),
+    ],
+)
+def test_files_that_are_no_results(run: Runner, tmp_path: Path, text: str, message: str) -> None:
+    """A broken result is the data's fault."""
+    path = tmp_path / "result.json"
+    path.write_text(text, encoding="utf-8")
+    told = run("verify", "boa-one-table", path)
+    assert (told.code, told.out) == (1, "")
+    assert message in told.err
+
+
+def test_missing_files(run: Runner, tmp_path: Path) -> None:
+    """Neither a result nor an instance is made up."""
+    told = run("verify", "boa-one-table", tmp_path / "nothing.json")
+    assert told.code == 1
+    assert "nothing.json: no such file" in told.err
+    told = run("verify", "boa-on-table", tmp_path / "nothing.json")
+    assert told.code == 1
+    assert "did you mean 'boa-one-table'?" in told.err

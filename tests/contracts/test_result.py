@@ -1,0 +1,146 @@
+"""Results: what their fields promise about one another, the gap, and their JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optplan.contracts import BoundProof, Infeasibility, Relaxation, Result, Status
+from optplan.contracts.result import relative_gap
+from optplan.errors import DataError
+from optplan.formulations.boa.data import BoaSolution
+
+Fields = dict[str, Any]
+
+
+def test_solution_and_objective_come_together(fields: Fields) -> None:
+    """No incumbent means neither of them, never zeros."""
+    for missing in ("solution", "objective"):
+        with pytest.raises(DataError, match="solution and objective come together: give both or neither"):
+            Result[BoaSolution](**fields | {missing: None})
+
+
+@pytest.mark.parametrize("status", [Status.OPTIMAL, Status.FEASIBLE])
+def test_these_statuses_need_a_solution(no_solution: Fields, status: Status) -> None:
+    """Optimal and feasible say something about a solution."""
+    with pytest.raises(DataError, match=f"status {status} needs a solution"):
+        Result[BoaSolution](**no_solution | {"status": status})
+
+
+@pytest.mark.parametrize("status", [Status.INFEASIBLE, Status.UNKNOWN])
+def test_these_statuses_have_no_solution(fields: Fields, status: Status) -> None:
+    """Infeasible and unknown deny that there is one."""
+    with pytest.raises(DataError, match=f"status {status} has no solution"):
+        Result[BoaSolution](**fields | {"status": status})
+
+
+def test_a_bound_is_kept_without_a_solution(no_solution: Fields) -> None:
+    """The bound is reported even where there is no incumbent; then there is no gap."""
+    result = Result[BoaSolution](**no_solution)
+    assert result.bound == 14580.0
+    assert result.gap is None
+
+
+def test_infeasible_says_why(no_solution: Fields) -> None:
+    """The status and the reason come together."""
+    with pytest.raises(DataError, match="status infeasible and the field infeasibility come together"):
+        Result[BoaSolution](**no_solution | {"status": Status.INFEASIBLE})
+    reason = Infeasibility(reason="too little", relaxations=())
+    with pytest.raises(DataError, match="status infeasible and the field infeasibility come together"):
+        Result[BoaSolution](**no_solution | {"infeasibility": reason})
+    assert Result[BoaSolution](**no_solution | {"status": Status.INFEASIBLE, "infeasibility": reason}).solution is None
+
+
+def test_optimal_needs_a_gap_within_the_target(fields: Fields) -> None:
+    """(14580 - 14000) / 14580 = 0.03978: optimal for a target of 4 %, not of 3 %."""
+    fields["bound"] = 14000.0
+    assert Result[BoaSolution](**fields | {"gap_target": 0.04}).gap == pytest.approx(0.0397805, abs=1e-7)
+    with pytest.raises(DataError, match=r"status optimal needs a gap of at most 0.03, got 0.0397"):
+        Result[BoaSolution](**fields | {"gap_target": 0.03})
+
+
+def test_optimal_needs_a_bound(fields: Fields) -> None:
+    """A solution alone proves nothing."""
+    with pytest.raises(DataError, match="status optimal needs a gap of at most 1e-06, got None"):
+        Result[BoaSolution](**fields | {"bound": None, "bound_proof": BoundProof.NONE})
+
+
+def test_a_bound_names_what_it_rests_on(fields: Fields) -> None:
+    """Neither a bound from nowhere, nor a proof of nothing."""
+    with pytest.raises(DataError, match="bound is None exactly when bound_proof is none"):
+        Result[BoaSolution](**fields | {"bound_proof": BoundProof.NONE})
+    with pytest.raises(DataError, match="bound is None exactly when bound_proof is none"):
+        Result[BoaSolution](**fields | {"status": Status.FEASIBLE, "bound": None})
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound", "gap"),
+    [
+        (None, 1.0, None),
+        (1.0, None, None),
+        (100.0, 99.0, 0.01),
+        (-100.0, -101.0, 0.01),  # relative to |objective|
+        (100.0, 100.5, 0.0),  # a bound above the objective is a gap of zero here; verify refuses it
+        (0.0, 0.0, 0.0),
+        (0.0, 1.0, 0.0),
+        (0.0, -1e-30, math.inf),
+        (1e-30, 0.0, 1.0),
+    ],
+)
+def test_relative_gap(objective: float | None, bound: float | None, gap: float | None) -> None:
+    """It is relative to the objective, never negative, and infinite below an objective of zero."""
+    assert relative_gap(objective, bound) == pytest.approx(gap)
+
+
+@given(st.floats(-1e200, 1e200), st.floats(-1e200, 1e200), st.sampled_from([1e-9, 1.0, 1e9]))
+def test_the_gap_does_not_depend_on_the_unit(objective: float, bound: float, unit: float) -> None:
+    """Seconds or nanoseconds: the same gap, as long as nothing underflows."""
+    if abs(objective) > 1e-200:
+        gap = relative_gap(objective, bound)
+        assert relative_gap(objective * unit, bound * unit) == pytest.approx(gap, rel=1e-9, abs=1e-9)
+
+
+def test_json_round_trip(fields: Fields) -> None:
+    """Certificates, missing optima and one-sided prices included: what was written is what is read."""
+    result = Result[BoaSolution](**fields)
+    text = json.dumps(result.to_json_data(), allow_nan=False)
+    again = Result[BoaSolution].parse(json.loads(text))
+    assert again == result
+    assert again.content_hash() == result.content_hash()
+    assert [type(c) for c in again.certificates] == [type(c) for c in result.certificates]
+
+
+def test_json_round_trip_of_an_infeasible_result(no_solution: Fields) -> None:
+    """The relaxation and its parts survive, and what was None stays None."""
+    relaxation = Relaxation(limit="budget", given=60.0, least_feasible=74.62, unit="gpu", parts={"bert": 74.62})
+    reason = Infeasibility(reason="the least budget is 74.62 GPUs", relaxations=(relaxation,))
+    changes = {"status": Status.INFEASIBLE, "infeasibility": reason, "bound": None, "bound_proof": BoundProof.NONE}
+    result = Result[BoaSolution](**no_solution | changes | {"certificates": (), "shadow_prices": {}})
+    again = Result[BoaSolution].parse(json.loads(json.dumps(result.to_json_data())))
+    assert again == result
+    assert (again.objective, again.bound, again.solution) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"multipliers": {"budget": -1.0}},
+            r"certificates.0.multipliers.budget: got -1.0; .* greater than or equal to 0",
+        ),
+        ({"allowance": -1.0}, r"certificates.0.allowance: got -1.0; .* greater than or equal to 0"),
+        ({"form": "trust me"}, r"certificates.0: got .*'lagrangian', 'exhaustive'"),
+        ({"bond": 1.0}, r"certificates.0.bond: unknown field 'bond'; did you mean 'bound'"),
+    ],
+)
+def test_impossible_certificates_are_refused_on_reading(fields: Fields, change: Fields, message: str) -> None:
+    """A multiplier or an allowance below zero proves nothing."""
+    data = Result[BoaSolution](**fields).to_json_data()
+    data["certificates"] = [data["certificates"][1] | change]
+    with pytest.raises(DataError, match=message):
+        Result[BoaSolution].parse(data)

@@ -1,0 +1,104 @@
+"""The least budget, and what is said when a budget is below it."""
+
+from __future__ import annotations
+
+import pytest
+
+from optplan.contracts import Status
+from optplan.errors import UsageError
+from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.feasibility import answer_if_infeasible, infeasible_answer, least_budget
+
+
+def two_classes(problem: str, **changes: object) -> BoaInstance:
+    """Make a class whose table is superlinear at 2 GPUs (k/s = 2/2.5) and one that scales nowhere (s = 1)."""
+    fields: dict[str, object] = {
+        "classes": {
+            "bert": {
+                "arrival_rate_per_hour": 2.0,
+                "epoch_size_gpu_hours": [5.0, 2.5],
+                "speedup": {"t4": {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 2.5, 3.0]}},
+                "rescale_s": 360.0,
+            },
+            "yolo": {
+                "arrival_rate_per_hour": 1.0,
+                "epoch_size_gpu_hours": [3.0],
+                "speedup": {"t4": {"form": "amdahl", "serial_fraction": 1.0}},
+                "widths": {"max": 8},
+            },
+        },
+        "gpu_types": {"t4": {"price_usd_per_hour": 0.5}},
+        "budget": "14gpu",
+        "problem": problem,
+    }
+    return BoaInstance.parse(fields | changes)
+
+
+@pytest.mark.parametrize("problem", ["continuous", "whole"])
+def test_a_superlinear_table_needs_less_than_its_load(problem: str) -> None:
+    """Bert's load is 2 * 7.5 = 15 GPUs, but at 2 GPUs it takes 7.5 / 2.5 h * 2 GPUs: 2 * 6 = 12; yolo needs 3."""
+    total, parts = least_budget(two_classes(problem))
+    assert total == pytest.approx(15.0)
+    assert parts == pytest.approx({"bert": 12.0, "yolo": 3.0})
+
+
+def test_rescaling_adds_the_first_start() -> None:
+    """Bert starts at 2 GPUs for 0.1 h, twice an hour: 0.4 GPUs more; a start at 1 GPU and a change cost more."""
+    total, parts = least_budget(two_classes("rescaling"))
+    assert total == pytest.approx(15.4)
+    assert parts == pytest.approx({"bert": 12.4, "yolo": 3.0})
+
+
+def test_the_reason_names_problem_budget_and_classes() -> None:
+    """The answer says what is needed, by class, and what is given; the relaxation has the same figures."""
+    answer = answer_if_infeasible(two_classes("rescaling"))
+    assert answer is not None
+    assert answer.status is Status.INFEASIBLE
+    assert answer.infeasibility is not None
+    assert answer.infeasibility.reason == (
+        "the least budget for which the rescaling problem has a plan is 15.4 GPUs (bert 12.4, yolo 3); the budget is 14"
+    )
+    (relaxation,) = answer.infeasibility.relaxations
+    assert (relaxation.limit, relaxation.given, relaxation.unit) == ("budget", 14.0, "gpu")
+    assert relaxation.least_feasible == pytest.approx(15.4)
+    assert relaxation.parts == pytest.approx({"bert": 12.4, "yolo": 3.0})
+
+
+def test_money_is_answered_in_money() -> None:
+    """At 0.5 USD per GPU-hour 15 GPUs cost 7.5 USD per hour, and a month of 730 hours 5475 USD."""
+    hourly = answer_if_infeasible(two_classes("whole", budget="7usd/hour"))
+    assert hourly is not None
+    assert hourly.infeasibility is not None
+    assert hourly.infeasibility.reason == (
+        "the least budget for which the problem with whole widths has a plan is 7.5 usd/hour (bert 6, yolo 1.5); "
+        "the budget is 7"
+    )
+    monthly = answer_if_infeasible(two_classes("continuous", budget="5000usd/month"))
+    assert monthly is not None
+    assert monthly.infeasibility is not None
+    assert monthly.infeasibility.relaxations[0].unit == "usd/month"
+    assert monthly.infeasibility.relaxations[0].least_feasible == pytest.approx(5475.0)
+    assert "the problem with real widths" in monthly.infeasibility.reason
+
+
+def test_close_figures_are_written_with_enough_digits() -> None:
+    """15.4 and 15.399999 are told apart in the text."""
+    instance = two_classes("rescaling", budget="15.399999gpu")
+    answer = infeasible_answer(instance, *least_budget(instance))
+    assert answer.infeasibility is not None
+    assert "is 15.4 GPUs" in answer.infeasibility.reason
+    assert answer.infeasibility.reason.endswith("the budget is 15.399999")
+
+
+def test_the_least_budget_itself_is_feasible() -> None:
+    """Equality, also to within a billionth, leaves a plan; a millionth less does not."""
+    total, _ = least_budget(two_classes("rescaling"))
+    assert answer_if_infeasible(two_classes("rescaling", budget=f"{total!r}gpu")) is None
+    assert answer_if_infeasible(two_classes("rescaling", budget=f"{total * (1 - 5e-10)!r}gpu")) is None
+    assert answer_if_infeasible(two_classes("rescaling", budget=f"{total * (1 - 1e-6)!r}gpu")) is not None
+
+
+def test_no_budget_is_a_wrong_call() -> None:
+    """Without a budget there is nothing to compare with, and the message says how to give one."""
+    with pytest.raises(UsageError, match="instance 'unnamed' has no budget; give one, as in --budget 120gpu"):
+        answer_if_infeasible(two_classes("rescaling", budget=None))

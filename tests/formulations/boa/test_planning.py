@@ -1,0 +1,249 @@
+"""Plans: their steps add up to what they promise, and real widths become whole ones for fractions of the jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optplan.contracts import Action, BoundProof, Result, Status, Termination
+from optplan.errors import DataError, UsageError
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, GpuType, JobClass, Policy, Problem, Widths
+from optplan.formulations.boa.evaluation import evaluate, speeds_along
+from optplan.formulations.boa.planning import BoaPlan, build_plan
+from optplan.instances.files import read_plan, write_json
+from optplan.instances.generators import random_boa
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup
+from optplan.units import Amount, BudgetUnit
+
+SEEDS = st.integers(0, 10_000)
+
+
+def result_of(instance: BoaInstance, solution: BoaSolution) -> Result[BoaSolution]:
+    """Wrap decisions as a result without a bound."""
+    judged = evaluate(instance, solution)
+    return Result[BoaSolution](
+        formulation="boa",
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        solver="by hand",
+        engine="none",
+        engine_version="0",
+        optplan_version="0",
+        status=Status.FEASIBLE,
+        termination=Termination.COMPLETED,
+        objective=judged.objective,
+        objective_unit="s",
+        gap_target=0.0,
+        bound_proof=BoundProof.NONE,
+        solution=solution,
+    )
+
+
+def hand_instance(curve: Speedup, problem: Problem = Problem.RESCALING) -> BoaInstance:
+    """Return one class of three epochs of 1, 2 and 4 hours, two jobs an hour, pauses of 36 s = 0.01 h."""
+    job_class = JobClass(
+        arrival_rate_per_hour=2.0,
+        epoch_size_gpu_hours=np.array([1.0, 2.0, 4.0]),
+        speedup={"t4": curve},
+        rescale_s=36.0,
+        widths=Widths(max=8),
+    )
+    price = GpuType(price_usd_per_hour=0.5, price_source="price list", price_date="2025-01-01")
+    budget = Amount(200.0, BudgetUnit.GPU)
+    return BoaInstance(name="hand", classes={"job": job_class}, gpu_types={"t4": price}, budget=budget, problem=problem)
+
+
+def test_steps_by_hand() -> None:
+    """Widths (2, 2, 8) with s(k) = k: start on 2 GPUs for 0.01 + 0.5 + 1 h, then on 8 for 0.01 + 0.5 h."""
+    instance = hand_instance(PowerSpeedup(exponent=np.array(1.0)))
+    plan = build_plan(
+        instance, result_of(instance, BoaSolution(branches={"job": (Branch(widths=np.array([2, 2, 8.0])),)}))
+    )
+    start, resize = plan.steps
+    assert (start.action, start.trigger, start.until, start.gpus) == (Action.START, "arrival", "end of epoch 2", 2)
+    assert (resize.action, resize.trigger, resize.until) == (Action.RESIZE, "start of epoch 3", "end of epoch 3")
+    assert (resize.gpus, resize.gpu_type, resize.subject, resize.share) == (8, "t4", "job", 1.0)
+    assert start.expected_duration_s == pytest.approx(1.51 * 3600.0, rel=1e-14)
+    assert resize.expected_duration_s == pytest.approx(0.51 * 3600.0, rel=1e-14)
+    assert start.expected_overhead_s == pytest.approx(36.0, rel=1e-14)
+    assert (start.expected_gpu_hours, resize.expected_gpu_hours) == pytest.approx((3.02, 4.08), rel=1e-14)
+    assert plan.width_table["job"][0].gpus.tolist() == [2, 2, 8]
+    assert plan.objective == pytest.approx(2.02 * 3600.0, rel=1e-14)
+
+
+def recompute(plan: BoaPlan) -> tuple[float, float]:
+    """Return time-average GPUs and mean completion time by the steps alone."""
+    rates = plan.arrival_rate_per_hour
+    gpus = sum(rates[step.subject] * step.share * step.expected_gpu_hours for step in plan.steps)
+    seconds = sum(rates[step.subject] * step.share * step.expected_duration_s for step in plan.steps)
+    return gpus, seconds / sum(rates.values())
+
+
+def random_solution(instance: BoaInstance, seed: int) -> BoaSolution:
+    """Return random widths of the kind that the problem has; mixed plans of two branches."""
+    rng = np.random.default_rng(seed)
+    branches: dict[str, tuple[Branch, ...]] = {}
+    for name, job_class in instance.classes.items():
+        allowed = instance.allowed_widths(name)
+        shape = (2, job_class.num_epochs)
+        if instance.problem is Problem.CONTINUOUS:
+            rows = rng.uniform(allowed[0], _largest_on_hull(instance, name), shape)
+        else:
+            rows = rng.choice(allowed, shape).astype(float)
+        share = float(rng.uniform(0.1, 0.9))
+        branches[name] = (Branch(widths=rows[0]),)
+        if instance.policy is Policy.MIXED:
+            branches[name] = (Branch(fraction=share, widths=rows[0]), Branch(fraction=1.0 - share, widths=rows[1]))
+    return BoaSolution(branches=branches)
+
+
+def _largest_on_hull(instance: BoaInstance, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the width of the largest speed in each epoch: there the hull ends."""
+    allowed, epochs = instance.allowed_widths(name), instance.classes[name].num_epochs
+    return np.broadcast_to(allowed[instance.speeds(name).argmax(axis=1)], epochs)
+
+
+@settings(max_examples=60)
+@given(seed=SEEDS, problem=st.sampled_from(list(Problem)), policy=st.sampled_from(list(Policy)))
+def test_steps_add_up_to_what_is_expected(seed: int, problem: Problem, policy: Policy) -> None:
+    """Whatever the problem, totals follow from the steps and the arrival rates alone."""
+    instance = random_boa(classes=2, epochs=4, widths=6, seed=seed, noise=0.0, problem=problem, policy=policy)
+    plan = build_plan(instance, result_of(instance, random_solution(instance, seed)))
+    gpus, mean_s = recompute(plan)
+    assert gpus == pytest.approx(plan.expected["gpus"], rel=1e-12)
+    assert mean_s == pytest.approx(plan.expected["mean_jct_s"], rel=1e-12)
+    assert plan.objective == pytest.approx(plan.expected["weighted_mean_jct_s"], rel=1e-12)
+
+
+@given(seed=SEEDS, policy=st.sampled_from(list(Policy)))
+def test_whole_widths_go_into_the_table_as_they_are(seed: int, policy: Policy) -> None:
+    """Rows and shares are the branches; the objective is the result's."""
+    instance = random_boa(classes=2, epochs=3, widths=4, seed=seed, policy=policy)
+    solution = random_solution(instance, seed)
+    result = result_of(instance, solution)
+    plan = build_plan(instance, result)
+    assert result.objective == pytest.approx(plan.objective, rel=1e-12)
+    for name, branches in solution.branches.items():
+        rows = plan.width_table[name]
+        assert [row.share for row in rows] == [branch.fraction for branch in branches]
+        assert [row.gpus.tolist() for row in rows] == [branch.widths.tolist() for branch in branches]
+
+
+CURVES: list[Speedup] = [
+    PowerSpeedup(exponent=np.array([0.3, 0.8, 0.99])),
+    PowerSpeedup(exponent=np.array(0.5)),
+    AmdahlSpeedup(serial_fraction=np.array([0.01, 0.3, 1.0])),
+    TableSpeedup(gpus=np.array([1, 2, 4, 8]), speedup=np.array([1.0, 1.7, 2.6, 3.4])),
+    # Not concave at 2 GPUs, and slower at 8 than at 4: the split uses 1 and 4 GPUs only.
+    TableSpeedup(gpus=np.array([1, 2, 4, 8]), speedup=np.array([1.0, 1.1, 2.6, 2.5])),
+]
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+@pytest.mark.parametrize("curve", CURVES)
+@settings(max_examples=25)
+@given(position=st.tuples(*[st.floats(0.0, 1.0)] * 3))
+def test_real_widths_keep_the_gpu_use_of_every_epoch(curve: Speedup, position: tuple[float, float, float]) -> None:
+    """Two whole widths for fractions of the jobs use in each epoch exactly what the real width uses.
+
+    With tables they also take exactly as long; the formulas are a little faster between whole widths than any mixture.
+    """
+    instance = hand_instance(curve, Problem.CONTINUOUS)
+    whole = instance.replace(problem=Problem.WHOLE)
+    sizes = instance.classes["job"].epoch_size_gpu_hours
+    widths = 1.0 + np.array(position) * (_largest_on_hull(instance, "job") - 1.0)
+    plan = build_plan(instance, result_of(instance, BoaSolution(branches={"job": (Branch(widths=widths),)})))
+    hours, use = np.zeros(3), np.zeros(3)
+    for row in plan.width_table["job"]:
+        row_hours = row.share * sizes / speeds_along(whole, "job", row.gpus.astype(float))
+        hours += row_hours
+        use += row.gpus * row_hours
+    real_hours = sizes / speeds_along(instance, "job", widths)
+    assert use == pytest.approx(widths * real_hours, rel=1e-9)
+    assert np.all(hours >= real_hours * (1 - 1e-9))
+    if isinstance(curve, TableSpeedup):
+        assert hours == pytest.approx(real_hours, rel=1e-9)
+
+
+def test_where_more_gpus_use_no_more_the_plan_takes_them() -> None:
+    """With s(k) = k every width uses the same GPU-hours, so the mixture is the largest width alone."""
+    instance = hand_instance(PowerSpeedup(exponent=np.array(1.0)), Problem.CONTINUOUS)
+    solution = BoaSolution(branches={"job": (Branch(widths=np.array([1.0, 3.7, 8.0])),)})
+    plan = build_plan(instance, result_of(instance, solution))
+    assert [row.gpus.tolist() for row in plan.width_table["job"]] == [[8, 8, 8]]
+    assert plan.expected["gpus"] == pytest.approx(14.0, rel=1e-12)
+
+
+def test_real_widths_by_hand() -> None:
+    """A table 1, 1.6, 2 at 1, 2, 4 GPUs; epochs at 1.5, 2 and 3 GPUs.
+
+    At 1.5: s = 1.3, GPU-hours 1.5 / 1.3 = 1.153846 of an hour; between 1 (at 1 GPU) and 1.25 (at 2) that is the share
+    0.615385 at 2 GPUs. At 3: s = 1.8, 1.666667 between 1.25 (at 2) and 2 (at 4): 0.555556 at 4 GPUs. So three branches:
+    0.555556 of the jobs at (2, 2, 4), 0.059829 at (2, 2, 2), 0.384615 at (1, 2, 2); nobody changes within an epoch.
+    """
+    curve = TableSpeedup(gpus=np.array([1, 2, 4]), speedup=np.array([1.0, 1.6, 2.0]))
+    instance = hand_instance(curve, Problem.CONTINUOUS)
+    solution = BoaSolution(branches={"job": (Branch(widths=np.array([1.5, 2.0, 3.0])),)})
+    plan = build_plan(instance, result_of(instance, solution))
+    rows = {tuple(row.gpus.tolist()): row.share for row in plan.width_table["job"]}
+    assert rows == pytest.approx({(2, 2, 4): 5 / 9, (2, 2, 2): 8 / 13 - 5 / 9, (1, 2, 2): 5 / 13}, rel=1e-12)
+    assert {step.trigger for step in plan.steps} == {"arrival", "start of epoch 2", "start of epoch 3"}
+    assert all(step.expected_overhead_s == 0.0 for step in plan.steps)  # the continuous problem has no pauses
+
+
+def test_steps_change_at_the_ends_of_epochs_only() -> None:
+    """Within an epoch nothing happens: triggers and ends are whole epochs, one after the other."""
+    instance = random_boa(classes=1, epochs=6, widths=4, seed=3, problem=Problem.CONTINUOUS, noise=0.0)
+    plan = build_plan(instance, result_of(instance, random_solution(instance, 5)))
+    for branch in {step.branch for step in plan.steps}:
+        steps = [step for step in plan.steps if step.branch == branch]
+        assert steps[0].trigger == "arrival"
+        assert steps[-1].until == "end of epoch 6"
+        ends = [int(step.until.removeprefix("end of epoch ")) for step in steps]
+        assert [step.trigger for step in steps[1:]] == [f"start of epoch {end + 1}" for end in ends[:-1]]
+
+
+def test_plans_carry_prices_bound_and_hash() -> None:
+    """Everything needed to price a plan, and to find the instance it was made for."""
+    instance = hand_instance(PowerSpeedup(exponent=np.array(0.5)))
+    result = result_of(instance, BoaSolution(branches={"job": (Branch(widths=np.ones(3)),)}))
+    plan = build_plan(instance, result)
+    price = plan.prices["t4"]
+    assert (price.usd_per_hour, price.source, price.date) == (0.5, "price list", "2025-01-01")
+    assert plan.instance_hash == instance.content_hash()
+    assert plan.bound is None
+    assert plan.arrival_rate_per_hour == {"job": 2.0}
+    free = instance.replace(gpu_types={"t4": GpuType()})
+    assert build_plan(free, result_of(free, BoaSolution(branches={"job": (Branch(widths=np.ones(3)),)}))).prices == {}
+
+
+@pytest.mark.parametrize("problem", list(Problem))
+def test_writing_and_reading_is_the_identity(tmp_path: Path, problem: Problem) -> None:
+    """Through a file, width table included."""
+    instance = random_boa(classes=2, epochs=3, widths=4, noise=0.0, problem=problem)
+    plan = build_plan(instance, result_of(instance, random_solution(instance, 1)))
+    write_json(plan, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json") == plan
+
+
+def test_plans_of_another_version_are_refused(tmp_path: Path) -> None:
+    """The version is looked at before the fields, which another version may have renamed."""
+    path = tmp_path / "plan.json"
+    path.write_text('{"formulation": "boa", "version": 2, "steps_by_class": {}}', encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"plan\.json\.version: got 2; understood: 1; use the release of optplan that wrote"
+    ):
+        read_plan(path)
+
+
+def test_a_plan_needs_a_solution() -> None:
+    """The status says why there is none."""
+    instance = hand_instance(PowerSpeedup(exponent=np.array(0.5)))
+    result = result_of(instance, BoaSolution(branches={"job": (Branch(widths=np.ones(3)),)}))
+    nothing = result.replace(status=Status.UNKNOWN, solution=None, objective=None)
+    with pytest.raises(UsageError, match=r"the result has no solution to plan \(status unknown\)"):
+        build_plan(instance, nothing)

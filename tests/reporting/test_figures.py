@@ -1,0 +1,207 @@
+"""The charts show the data, in units that readers think in, and nothing that a user's name could do to them."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from optplan.contracts import Frontier, Result, Solution
+from optplan.errors import MissingExtraError
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
+from optplan.reporting.style import load_plotly, shorten_name, time_scale
+
+if TYPE_CHECKING:
+    from tests.reporting.conftest import ResultMaker
+
+pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+
+from optplan.reporting.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
+from optplan.reporting.figures import draw_frontier
+
+
+def by_name(figure: Any) -> dict[str, Any]:  # noqa: ANN401 - plotly ships no types
+    """Return a figure's named traces."""
+    return {trace.name: trace for trace in figure.data if trace.name}
+
+
+def test_frontier_line_is_the_frontier(
+    instance: BoaInstance, result: Result[Solution], rival: Result[Solution], frontier: Frontier
+) -> None:
+    """Every point of the line is the frontier's, its breakpoints are among them, and time is in minutes."""
+    figure = draw_frontier(instance, frontier, result, [rival])
+    line = by_name(figure)["best possible (proven)"]
+    assert set(frontier.budgets) <= set(line.x)
+    assert np.allclose(line.y, [frontier.at(x).objective / 60.0 for x in line.x], rtol=1e-12)
+    assert figure.layout.yaxis.title.text == "mean completion time (minutes)"
+
+
+def test_frontier_shows_the_plan_and_its_rivals(
+    instance: BoaInstance, result: Result[Solution], rival: Result[Solution], frontier: Frontier
+) -> None:
+    """Plans stand at the GPUs that they use and the time that they take, all within the axes."""
+    figure = draw_frontier(instance, frontier, result, [rival])
+    named = by_name(figure)
+    assert (*named["this plan"].x, *named["this plan"].y) == pytest.approx((7.8, 66.0))
+    assert (*named["fixed-width"].x, *named["fixed-width"].y) == pytest.approx((7.2, 81.0))
+    low, high = figure.layout.xaxis.range
+    assert low < 7.2
+    assert high > 7.8
+    # The axis begins at three quarters of the 54 minutes that 10.8 GPUs or more take.
+    assert figure.layout.yaxis.range[0] == pytest.approx(40.5)
+    assert figure.layout.yaxis.range[1] > 81.0
+
+
+def test_hovering_says_time_money_and_marginal_value(instance: BoaInstance, frontier: Frontier) -> None:
+    """At 7.4 GPUs: 7.4 x $2 x 730 h = $10,804, 4,440 s, and 480 / 0.4 s for one more, 900 / 0.6 s for one fewer."""
+    line = by_name(draw_frontier(instance, frontier))["best possible (proven)"]
+    assert line.hovertext[line.x.index(7.4)] == (
+        "<b>7.40 GPUs on average</b>, $10,804 a month<br>best possible: 1 h 14 min<br>"
+        "one more GPU on average saves 20 min 00 s, one fewer costs 25 min 00 s"
+    )
+
+
+def test_without_a_price_there_is_no_money(instance: BoaInstance, frontier: Frontier) -> None:
+    """Neither an axis nor a hover in dollars is made up."""
+    figure = draw_frontier(instance.replace(gpu_types={"v100": {}}), frontier)
+    assert "xaxis2" not in figure.layout
+    assert "$" not in "".join(by_name(figure)["best possible (proven)"].hovertext)
+
+
+def test_money_axis_matches_the_axis_of_gpus(instance: BoaInstance, frontier: Frontier) -> None:
+    """A GPU costs $1,460 a month, at both ends of the axis."""
+    layout = draw_frontier(instance, frontier).layout
+    assert layout.xaxis2.range == pytest.approx([1460.0 * x for x in layout.xaxis.range])
+
+
+def test_infeasible_part_is_shaded_up_to_the_least_budget(
+    instance: BoaInstance, infeasible_result: Result[Solution], frontier: Frontier
+) -> None:
+    """The shade ends at 6.2 GPUs, and a budget within it is marked."""
+    figure = draw_frontier(instance.replace(budget="5gpu"), frontier, infeasible_result)
+    (shade,) = figure.layout.shapes
+    assert shade.x1 == pytest.approx(6.2)
+    assert shade.x0 < 5.0
+    assert by_name(figure)["the budget: 5 GPUs on average"].x == (5.0, 5.0)
+    assert "this plan" not in by_name(figure)
+
+
+def test_frontier_without_a_budget(instance: BoaInstance, frontier: Frontier) -> None:
+    """An instance that only asks for the frontier has one drawn, from its start on."""
+    figure = draw_frontier(instance.replace(budget=None), frontier)
+    assert min(by_name(figure)["best possible (proven)"].x) == pytest.approx(6.2)
+
+
+def test_frontier_of_a_single_point(instance: BoaInstance, frontier: Frontier) -> None:
+    """Where every plan costs the same, the chart still has room around the point."""
+    single = Frontier(
+        **{
+            **vars(frontier),
+            "budgets": frontier.budgets[-1:],
+            "objectives": frontier.objectives[-1:],
+            "at": lambda _: frontier.at(10.8),
+        }
+    )
+    low, high = draw_frontier(instance.replace(budget=None), single).layout.xaxis.range
+    assert low < 10.8 < high
+
+
+def test_widths_step_from_epoch_to_epoch(
+    instance: BoaInstance, result: Result[Solution], rival: Result[Solution]
+) -> None:
+    """One chart for each class, each epoch half a step to either side of its number, the rival behind the plan."""
+    figures = draw_widths(instance, result, rival)
+    assert list(figures) == ["vision", "speech"]
+    behind, plan = figures["vision"].data
+    assert (behind.name, plan.name) == ("fixed-width", "this plan")
+    assert plan.x == (0.5, 1, 2, 3, 3.5)
+    assert plan.y == (2.0, 2.0, 2.0, 4.0, 4.0)
+    assert plan.hovertext[3] == "<b>this plan</b>, epoch 3: 4 GPUs"
+    assert figures["vision"].layout.yaxis.range == figures["speech"].layout.yaxis.range
+
+
+def test_thickness_is_the_share_of_jobs(
+    instance: BoaInstance, mixed_solution: BoaSolution, make_result: ResultMaker
+) -> None:
+    """Where shares of a class's jobs differ, the larger one has the thicker line, and hovering says how large."""
+    mixed = instance.replace(policy="mixed")
+    large, small = draw_widths(mixed, make_result(mixed, mixed_solution))["vision"].data
+    assert large.line.width > small.line.width
+    assert small.hovertext[1] == "<b>this plan</b>, epoch 1: 1 GPU<br>25 % of the jobs"
+
+
+def test_bars_add_up(instance: BoaInstance, result: Result[Solution]) -> None:
+    """Running and rescaling GPUs are those worked out by hand; the parts of the mean add up to 66 minutes."""
+    use = by_name(draw_gpu_use(instance, result))
+    assert use["running"].x == pytest.approx((4.5, 2.5))
+    assert use["rescaling"].x == pytest.approx((0.6, 0.2))
+    shares = draw_time_shares(instance, result)
+    assert by_name(shares)["part of the mean"].x == pytest.approx((39.0, 27.0))
+    assert shares.data[1].text == (" 59 %", " 41 %")
+    assert shares.layout.xaxis.title.text == "part of the mean (minutes)"
+
+
+def test_many_classes_are_gathered(instance: BoaInstance, make_result: ResultMaker) -> None:
+    """With thirty classes the small ones share a bar, and nothing is lost."""
+    names = [f"class {number}" for number in range(30)]
+    many = instance.replace(
+        classes={
+            name: instance.classes["speech"].replace(arrival_rate_per_hour=1.0 + number)
+            for number, name in enumerate(names)
+        }
+    )
+    rows = BoaSolution(branches={name: (Branch(widths=np.array([2.0, 2.0])),) for name in names})
+    result = make_result(many, rows)
+    figure = draw_gpu_use(many, result)
+    running = by_name(figure)["running"]
+    assert len(running.x) == MOST_CLASSES
+    assert sum(running.x) == pytest.approx(result.measures["gpus_running"])
+    assert figure.layout.yaxis.ticktext[-1] == f"{30 - MOST_CLASSES + 1} other classes"
+    assert len(draw_widths(many, result)) == MOST_CLASSES
+
+
+def test_names_are_escaped(
+    nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier
+) -> None:
+    """No text of a figure has a tag that came from a name."""
+    figures = [
+        draw_frontier(nasty_instance, frontier, nasty_result, [nasty_result]),
+        draw_gpu_use(nasty_instance, nasty_result),
+        draw_time_shares(nasty_instance, nasty_result),
+        *draw_widths(nasty_instance, nasty_result, nasty_result).values(),
+    ]
+    for figure in figures:
+        text = repr(figure.to_plotly_json())
+        assert "<script" not in text
+        assert "<img" not in text
+        assert "hovertemplate" not in text  # where %{x} in a name would be filled in
+
+
+def test_long_names_are_cut() -> None:
+    """Labels leave room for data; two names that are the same once cut still have bars of their own."""
+    assert shorten_name("a" * 40) == "a" * 23 + "…"
+    assert shorten_name("a < b") == "a &lt; b"
+
+
+@pytest.mark.parametrize(
+    ("largest_s", "unit"), [(100.0, "seconds"), (4000.0, "minutes"), (20_000.0, "hours"), (1e6, "days")]
+)
+def test_time_axes_use_the_unit_that_fits(largest_s: float, unit: str) -> None:
+    """The largest unit of which there are at least three."""
+    assert time_scale(largest_s).unit == unit
+
+
+def test_missing_plotly_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without plotly the error says what to install."""
+    original = builtins.__import__
+
+    def without_plotly(name: str, *rest: Any) -> Any:  # noqa: ANN401 - stands in for __import__
+        if name.startswith("plotly"):
+            raise ModuleNotFoundError(name)
+        return original(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_plotly)
+    with pytest.raises(MissingExtraError, match=r'plotly is not installed; run: pip install "optplan\[plot\]"'):
+        load_plotly()

@@ -1,0 +1,343 @@
+"""The report: what it says, that it is well-formed, and that nothing gets into it or out of it."""
+
+from __future__ import annotations
+
+import base64
+import builtins
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from optplan.contracts import BoundProof, Check, ExhaustiveCertificate, Frontier, Result, Solution, Verification
+from optplan.errors import MissingExtraError, OutputError, UsageError, VerificationError
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
+
+if TYPE_CHECKING:
+    from tests.reporting.conftest import ResultMaker
+
+pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
+
+from optplan.reporting.html import build_report, require_packages, write_report
+
+VOID = {"meta", "link", "br", "img", "input"}
+
+
+class Page(HTMLParser):
+    """A page taken apart: its elements, its text, its scripts; complains about unbalanced tags.
+
+    Parameters
+    ----------
+    text
+        The page.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.scripts: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take note of an element; elements are apart in the text, as most of them are on the page."""
+        self.words.append(" ")
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that the element that ends is the one that began last."""
+        self.words.append(" ")
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Tell text from scripts."""
+        if self._open[-1:] == ["script"]:
+            self.scripts.append(data)
+        elif self._open[-1:] != ["style"]:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """The visible text, with plain single spaces."""
+        return " ".join("".join(self.words).split())
+
+    def attributes(self, tag: str) -> list[dict[str, str | None]]:
+        """Return the attributes of every element of a kind."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def page(
+    instance: BoaInstance, result: Result[Solution], rival: Result[Solution], frontier: Frontier
+) -> Page:
+    """Return the full report of the plan worked out by hand."""
+    return Page(build_report(instance, result, frontier=frontier, comparisons=[rival]))
+
+
+def test_answer_comes_first(page: Page) -> None:
+    """The headline answers the question, and what follows says how good the answer is."""
+    assert "With 8 GPUs on average, jobs finish in 1 h 06 min on average." in page.text
+    assert "so this is at most 1.6 % from the best possible" in page.text
+    assert "One more GPU on average saves 5 min 23 s, one fewer costs 20 min 00 s." in page.text
+
+
+def test_page_has_every_part(page: Page) -> None:
+    """Cards, plan, budgets, comparison, question, proof, assumptions, glossary, provenance."""
+    for words in (
+        "7 running + 0.80 rescaling",
+        "$11,388 at $2.00 per GPU-hour",
+        "vision 1 to 2 2 40 min 30 s 3 4 18 min 00 s speech",
+        "10.8 $15,768 54 min 00 s 18 % shorter nothing more buys nothing",
+        "fixed-width the best single width per class for the whole job 1 h 21 min 23 % longer 7.20 - - none 123 ms",
+        "Kind of plan pure: all jobs of a class get the same widths",
+        "Put a price on GPUs: 5 min 23 s of mean completion time for each GPU in use on average.",
+        "optplan verify instance.json result.json",
+        "every job gets its GPUs at once",
+        "Epoch A part of a job during which its speedup stays the same.",
+        "Price of v100 $2.00 an hour (price list, 2025-01-31)",
+        "Source of trace a pencil",
+        "seed 7",
+    ):
+        assert words in page.text
+
+
+def test_proof_adds_up(instance: BoaInstance, result: Result[Solution]) -> None:
+    """Price 323.08 s: the total of 3,895.4 + 8 x 323.08 = 6,480 s less the 2,584.6 s paid for GPUs is the bound."""
+    text = Page(build_report(instance, result)).text
+    assert "Completion time and price together come to at least 1 h 48 min." in text
+    assert "A plan that keeps to 8 GPUs pays at most 43 min 05 s of that." in text
+    assert "So its mean completion time is at least 1 h 04 min" in text
+
+
+def test_exhaustive_proof_is_explained(instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> None:
+    """The page says what was enumerated and what was found."""
+    certificate = ExhaustiveCertificate(
+        multipliers={"budget": 323.0}, allowance=65.0, optimum=3960.0, bound=3960.0
+    )
+    proven = make_result(
+        instance,
+        solution,
+        status="optimal",
+        bound=3960.0,
+        bound_proof=BoundProof.EXHAUSTIVE,
+        certificates=(certificate,),
+    )
+    text = Page(build_report(instance, proven)).text
+    assert "No plan that treats all jobs of a class alike can be better: proven." in text
+    assert "whose total of time and price lies within 1 min 05 s of the least was looked at." in text
+    assert "The best of them that keeps to the budget has 1 h 06 min; no other one can be better" in text
+
+
+def test_well_formed_and_accessible(page: Page) -> None:
+    """Language, one main heading, no level skipped, unique ids, captions on tables, labels on charts."""
+    assert page.attributes("html") == [{"lang": "en"}]
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert set(levels[1:]) == {2}
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert len(page.attributes("caption")) == len(page.attributes("table"))
+    charts = [attributes for attributes in page.attributes("div") if attributes.get("class") == "chart"]
+    assert len(charts) == 5  # the frontier, two classes, GPUs, time
+    assert all(chart["role"] == "img" and chart["aria-label"] for chart in charts)
+    assert all(cell["scope"] in {"col", "row", "rowgroup"} for cell in page.attributes("th"))
+    targets = {str(link["href"]) for link in page.attributes("a")}
+    assert targets <= {f"#{name}" for name in ids}
+
+
+def test_page_needs_no_network(page: Page) -> None:
+    """Nothing in the page is fetched: no element has an address, and the policy forbids every connection."""
+    for tag, attributes in page.elements:
+        assert "src" not in attributes
+        if tag == "link":
+            assert attributes["href"] == "data:,"
+    policy = next(a["content"] for a in page.attributes("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+
+
+def test_only_its_own_scripts_may_run(page: Page) -> None:
+    """The policy names the two scripts by their content; the third element is data, which does not run."""
+    kinds = [attributes.get("type") for attributes in page.attributes("script")]
+    assert kinds == ["application/json", None, None]
+    policy = next(str(a["content"]) for a in page.attributes("meta") if "http-equiv" in a)
+    named = set(re.findall(r"'(sha256-[^']+)'", policy))
+    made = {
+        "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in page.scripts[1:]
+    }
+    assert named == made
+    assert "script-src 'unsafe-inline'" not in policy
+
+
+def test_charts_are_data_in_the_page(page: Page) -> None:
+    """Every chart's place has its figure."""
+    figures = json.loads(page.scripts[0])
+    places = {a["id"] for a in page.attributes("div") if a.get("class") == "chart"}
+    assert set(figures) == places
+
+
+def test_names_are_escaped(
+    nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier
+) -> None:
+    """Names that are HTML are shown as they are and make no element."""
+    nasty_frontier = Frontier(**{**vars(frontier), "instance_name": nasty_instance.name})
+    source = build_report(
+        nasty_instance,
+        nasty_result,
+        frontier=nasty_frontier,
+        comparisons=[nasty_result],
+        verify_command="optplan verify '<i>.json' r.json",
+    )
+    nasty = Page(source)
+    assert not nasty.attributes("img")
+    assert not nasty.attributes("i")
+    assert len(nasty.attributes("script")) == 3
+    assert "<script>alert(1)</script>&<b>%{x}</b>" in nasty.text
+    assert "alert(2)" not in source.replace("onerror=alert(2)&gt;", "").replace("onerror=alert(2)\\u0026gt;", "")
+
+
+def test_commands_can_be_copied(instance: BoaInstance, result: Result[Solution]) -> None:
+    """Text has no-break spaces between numbers and units; a command has none, even where it looks like that."""
+    source = build_report(instance, result, verify_command="optplan verify 'run 5 s.json' result.json")
+    assert "<code>optplan verify &#39;run 5 s.json&#39; result.json</code>" in source
+    assert "1\N{NO-BREAK SPACE}h 06\N{NO-BREAK SPACE}min" in source
+
+
+def test_infeasible_says_what_would_help(
+    instance: BoaInstance, infeasible_result: Result[Solution], frontier: Frontier
+) -> None:
+    """Reason and least budget by class, no plan and no figures; the frontier shows what other budgets buy."""
+    page = Page(build_report(instance.replace(budget="5gpu"), infeasible_result, frontier=frontier))
+    assert "No plan keeps to 5 GPUs on average. optplan" not in page.text
+    assert "The least budget for which the rescaling problem has a plan is 6.2 GPUs; the budget is 5." in page.text
+    assert "budget 5 GPUs 6.2 GPUs of which vision 4.1 GPUs of which speech 2.1 GPUs" in page.text
+    assert "Add the classes up: the sum is the least that any plan uses, and it exceeds the budget." in page.text
+    assert "The plan" not in page.text.split("What was asked")[0]
+    assert len(json.loads(page.scripts[0])) == 1
+
+
+def test_no_plan_found_keeps_the_bound(instance: BoaInstance, unknown_result: Result[Solution]) -> None:
+    """A solve that ran out of time says so, and its bound is still told."""
+    page = Page(build_report(instance, unknown_result))
+    assert "No plan for 8 GPUs on average was found within the time limit." in page.text
+    assert "this bound is the word of a general engine" in page.text
+    assert page.scripts == []  # without charts there is nothing to run
+
+
+def test_frontier_bounds_a_heuristic(
+    instance: BoaInstance, rival: Result[Solution], frontier: Frontier
+) -> None:
+    """A heuristic proves nothing; the frontier at the same budget does: (4,860 - 3,895.4) / 4,860 = 20 %."""
+    text = Page(build_report(instance, rival, frontier=frontier)).text
+    assert (
+        "This solver proves nothing about its plan, but the frontier below does: nothing within this budget can be "
+        "better than 1 h 04 min, so this is at most 20 % from the best possible."
+    ) in text
+    assert "by the frontier; gap 20 %" in text
+
+
+def test_mixed_plans_show_shares(instance: BoaInstance, mixed_solution: BoaSolution, make_result: ResultMaker) -> None:
+    """Shares get a column, and the text says how to use them."""
+    mixed = instance.replace(policy="mixed")
+    text = Page(build_report(mixed, make_result(mixed, mixed_solution))).text
+    assert "Where a class has several shares, give each arriving job one of them at random" in text
+    assert "vision 75 % 1 to 2 2 40 min 30 s 3 4 18 min 00 s 25 % 1 to 3 1 2 h 03 min" in text
+
+
+def test_real_widths_are_explained(instance: BoaInstance, make_result: ResultMaker) -> None:
+    """The continuous problem shows real widths, says what they mean, and has no rescaling."""
+    continuous = instance.replace(problem="continuous")
+    widths = BoaSolution(
+        branches={
+            "vision": (Branch(widths=np.array([1.37, 1.9, 4.0])),),
+            "speech": (Branch(widths=np.array([2.0, 2.0])),),
+        }
+    )
+    text = Page(build_report(continuous, make_result(continuous, widths))).text
+    assert "A width that is no whole number stands for shares of the jobs" in text
+    assert "vision 1 1.37" in text
+    assert "rescaling" not in text.split("The plan")[0]
+
+
+def test_long_rows_say_what_they_leave_out(instance: BoaInstance, make_result: ResultMaker) -> None:
+    """A job with a hundred changes of width has its first ranges shown and the rest counted."""
+    speech = instance.classes["speech"].replace(epoch_size_gpu_hours=[0.1] * 100)
+    restless = instance.replace(classes={"speech": speech})
+    widths = BoaSolution(branches={"speech": (Branch(widths=np.array([1.0, 2.0] * 50)),)})
+    text = Page(build_report(restless, make_result(restless, widths))).text
+    assert "epochs 24 to 100: 77 more ranges, 1 to 2 GPUs; the result's file has them all" in text
+
+
+def test_verification_is_told_or_refused(instance: BoaInstance, result: Result[Solution]) -> None:
+    """A verification that holds is mentioned with what it leaves open; one that fails makes no report."""
+    check = Check(family="budget", left=1.0, right=2.0, tolerance=0.0, holds=True, message="left below right")
+    held = Verification(checks=(check,), unproven=("bound: rests on engine",))
+    text = Page(build_report(instance, result, verification=held)).text
+    assert "all 1 checks hold. Not checked: bound: rests on engine." in text
+    failed = Verification(checks=(check.replace(holds=False),))
+    with pytest.raises(VerificationError, match="budget: left below right"):
+        build_report(instance, result, verification=failed)
+
+
+def test_same_arguments_same_page(instance: BoaInstance, result: Result[Solution], frontier: Frontier) -> None:
+    """Nothing in the page depends on the time or on chance."""
+    assert build_report(instance, result, frontier=frontier) == build_report(instance, result, frontier=frontier)
+
+
+def test_results_of_other_problems_are_refused(
+    instance: BoaInstance, result: Result[Solution], solution: BoaSolution, make_result: ResultMaker
+) -> None:
+    """A rival that was given another budget would compare apples with pears."""
+    other = make_result(instance.replace(budget="9gpu"), solution, solver="highs")
+    with pytest.raises(UsageError, match="the result of 'highs' was made for instance 'by-hand' with hash"):
+        build_report(instance, result, comparisons=[other])
+
+
+def test_frontiers_of_other_problems_are_refused(
+    instance: BoaInstance, result: Result[Solution], frontier: Frontier
+) -> None:
+    """A frontier with another name, or one that a plan lies below, is not this problem's."""
+    renamed = Frontier(**{**vars(frontier), "instance_name": "other"})
+    with pytest.raises(UsageError, match="the frontier is that of 'other', not of 'by-hand'; compute it anew"):
+        build_report(instance, result, frontier=renamed)
+    higher = Frontier(**{**vars(frontier), "at": lambda _: frontier.at(6.2)})
+    with pytest.raises(UsageError, match="the plan of 'layered-paths' lies below it; compute it anew from the same"):
+        build_report(instance, result, frontier=higher)
+
+
+def test_report_is_written_whole_or_not_at_all(
+    instance: BoaInstance, result: Result[Solution], tmp_path: Path
+) -> None:
+    """The file is the page; an existing file stays unless it may be replaced."""
+    path = tmp_path / "new" / "report.html"
+    write_report(path, instance, result)
+    assert path.read_text(encoding="utf-8") == build_report(instance, result)
+    with pytest.raises(OutputError, match="exists; give another path"):
+        write_report(path, instance, result)
+    write_report(path, instance, result, overwrite=True)
+
+
+def test_missing_jinja_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without jinja2 the error says what to install, before any work if asked."""
+    original = builtins.__import__
+
+    def without_jinja(name: str, *rest: Any) -> Any:  # noqa: ANN401 - stands in for __import__
+        if name.startswith("jinja2"):
+            raise ModuleNotFoundError(name)
+        return original(name, *rest)
+
+    require_packages()
+    monkeypatch.setattr(builtins, "__import__", without_jinja)
+    with pytest.raises(MissingExtraError, match=r'jinja2 is not installed; run: pip install "optplan\[plot\]"'):
+        require_packages()

@@ -1,0 +1,188 @@
+"""Tables for the terminal say the same as the data, and read no markup in names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console, RenderableType
+
+from optplan.contracts import Check, Frontier, Instance, Result, Solution, Verification
+from optplan.errors import UsageError
+from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.reporting import tables
+
+if TYPE_CHECKING:
+    from tests.reporting.conftest import ResultMaker
+
+
+def render(renderable: RenderableType) -> list[list[str]]:
+    """Render for a wide terminal and return the cells of every line that has any."""
+    console = Console(width=250, color_system=None)
+    with console.capture() as capture:
+        console.print(renderable)
+    lines = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in capture.get().splitlines()]
+    return [cells for cells in lines if cells and not cells[0].startswith("──")]
+
+
+def test_instance_summary(instance: BoaInstance) -> None:
+    """What is asked comes first, then a row for each class."""
+    rows = render(tables.instance_summary(instance))
+    facts = {row[0]: row[1] for row in rows if len(row) == 2}
+    assert facts["instance"] == "by-hand"
+    assert facts["budget"] == "8 GPUs on average"
+    assert facts["load"] == "6 GPUs"
+    assert facts["price of v100"] == "$2.00 an hour (price list, 2025-01-31)"
+    assert facts["hash"] == instance.content_hash()
+    assert ["vision", "2", "3", "2 h 00 min", "a table of measurements", "1, 2, 4", "3 min 00 s", "1"] in rows
+
+
+def test_instance_without_budget_and_with_two_types(instance: BoaInstance) -> None:
+    """What solvers do not take yet can still be looked at."""
+    two = instance.replace(budget=None, gpu_types={**instance.gpu_types, "a100": {}})
+    facts = {row[0]: row[1] for row in render(tables.instance_summary(two)) if len(row) == 2}
+    assert facts["budget"] == "-"
+    assert facts["price of a100"] == "none given"
+
+
+def test_unknown_formulations_are_shown_by_name() -> None:
+    """An instance of a formulation that tables do not know has its name and description."""
+    assert render(tables.instance_summary(Instance(name="x", description="y"))) == [
+        ["instance", "x"],
+        ["formulation"],
+        ["description", "y"],
+    ]
+    with pytest.raises(UsageError, match="tables and reports show 'boa' only"):
+        tables.frontier_table(Instance(name="x"), [])
+
+
+def test_result_summary(instance: BoaInstance, result: Result[Solution]) -> None:
+    """The answer in words, then the figures."""
+    rows = render(tables.result_summary(instance, result))
+    assert rows[0] == ["With 8 GPUs on average, jobs finish in 1 h 06 min on average."]
+    facts = {row[0]: row[1] for row in rows if len(row) == 2}
+    assert facts == {
+        "status": "within 1.6 % of the best (stopped: completed)",
+        "mean completion time": "1 h 06 min (3960 s)",
+        "GPUs on average": "7.80 (0.80 of them rescaling)",
+        "cost a month": "$11,388",
+        "pauses a job": "1.67, of these 0.667 changes of width",
+        "bound": "1 h 04 min (3895.38 s, gap 1.6 %; lagrangian)",
+        "worth of a GPU": "one more GPU on average saves 5 min 23 s, one fewer costs 20 min 00 s",
+        "solver": "layered-paths (engine optplan 1.2.3, seed 7)",
+        "time": "123 ms, verified in 4 ms",
+    }
+
+
+def test_summary_of_an_infeasible_result(instance: BoaInstance, infeasible_result: Result[Solution]) -> None:
+    """The least that works, and what each class needs of it."""
+    rows = render(tables.result_summary(instance.replace(budget="5gpu"), infeasible_result))
+    assert rows[0] == ["No plan keeps to 5 GPUs on average."]
+    assert ["budget", "5 GPUs", "6.2 GPUs"] in rows
+    assert ["of which vision", "4.1 GPUs"] in rows
+    assert not [row for row in rows if row[0] == "mean completion time"]
+
+
+def test_width_table_joins_epochs(instance: BoaInstance, result: Result[Solution]) -> None:
+    """A row for each range of epochs; the class is named once."""
+    assert render(tables.width_table(instance, result)) == [
+        ["class", "epochs", "GPUs", "expected time"],
+        ["vision", "1 to 2", "2", "40 min 30 s"],
+        ["3", "4", "18 min 00 s"],
+        ["speech", "1 to 2", "2", "1 h 21 min"],
+    ]
+
+
+def test_width_table_of_a_mixed_plan(
+    instance: BoaInstance, mixed_solution: BoaSolution, make_result: ResultMaker
+) -> None:
+    """Shares of the jobs get a column of their own."""
+    mixed = instance.replace(policy="mixed")
+    assert render(tables.width_table(mixed, make_result(mixed, mixed_solution))) == [
+        ["class", "share", "epochs", "GPUs", "expected time"],
+        ["vision", "75 %", "1 to 2", "2", "40 min 30 s"],
+        ["3", "4", "18 min 00 s"],
+        ["25 %", "1 to 3", "1", "2 h 03 min"],
+        ["speech", "100 %", "1 to 2", "2", "1 h 21 min"],
+    ]
+
+
+def test_class_table(instance: BoaInstance, result: Result[Solution]) -> None:
+    """GPUs and times by class: 5.1 of 7.8 GPUs, 2,340 of 3,960 s."""
+    rows = render(tables.class_table(instance, result))
+    assert rows[1] == ["vision", "4.50", "0.60", "65 %", "58 min 30 s", "59 %"]
+    assert rows[2] == ["speech", "2.50", "0.20", "35 %", "1 h 21 min", "41 %"]
+
+
+def test_comparison_table(
+    instance: BoaInstance, result: Result[Solution], rival: Result[Solution], unknown_result: Result[Solution]
+) -> None:
+    """The first result is the reference; what is not known is a dash, never a zero."""
+    rows = render(tables.comparison_table(instance, [result, rival, unknown_result]))
+    assert rows[1:] == [
+        ["layered-paths", "1 h 06 min", "-", "7.80", "1 h 04 min", "1.6 %", "certificate", "123 ms"],
+        ["fixed-width", "1 h 21 min", "23 % longer", "7.20", "-", "-", "none", "123 ms"],
+        ["highs", "no plan found", "-", "-", "1 h 00 min", "-", "engine's word", "123 ms"],
+    ]
+
+
+def test_frontier_table(instance: BoaInstance, frontier: Frontier) -> None:
+    """Each budget with its price, what it buys, and what one more GPU would save."""
+    points = [frontier.at(budget) for budget in (6.2, 8.0, 100.0)]
+    assert render(tables.frontier_table(instance, points, reference=3960.0))[1:] == [
+        ["6.20", "$9,052", "2 h 04 min", "88 % longer", "1 h 30 min", "the least that works"],
+        ["8", "$11,680", "1 h 04 min", "1.6 % shorter", "5 min 23 s", "the budget"],
+        ["10.8", "$15,768", "54 min 00 s", "18 % shorter", "nothing", "more buys nothing"],
+    ]
+    assert render(tables.frontier_table(instance.replace(gpu_types={"v100": {}}), points))[2] == [
+        "8",
+        "1 h 04 min",
+        "5 min 23 s",
+        "the budget",
+    ]
+
+
+def make_check(family: str, index: str, *, holds: bool = True) -> Check:
+    """Make a check that compares one with two."""
+    return Check(family=family, index=index, left=1.0, right=2.0, tolerance=0.0, holds=holds, message="one, two")
+
+
+def test_verification_table_gathers_what_holds() -> None:
+    """Checks of one kind that hold share a row; what nobody checked is named."""
+    checks = (make_check("row", "a"), make_check("row", "b"), make_check("budget", ""))
+    rows = render(tables.verification_table(Verification(checks=checks, unproven=("bound: engine",), seconds=0.5)))
+    assert rows[1:] == [
+        ["holds", "row (2 times)", "one, two"],
+        ["holds", "budget", "1", "2", "one, two"],
+        ["not checked: bound: engine"],
+        ["all 3 checks hold (500 ms)"],
+    ]
+
+
+def test_verification_table_shows_every_failure() -> None:
+    """Failures come first and one by one."""
+    checks = (make_check("row", "a", holds=False), make_check("row", "b", holds=False), make_check("budget", ""))
+    rows = render(tables.verification_table(Verification(checks=checks)))
+    assert rows[1:3] == [["FAILS", "row a", "1", "2", "one, two"], ["FAILS", "row b", "1", "2", "one, two"]]
+    assert rows[-1][0].startswith("2 of 3 checks fail")
+
+
+def test_record_table() -> None:
+    """Records of any kind: what is empty everywhere is left out, the rest is written for readers."""
+    records = [
+        {"name": "a", "exact": True, "needs": None, "max_cells": 60, "extra": {"n": 2.0}, "of": ["x", "y"]},
+        {"name": "b", "exact": False, "needs": "", "max_cells": None, "extra": {}, "of": []},
+    ]
+    assert render(tables.record_table("solvers", records)) == [
+        ["solvers (2)"],
+        ["name", "exact", "max cells", "extra", "of"],
+        ["a", "yes", "60", "n=2", "x, y"],
+        ["b", "no", "-", "-", "-"],
+    ]
+    assert render(tables.record_table("nothing", [])) == [["nothing: none"]]
+
+
+def test_names_are_not_markup(nasty_instance: BoaInstance, nasty_result: Result[Solution]) -> None:
+    """Brackets in a class's name are shown, not obeyed."""
+    rows = render(tables.width_table(nasty_instance, nasty_result))
+    assert rows[-1][0] == "[red]</script><img src=x onerror=alert(2)>[/red]"
