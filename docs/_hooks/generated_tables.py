@@ -1,0 +1,168 @@
+"""Fills in the tables that come from the registry and the library, so that no page can lag behind them.
+
+A line such as ``<!-- table: solvers -->`` in a page stands for the table of that name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mkdocs.exceptions import PluginError
+
+from optplan.contracts.registry import Formulation
+from optplan.formulations import formulations
+from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.feasibility import least_budget
+from optplan.instances.library import GENERATED, build_named, manifest, names
+from optplan.units import parse_budget
+
+if TYPE_CHECKING:
+    from mkdocs.structure.pages import Page
+
+_MARK = re.compile(r"^<!-- table: (?P<name>[a-z-]+) -->$", re.MULTILINE)
+_YES, _NO = "✓", "✗"
+#: A relative gap below this is rounding.
+_ROUNDING = 1e-9
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Replace every mark of a page by its table.
+
+    Raises
+    ------
+    PluginError
+        When a mark names no table.
+    """
+
+    def write(match: re.Match[str]) -> str:
+        if match["name"] not in _TABLES:
+            message = f"{page.file.src_path}: no table {match['name']!r}; there are: {', '.join(_TABLES)}"
+            raise PluginError(message)
+        return "\n".join(_TABLES[match["name"]]())
+
+    return _MARK.sub(write, markdown)
+
+
+def list_capabilities() -> Iterator[str]:
+    """Write, for each formulation, what each of its solvers takes and what its bound rests on."""
+    for formulation in formulations().values():
+        problems, policies = _words(formulation, "problems"), _words(formulation, "policies")
+        head = ["solver", *problems, *policies, "closes the gap", "its bound rests on", "largest instance", "package"]
+        rows = [
+            [
+                f"`{entry.name}`",
+                *(_tick(word in entry.problems) for word in problems),
+                *(_tick(word in entry.policies) for word in policies),
+                _tick(entry.exact),
+                "no bound" if entry.proof == "none" else str(entry.proof),
+                f"{entry.max_cells:,} choices" if entry.max_cells is not None else "no limit",
+                entry.needs or "none",
+            ]
+            for entry in formulation.solvers
+        ]
+        yield from _write_table(head, rows, caption=f"Formulation `{formulation.name}`, in order of preference.")
+
+
+def list_summaries() -> Iterator[str]:
+    """Write one line for each solver of each formulation."""
+    rows = [[f"`{s.name}`", s.summary] for f in formulations().values() for s in f.solvers]
+    yield from _write_table(["solver", "what it does"], rows)
+
+
+def list_instances() -> Iterator[str]:
+    """Write what the instances of the library are."""
+    head = ["instance", "what it is", "classes", "epochs", "widths", "load", "least budget", "origin"]
+    rows = []
+    for name in names():
+        instance = _boa(name)
+        classes = instance.classes.values()
+        rows.append(
+            [
+                f"`{name}`",
+                instance.description,
+                str(len(classes)),
+                str(sum(c.num_epochs for c in classes)),
+                str(max(instance.allowed_widths(each).size for each in instance.classes)),
+                f"{sum(c.arrival_rate_per_hour * c.size_gpu_hours for c in classes):.2f}",
+                f"{least_budget(instance)[0]:.2f}",
+                "generated" if name in GENERATED else str(manifest()[name]["origin"]),
+            ]
+        )
+    yield from _write_table(head, rows)
+
+
+def list_best_known() -> Iterator[str]:
+    """Write the best objectives on record for each instance, problem and budget, and what proves them."""
+    head = ["instance", "problem", "budget", "pure (s)", "proof", "mixed (s)", "proof", "mixing gains", "solved"]
+    rows = []
+    for name, facts in manifest().items():
+        for (problem, budget), best in sorted(_by_limit(facts["best"]).items(), key=lambda item: _amount(item[0][1])):
+            pure, mixed = best["pure"], best["mixed"]
+            rows.append(
+                [
+                    f"`{name}`",
+                    problem,
+                    budget,
+                    f"{pure['objective']:,.3f}",
+                    _say_proof(pure),
+                    f"{mixed['objective']:,.3f}",
+                    _say_proof(mixed),
+                    f"{1.0 - mixed['objective'] / pure['objective']:.2%}",
+                    max(pure["date"], mixed["date"]),
+                ]
+            )
+    yield from _write_table(head, rows)
+
+
+def _by_limit(entries: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    """Put the pure and the mixed entry of a problem and budget side by side."""
+    grouped: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for entry in entries:
+        grouped.setdefault((entry["problem"], entry["budget"]), {})[entry["policy"]] = entry
+    return grouped
+
+
+def _amount(budget: str) -> float:
+    return parse_budget(budget).value
+
+
+def _say_proof(entry: dict[str, Any]) -> str:
+    gap = 1.0 - entry["bound"] / entry["objective"]
+    return entry["proof"] if gap < _ROUNDING else f"{entry['proof']}, gap {gap:.2g}"
+
+
+def _boa(name: str) -> BoaInstance:
+    instance = build_named(name)
+    if not isinstance(instance, BoaInstance):
+        message = f"the table of instances knows BOA's figures only; {name} is of another formulation"
+        raise PluginError(message)
+    return instance
+
+
+def _words(formulation: Formulation, field: str) -> list[str]:
+    """List the values of a field of the solvers, each once, in the order of their first solver."""
+    found: Iterable[Sequence[str]] = (sorted(getattr(entry, field)) for entry in formulation.solvers)
+    return list(dict.fromkeys(word for several in found for word in several))
+
+
+def _tick(holds: object) -> str:
+    return _YES if holds else _NO
+
+
+def _write_table(head: list[str], rows: list[list[str]], *, caption: str = "") -> Iterator[str]:
+    if caption:
+        yield from (caption, "")
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+_TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "capabilities": list_capabilities,
+    "summaries": list_summaries,
+    "instances": list_instances,
+    "best-known": list_best_known,
+}
