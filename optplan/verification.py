@@ -177,7 +177,7 @@ class _Judge:
     def check_prices(self) -> None:
         """Check that both ends of each shadow price are multipliers of the best Lagrangian bound."""
         if self.result.shadow_prices:
-            self.unproven.append("shadow prices: re-derived as best multipliers; that there are no others beyond them is not")
+            self.unproven.append("shadow prices: they are best multipliers; that none lie beyond them is not checked")
         for limit, price in self.result.shadow_prices.items():
             ends = [end for end in (price.less, price.more) if end is not None]
             if limit != _LIMIT or min(ends) < 0 or ends[0] < price.more:

@@ -26,7 +26,7 @@ Data = dict[str, Any]
 Case = tuple[BoaInstance, Result[Solution]]
 
 #: Solver and problem: between them every kind of proof, of plan and of status.
-CASES = {
+CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "engine": ("boa-two-classes", "highs", {}),
     "exhaustion": ("boa-two-classes", "enumeration", {}),
     "exhaustive": ("boa-two-classes", "layered-paths", {}),
@@ -115,7 +115,7 @@ def test_a_result_of_another_instance_is_a_wrong_call(cases: dict[str, Case]) ->
             UsageError, match=r"the result was made for boa instance 'boa-two-classes' with hash [0-9a-f]{12}, this"
         ):
             verify(other, result)
-    with pytest.raises(UsageError, match="the result was made for seer instance .* give the instance it was made for"):
+    with pytest.raises(UsageError, match=r"the result was made for seer instance .* give the instance it was made"):
         verify(instance, result.replace(formulation="seer"))
 
 
@@ -132,9 +132,8 @@ def test_require_names_everything(cases: dict[str, Case]) -> None:
 def test_failures_come_first(cases: dict[str, Case]) -> None:
     """Whatever the order in which things were checked."""
     instance, result = cases["exhaustive"]
-    holds = [
-        c.holds for c in verify(instance, reread(result, changed(result.to_json_data(), ("bound",), 2000.0))).checks
-    ]
+    tampered = reread(result, changed(result.to_json_data(), ("certificates", 0, "bound"), 2000.0))
+    holds = [check.holds for check in verify(instance, tampered).checks]
     assert holds == sorted(holds)
     assert not holds[0]
 
@@ -153,8 +152,10 @@ def leaves(data: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tup
 
 def still_true(path: tuple[str | int, ...], factor: float) -> bool:
     """Whether a number may change like this and leave the claim true."""
-    # Looking further proves as much; and a shadow price is checked as a multiplier, not as the end of a kink.
-    return (path[-1] == "allowance" and factor > 1) or path[0] == "shadow_prices"
+    if path[-1] == "allowance":
+        return factor > 1  # looking further proves as much
+    # Where the dual function is smooth, its value hardly changes beside its maximum.
+    return "multipliers" in path and abs(factor - 1) < 1e-4
 
 
 CLAIMS = ("objective", "bound", "certificates", "solution", "measures", "infeasibility")
@@ -163,7 +164,7 @@ CLAIMS = ("objective", "bound", "certificates", "solution", "measures", "infeasi
 @pytest.mark.parametrize("factor", [1.01, 0.99, 1.00001, 0.99999, -1.0, 0.0, 1e300])
 @pytest.mark.parametrize("key", list(CASES))
 def test_every_number_that_is_changed_is_noticed(cases: dict[str, Case], key: str, factor: float) -> None:
-    """Objective, bound, certificates, widths, fractions, measures, relaxations: one at a time, by little and by much."""
+    """Objective, bound, certificates, widths, fractions, measures, relaxations: one by one, by little and by much."""
     data = cases[key][1].to_json_data()
     unnoticed = []
     for path, value in leaves(data):
@@ -176,7 +177,7 @@ def test_every_number_that_is_changed_is_noticed(cases: dict[str, Case], key: st
 
 @pytest.mark.parametrize("key", ["engine", "exhaustive", "lagrangian", "heuristic"])
 def test_every_other_width_is_noticed(cases: dict[str, Case], key: str) -> None:
-    """Each epoch at each other allowed width: objective and measures no longer fit."""
+    """Each epoch at each other allowed width: at least the GPU use no longer fits."""
     instance, result = cases[key]
     data = result.to_json_data()
     for name, branches in data["solution"]["branches"].items():
@@ -184,7 +185,7 @@ def test_every_other_width_is_noticed(cases: dict[str, Case], key: str) -> None:
             for epoch, width in enumerate(branch["widths"]):
                 for other in set(instance.allowed_widths(name).tolist()) - {width}:
                     path = ("solution", "branches", name, number, "widths", epoch)
-                    assert {"objective", "measure"} <= failed(cases[key], changed(data, path, float(other)))
+                    assert "measure" in failed(cases[key], changed(data, path, float(other)))
 
 
 def drop_class(data: Data) -> None:
@@ -230,8 +231,9 @@ def drop_limit(data: Data) -> None:
 
 
 def deny_optimum(data: Data) -> None:
-    """Say that no plan lies within the allowance."""
+    """Say that no plan lies within a wider allowance."""
     del data["certificates"][-1]["optimum"]
+    data["certificates"][-1]["allowance"] *= 1.01
 
 
 def call_exhaustive(data: Data) -> None:
@@ -296,17 +298,18 @@ def test_a_feasible_instance_is_not_called_infeasible(cases: dict[str, Case]) ->
 
 @pytest.mark.parametrize("other", [600.0, 5400.0])
 def test_shadow_prices_are_multipliers(other: float) -> None:
-    """One table at its kink, 1.25 GPUs: the slopes are 5400 and 600 s per GPU; 500 and 6000 are none, nor is less < more."""
+    """One table at its kink (1.25 GPUs, 2250 s): from (1, 3600 s) the slope is 5400, to (2, 1800 s) it is 600."""
     instance = named("boa-one-table")
     result = solve(instance)
     price = result.shadow_prices["budget"]
-    assert (price.less, price.more) == (pytest.approx(5400.0), pytest.approx(600.0))
+    assert price.less == pytest.approx(5400.0)
+    assert price.more == pytest.approx(600.0)
     for less, more in [(6000.0, 600.0), (5400.0, 500.0), (600.0, 5400.0), (-1.0, -1.0)]:
         wrong = result.replace(shadow_prices={"budget": price.replace(less=less, more=more)})
         assert {check.family for check in verify(instance, wrong).failures} == {"shadow-price"}
     inside = result.replace(shadow_prices={"budget": price.replace(less=other, more=other)})
     assert verify(instance, inside).ok
-    assert "that there are no others" in verify(instance, inside).unproven[0]
+    assert "that none lie beyond them" in verify(instance, inside).unproven[0]
     unknown = result.replace(shadow_prices={"deadline": price})
     assert {check.family for check in verify(instance, unknown).failures} == {"shadow-price"}
 
@@ -326,7 +329,7 @@ def test_a_lagrangian_bound_that_is_too_high_is_refused(factor: float, raised: f
 
 
 def test_a_multiplier_out_of_proportion_buys_no_tolerance() -> None:
-    """At the least budget every large multiplier is a best one; 1e20 must not hide a bound twice too high in rounding."""
+    """At the least budget every large multiplier is a best one; 1e20 must not hide a wrong bound in its rounding."""
     instance = named("boa-two-epochs", budget=Amount(4.05, BudgetUnit.GPU))
     result = solve(instance, check=False)
     assert verify(instance, result).ok
@@ -398,7 +401,7 @@ def graphs(draw: st.DrawFn) -> PathCosts:
 def test_least_within_agrees_with_all_combinations(
     drawn: list[PathCosts], mu: float, allowance: float, budget: int
 ) -> None:
-    """The least value, within the budget, of all combinations whose reduced cost is within the allowance; else infinity."""
+    """The least value within the budget of all combinations whose reduced cost is within the allowance, or infinity."""
     per_graph = [paths_through(graph) for graph in drawn]
     least = sum(min(v + mu * c for v, c in totals) for totals in per_graph)
     best = float("inf")

@@ -87,8 +87,7 @@ def read_result(path: Path | str) -> Result[Solution]:
     """
     name = Path(path).name
     fields, formulation = _take_apart(read_data(Path(path)), name, "a result")
-    result_type: Any = Result.__class_getitem__(load(formulation.solution_type))
-    result: Result[Solution] = _parse_versioned(result_type, fields, name)
+    result: Result[Solution] = _parse_versioned(formulation.result_type(), fields, name)
     return result
 
 
@@ -262,7 +261,7 @@ def _find_repeated_name(text: str) -> tuple[str, int]:
 def _parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
     import yaml  # read only for YAML files
 
-    # Numbers such as 1e-3 are numbers and dates are text, as in JSON. Not the loader of libyaml: deep nesting crashes it.
+    # As in JSON, 1e-3 is a number and a date is text. Not the loader of libyaml: deep nesting crashes the interpreter.
     known = {
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

@@ -236,8 +236,7 @@ def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[Te
     terms = [Term("Instance", instance.name)]
     if instance.description:
         terms.append(Term("Description", instance.description))
-    terms += [Term(f"Source of {kind}" if kind != "origin" else "Origin", text) for kind, text in
-              instance.source.items()]
+    terms += [Term(_make_title(kind), text) for kind, text in instance.source.items()]
     terms += [Term(f"Price of {name}", price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
     terms += [
         Term("Hash of the instance", result.instance_hash),
@@ -248,3 +247,8 @@ def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[Te
     ]
     return terms
 
+
+def _make_title(name: str) -> str:
+    """Make a field's name a title: ``arrival_rates`` is ``Arrival rates``."""
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]

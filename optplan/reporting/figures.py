@@ -105,7 +105,7 @@ def draw_frontier(
     (low, high), (bottom_s, top_s) = _frontier_window(instance, frontier, plans)
     scale = time_scale(top_s)
     priced = monthly_usd(instance, 1.0) is not None
-    figure = new_figure(height=430, top=56 if priced else 12)
+    figure = new_figure(height=400, top=56 if priced else 12)
     _add_frontier_line(figure, instance, frontier, high, scale)
     _shade_infeasible(figure, low, float(frontier.budgets[0]))
     if instance.budget is not None and (result is None or result.objective is None):
@@ -119,7 +119,11 @@ def draw_frontier(
         title_text=f"{name_objective(instance)} ({scale.unit})",
         range=[bottom_s / scale.seconds, top_s / scale.seconds],
     )
-    figure.update_layout(legend={"orientation": "h", "x": 0, "xanchor": "left", "y": -0.22, "yanchor": "top"})
+    figure.update_layout(
+        # The line falls, so the corner above right is free at any width of the page.
+        legend={"x": 1, "xanchor": "right", "y": 1, "yanchor": "top", "bgcolor": "rgba(255, 255, 255, 0.8)"},
+        margin_r=24,  # half of a label may stand beyond the last tick
+    )
     if priced:
         _add_money_axis(figure, instance, low, high)
     return figure
@@ -169,11 +173,12 @@ def _add_frontier_line(
 
 def _choose_points(breakpoints: FloatArray, high: float) -> FloatArray:
     """Choose budgets at which the line is drawn: breakpoints, and even steps where there is none nearby."""
-    even, step = np.linspace(breakpoints[0], high, _EVEN_STEPS + 1, retstep=True)
+    even = np.linspace(breakpoints[0], high, _EVEN_STEPS + 1)
     if breakpoints.size > _MOST_BREAKPOINTS:
         return even
     nearest = np.abs(even[:, None] - breakpoints).min(axis=1)
-    return np.union1d(np.append(even[nearest > step / 2], high), breakpoints)
+    budgets: FloatArray = np.union1d(np.append(even[nearest > (even[1] - even[0]) / 2], high), breakpoints)
+    return budgets
 
 
 def _say_money(instance: BoaInstance, gpus: float) -> str:
@@ -196,15 +201,14 @@ def _shade_infeasible(figure: Figure, low: float, least: float) -> None:
 
 def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: float) -> None:
     gpus = instance.budget_gpus()
-    text = f"the budget: {describe_budget(instance)}"
     figure.add_scatter(
-        name=text,
+        name="the budget",
         x=[gpus, gpus],
         y=[bottom, top],
         mode="lines",
         line={"color": VERMILLION, "width": 2, "dash": "dash"},
         hoverinfo="text",
-        hovertext=text,
+        hovertext=f"the budget: {describe_budget(instance)}",
     )
 
 
@@ -235,7 +239,8 @@ def _add_plan(
         arrowhead=0,
         arrowcolor=GREY,
         standoff=8,
-        ax=18 if on_the_left else -18,
+        font={"size": FONT_SIZE - 1},
+        ax=10 if on_the_left else -10,
         ay=-48 if on_the_left else 48,
         xanchor="left" if on_the_left else "right",
         yanchor="bottom" if on_the_left else "top",

@@ -14,7 +14,6 @@ from optplan.contracts import (
     Status,
     Termination,
 )
-from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, GpuType, Policy, Problem
 from optplan.formulations.boa.evaluation import BUDGET
 from optplan.reporting.breakdown import price_usd_per_hour
@@ -22,7 +21,7 @@ from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, for
 
 #: What tables show where there is no value.
 NOTHING = "-"
-#: Relative gaps below this are rounding.
+#: Relative differences below this are rounding.
 _ROUNDING = 1e-9
 #: The smallest share that is written as a number.
 _LEAST_SHARE = 1e-5
@@ -238,12 +237,9 @@ def shadow_price(instance: BoaInstance, result: Result[Solution], frontier: Fron
 
 def look_up(frontier: Frontier | None, budget_gpus: float) -> FrontierPoint | None:
     """Return the frontier's point at a budget, None where there is no frontier or no plan keeps the budget."""
-    if frontier is None:
+    if frontier is None or budget_gpus < float(frontier.budgets[0]) * (1.0 - _ROUNDING):
         return None
-    try:
-        return frontier.at(budget_gpus)
-    except UsageError:
-        return None
+    return frontier.at(max(budget_gpus, float(frontier.budgets[0])))
 
 
 def relative_difference(objective: float | None, reference: float | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,9 @@ from optplan.units import BudgetUnit, format_duration
 
 #: Ranges of epochs that a table shows of one path before it says how many more there are.
 _MOST_RANGES = 24
+
+#: Relative rounding error of a figure that is meant to be short, such as 6.2.
+_ROUNDING = 1e-12
 
 #: Budgets in the table of the frontier, as multiples of the budget.
 _BUDGET_STEPS = (0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
@@ -264,9 +268,13 @@ def list_limits(result: Result[Solution]) -> list[LimitRow]:
     rows = []
     for relaxation in result.infeasibility.relaxations:
         unit = "GPUs" if relaxation.unit == BudgetUnit.GPU.value else relaxation.unit
-        # Six digits: the least and the given one may be close to one another.
-        rows.append(
-            LimitRow(relaxation.limit, f"{relaxation.given:,.6g} {unit}", f"{relaxation.least_feasible:,.6g} {unit}")
-        )
+        least = _round_up(relaxation.least_feasible)
+        rows.append(LimitRow(relaxation.limit, f"{relaxation.given:,.6g} {unit}", f"{least:,.6g} {unit}"))
         rows += [LimitRow(f"of which {name}", "", f"{part:,.6g} {unit}") for name, part in relaxation.parts.items()]
     return rows
+
+
+def _round_up(value: float) -> float:
+    """Round up to six digits: whoever types the least that works as their new limit must not fall short of it."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 5)
+    return math.ceil(value / unit * (1.0 - _ROUNDING)) * unit

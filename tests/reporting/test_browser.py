@@ -40,9 +40,9 @@ PHONE, DESK = 400, 1280
 
 PAGE_WIDTH = "document.documentElement.scrollWidth"
 
-#: Boxes of every text that is shown in a chart, in pixels.
+#: Boxes of every text in a chart, in pixels, but for what hovering shows.
 TEXT_BOXES = """id => [...document.getElementById(id).querySelectorAll("svg text")]
-    .filter(text => text.textContent.trim() && getComputedStyle(text).visibility !== "hidden")
+    .filter(text => text.textContent.trim() && !text.closest(".hoverlayer"))
     .map(text => ({ words: text.textContent, ...text.getBoundingClientRect().toJSON() }))"""
 
 #: Where a point of a chart's trace is on the screen.

@@ -84,7 +84,8 @@ def test_infeasible_part_is_shaded_up_to_the_least_budget(
     (shade,) = figure.layout.shapes
     assert shade.x1 == pytest.approx(6.2)
     assert shade.x0 < 5.0
-    assert by_name(figure)["the budget: 5 GPUs on average"].x == (5.0, 5.0)
+    assert by_name(figure)["the budget"].x == (5.0, 5.0)
+    assert by_name(figure)["the budget"].hovertext == "the budget: 5 GPUs on average"
     assert "this plan" not in by_name(figure)
 
 

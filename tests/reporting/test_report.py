@@ -106,7 +106,7 @@ def test_page_has_every_part(page: Page) -> None:
         "every job gets its GPUs at once",
         "Epoch A part of a job during which its speedup stays the same.",
         "Price of v100 $2.00 an hour (price list, 2025-01-31)",
-        "Source of trace a pencil",
+        "Trace a pencil",
         "seed 7",
     ):
         assert words in page.text

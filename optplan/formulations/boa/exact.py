@@ -32,9 +32,6 @@ from optplan.schema import FloatArray
 from optplan.solvers import layered
 from optplan.units import SECONDS_PER_HOUR
 
-#: How far beside a breakpoint the slopes are read, as a fraction of the budget.
-_BESIDE = 1e-7
-
 
 def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the problems with whole widths exactly.
@@ -241,14 +238,7 @@ def _termination(stopped_by: str | None) -> Termination:
 
 def _price_budget(graphs: layered.LayeredGraphs, bound: layered.LagrangianBound) -> ShadowPrice:
     """Return the slopes of the mixed frontier on both sides of the budget; they differ at a breakpoint only."""
-    at_breakpoint = abs(bound.under.total_consumption - bound.budget) <= layered.BUDGET_TOLERANCE * bound.budget
-    if not at_breakpoint:
-        return price_of(bound.multiplier, bound.multiplier)
-    left = layered.maximise_bound(graphs, bound.budget * (1.0 - _BESIDE))
-    right = layered.maximise_bound(graphs, bound.budget * (1.0 + _BESIDE))
-    less = float("inf") if isinstance(left, layered.BudgetShortfall) else left.multiplier
-    more = 0.0 if isinstance(right, layered.BudgetShortfall) else right.multiplier
-    return price_of(less, more)
+    return price_of(*layered.find_multiplier_range(graphs, bound))
 
 
 def _given(instance: BoaInstance) -> float:

@@ -89,13 +89,21 @@ def infeasible_answer(instance: BoaInstance, total_gpus: float, parts_gpus: dict
     relaxation = Relaxation(limit=BUDGET, given=budget.value, least_feasible=least, unit=str(budget.unit), parts=parts)
     # Enough digits to tell the two apart: 74.62 against 60, but 74.6203 against 74.6201.
     digits = max(4, 2 - math.floor(math.log10(max(TOLERANCE, (least - budget.value) / least))))
-    each = ", ".join(f"{name} {part:.{digits}g}" for name, part in parts.items())
+    each = ", ".join(f"{name} {_write(part, digits)}" for name, part in parts.items())
+    # Rounded up, so that the figure, given as a budget, is enough.
+    unit = 10.0 ** (math.floor(math.log10(least)) + 1 - digits)
     reason = (
-        f"the least budget for which {_PROBLEM_WORDS[instance.problem]} has a plan is {least:.{digits}g} "
-        f"{_UNIT_WORDS.get(budget.unit, str(budget.unit))} ({each}); the budget is {budget.value:.{digits}g}"
+        f"the least budget for which {_PROBLEM_WORDS[instance.problem]} has a plan is "
+        f"{_write(math.ceil(least / unit) * unit, digits)} {_UNIT_WORDS.get(budget.unit, str(budget.unit))} ({each}); "
+        f"the budget is {_write(budget.value, digits)}"
     )
     return Answer(
         status=Status.INFEASIBLE,
         termination=Termination.COMPLETED,
         infeasibility=Infeasibility(reason=reason, relaxations=(relaxation,)),
     )
+
+
+def _write(number: float, digits: int) -> str:
+    """Write a number to so many significant digits, without an exponent while it is readable: 53,270 or 74.62."""
+    return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"

@@ -98,8 +98,9 @@ def maximise_bound(family: PathFamily, budget: float) -> LagrangianBound | Budge
 
     Notes
     -----
-    design.md 4.1.1. The bound is the optimum of the convexified problem: some mixture of ``under`` and ``over``
-    attains it (:func:`~optplan.solvers.layered.mixing.mix_paths`).
+    The bound is the optimum of the convexified problem: some mixture of ``under`` and ``over`` attains it
+    (:func:`~optplan.solvers.layered.mixing.mix_paths`). The method is that of Handler and Zang, "A dual algorithm for
+    the constrained shortest path problem", Networks 10, 1980.
     """
     if math.isnan(budget):
         raise UsageError("the budget is not a number")

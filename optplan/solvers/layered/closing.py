@@ -123,7 +123,9 @@ def solve_pure(
 
     Notes
     -----
-    design.md 4.1.4.
+    Enumeration above a Lagrangian bound, as in Carlyle, Royset and Wood, "Lagrangian relaxation and enumeration for
+    solving constrained shortest-path problems", Networks 52, 2008; here for many graphs under one budget, with Pareto
+    sets instead of single paths.
     """
     spent = effort if effort is not None else Effort(Stopwatch())
     lagrangian = maximise_bound(family, budget)

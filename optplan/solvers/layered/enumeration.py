@@ -69,10 +69,6 @@ def find_pareto_paths(graphs: LayeredGraphs, multiplier: float, allowance: float
     ------
     OutOfEffortError
         When a limit of ``effort`` is met.
-
-    Notes
-    -----
-    design.md 4.1.4.
     """
     effort.charge_pass()
     near = find_near_nodes(graphs, multiplier, allowance)

@@ -170,10 +170,6 @@ def build_frontier(family: PathFamily) -> LayeredFrontier:
     -------
     LayeredFrontier
         From the least consumption on.
-
-    Notes
-    -----
-    design.md 4.1.2.
     """
     paths, owner, passes = _find_hulls(family)
     paths, owner = _straighten(paths, owner)

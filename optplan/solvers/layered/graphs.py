@@ -2,9 +2,9 @@
 
 A graph is a sequence of layers with the same nodes in each; a path takes one node per layer. Being at node k of layer
 j costs ``value`` and ``consumption``; being there without having been at node k of the layer before (which includes
-the first layer) costs ``switch_value`` and ``switch_consumption`` on top, from wherever one comes. This is the shape of
-BOA with rescaling (Lemma 4.8: layers are epochs, nodes are widths) and, with one layer per graph, of a multiple-choice
-knapsack.
+the first layer) costs ``switch_value`` and ``switch_consumption`` on top, from wherever one comes. With layers as the
+epochs of a job class and nodes as widths this is training with restarts; with one layer per graph it is a
+multiple-choice knapsack.
 """
 
 from __future__ import annotations

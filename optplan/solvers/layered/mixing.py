@@ -77,10 +77,6 @@ def mix_paths(bound: LagrangianBound) -> MixedPlan:
     -------
     MixedPlan
         Uses the budget up exactly, unless the budget does not bind.
-
-    Notes
-    -----
-    design.md 4.1.3.
     """
     under, over = bound.under, bound.over
     if over is None:

@@ -88,7 +88,6 @@ def contract_layers(graphs: LayeredGraphs, near: NearNodes, multiplier: float) -
     Stages
         The contracted graphs; their paths within the allowance are those of ``graphs``.
     """
-    width = graphs.num_nodes
     owner = np.repeat(np.arange(graphs.num_graphs), graphs.num_layers)
     enterable = near.enter_excess <= (near.limit - near.best)[owner[near.row]]
     # The first layer always opens a stage, as every path enters it.
@@ -96,22 +95,14 @@ def contract_layers(graphs: LayeredGraphs, near: NearNodes, multiplier: float) -
     opens[near.row[enterable]] = True
     block = np.cumsum(opens) - 1
 
-    key = block[near.row] * width + near.node
-    order = np.argsort(key, kind="stable")
-    run = np.flatnonzero(np.concatenate([[True], key[order][1:] != key[order][:-1]]))
-    depth = np.diff(np.append(run, order.size))
-    # A node that rounding lost in some layer of the block has its excess at the very limit: it is left out as a whole.
-    whole = depth == np.bincount(block)[key[order[run]] // width]
-    value_sum = np.add.reduceat(graphs.value[near.row, near.node][order], run)[whole]
-    consumption_sum = np.add.reduceat(graphs.consumption[near.row, near.node][order], run)[whole]
-    head = order[run][whole]
-
+    head, value, consumption = _fold_nodes(graphs, near, block)
+    # By stage, within a stage still by graph and node.
     graph = owner[near.row[head]]
     first_block = block[graphs.first_row[:-1]]
     stage = block[near.row[head]] - first_block[graph]
     by_stage = np.argsort(stage, kind="stable")
     head, graph, stage = head[by_stage], graph[by_stage], stage[by_stage]
-    value, consumption = value_sum[by_stage], consumption_sum[by_stage]
+    value, consumption = value[by_stage], consumption[by_stage]
     row, node = near.row[head], near.node[head]
     switch_row = graphs.switch_row[row]
     switch_value = graphs.switch_value[switch_row, node]
@@ -129,13 +120,26 @@ def contract_layers(graphs: LayeredGraphs, near: NearNodes, multiplier: float) -
         switch_consumption=switch_consumption,
         arrival_limit=arrival_limit,
         entry_limit=np.where(enterable[head], arrival_limit - switch, -np.inf),
-        successor=_find_successors(key[head], width, stage < last_stage[graph]),
+        successor=_find_successors(block[row] * graphs.num_nodes + node, graphs.num_nodes, stage < last_stage[graph]),
         consumption_unit=_find_units(graph, stage, consumption + switch_consumption),
         value_unit=_find_units(graph, stage, value + switch_value),
         last_stage=last_stage,
         block=block,
         first_block=first_block,
     )
+
+
+def _fold_nodes(graphs: LayeredGraphs, near: NearNodes, block: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return, for each node of each contracted layer, its place in ``near`` and its summed value and consumption."""
+    key = block[near.row] * graphs.num_nodes + near.node
+    order = np.argsort(key, kind="stable")
+    run = np.flatnonzero(np.concatenate([[True], key[order][1:] != key[order][:-1]]))
+    depth = np.diff(np.append(run, order.size))
+    # A node that rounding lost in some layer of the block has its excess at the very limit: it is left out as a whole.
+    whole = depth == np.bincount(block)[key[order[run]] // graphs.num_nodes]
+    value = np.add.reduceat(graphs.value[near.row, near.node][order], run)
+    consumption = np.add.reduceat(graphs.consumption[near.row, near.node][order], run)
+    return order[run][whole], value[whole], consumption[whole]
 
 
 def _find_units(graph: IntArray, stage: IntArray, cost: FloatArray) -> FloatArray:

@@ -171,8 +171,8 @@ def test_a_super_epoch_has_the_harmonic_mean_speed() -> None:
 def test_one_super_epoch_is_a_fixed_width(seed: int, looseness: float) -> None:
     """With one class of one epoch there is nothing to glue; the plan is a vertex of the hull that fits.
 
-    Steps of one per cent may pass over the best one, so it is never better than the best fixed width; with a budget that
-    is no object it is the fastest vertex.
+    Steps of one per cent may pass over the best one, so it is never better than the best fixed width; with a budget
+    that is no object it is the fastest vertex.
     """
     instance = random_boa(classes=1, epochs=1, widths=8, seed=seed)
     budget = least_budget(instance)[0] * looseness

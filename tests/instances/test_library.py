@@ -1,0 +1,91 @@
+"""The library: every instance loads, and every record in its manifest is solved and verified again."""
+
+from __future__ import annotations
+
+import datetime
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from optplan.contracts import BoundProof, Status
+from optplan.errors import DataError, UsageError
+from optplan.formulations import formulation_of
+from optplan.instances import library
+from optplan.instances.library import GENERATED, SIZES, build_named, manifest, names
+from optplan.solving import solve
+from optplan.verification import verify
+
+NAMED = list(manifest())
+RECORDS = [(name, record) for name in NAMED for record in manifest()[name].get("best", [])]
+
+#: What each record says.
+FIELDS = {"problem", "policy", "budget", "objective", "bound", "proof", "solver", "date"}
+
+
+def test_the_manifest_lists_the_files_and_nothing_else() -> None:
+    """No file without a record, no record without a file."""
+    stored = {path.name.removesuffix(".json") for path in files(library).iterdir() if path.name.endswith(".json")}
+    assert stored == set(NAMED)
+    assert names() == [*NAMED, *GENERATED]
+    assert NAMED
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_instance_loads(name: str) -> None:
+    """Under its own name, described, with the origin of its figures and a budget that is feasible."""
+    instance = build_named(name)
+    assert instance.description
+    assert instance.source
+    if name not in GENERATED:
+        assert instance.name == name
+        assert manifest()[name]["origin"]
+        assert manifest()[name]["licence"]
+    assert solve(instance).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_instance_has_a_record_at_its_own_budget(name: str) -> None:
+    """What is best known of the instance as it stands in its file."""
+    instance = build_named(name).to_json_data()
+    asked = {field: instance[field] for field in ("problem", "policy", "budget")}
+    assert any(asked.items() <= record.items() for record in manifest()[name]["best"])
+
+
+@pytest.mark.parametrize(
+    ("name", "record"), RECORDS, ids=[f"{n}-{r.get('problem')}-{r.get('policy')}-{r.get('budget')}" for n, r in RECORDS]
+)
+def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, Any]) -> None:
+    """Solved at that budget: objective and bound are the recorded ones to a relative 1e-9, and the judge agrees."""
+    assert set(record) == FIELDS
+    datetime.date.fromisoformat(record["date"])
+    data = build_named(name).to_json_data()
+    instance = type(build_named(name)).parse(data | {field: record[field] for field in ("problem", "policy", "budget")})
+    assert record["solver"] in {entry.name for entry in formulation_of(instance).solvers}
+    assert record["bound"] <= record["objective"] * (1 + 1e-9)
+    result = solve(instance)
+    assert result.objective == pytest.approx(record["objective"], rel=1e-9)
+    assert result.bound == pytest.approx(record["bound"], rel=1e-9)
+    assert result.bound_proof is BoundProof(record["proof"])
+    assert verify(instance, result).ok
+
+
+def test_unknown_names_get_the_nearest_one() -> None:
+    """As everywhere."""
+    with pytest.raises(
+        DataError, match=r"no instance named 'boa-one-tables' in the library; did you mean 'boa-one-table'"
+    ):
+        build_named("boa-one-tables")
+
+
+def test_sizes_are_for_generated_instances() -> None:
+    """Nothing is silently dropped."""
+    assert len(build_named("random-boa", classes=2, epochs=1, widths=2, seed=9).to_json_data()["classes"]) == 2
+    with pytest.raises(
+        UsageError, match=r"classes: instance 'boa-one-table' has no such size; only generated ones have"
+    ):
+        build_named("boa-one-table", classes=2)
+    with pytest.raises(
+        UsageError, match=f"jobs: instance 'random-boa' has no such size; generated ones have {', '.join(SIZES)}"
+    ):
+        build_named("random-boa", jobs=2)
