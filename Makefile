@@ -32,15 +32,15 @@ demo: $(STAMPS)/plot-$(CHECKSUM) ## Plan a real trace, prove it, compare it, wri
 	@mkdir -p out
 	$(BIN)/$(DEMO)
 
-test: $(STAMPS)/test,plot,fast-$(CHECKSUM) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
+test: $(STAMPS)/test,plot-$(CHECKSUM) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
 	$(BIN)/python -P -m pytest -n 2 $(PYTEST_FLAGS)
 
-check: $(STAMPS)/dev,test,plot,fast-$(CHECKSUM) ## Lint, check the types, keep the import rules
+check: $(STAMPS)/dev,test,plot-$(CHECKSUM) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-bench: $(STAMPS)/plot,fast-$(CHECKSUM) ## Run the quick benchmark suite
+bench: $(STAMPS)/plot-$(CHECKSUM) ## Run the quick benchmark suite
 	$(BIN)/$(BENCH)
 
 docs: $(STAMPS)/docs-$(CHECKSUM) ## Build the documentation in site/; warnings are errors

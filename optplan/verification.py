@@ -321,14 +321,16 @@ def _suffixes_within(graph: PathCosts, mu: float, allowance: float) -> tuple[Flo
     after = dict.fromkeys(np.flatnonzero(reach[-1] <= ceiling).tolist(), nothing)
     for layer in range(len(reach) - 1, 0, -1):
         shared = _entered(graph, layer, after)
+        least_shared = (shared[0] + mu * shared[1]).min(initial=np.inf)
+        near = set(np.flatnonzero(reach[layer - 1] + least_shared <= ceiling).tolist())
         before: dict[int, tuple[FloatArray, FloatArray]] = {}
-        for k, prefix in enumerate(reach[layer - 1]):
-            options = [shared]
+        for k in near | set(after):
+            options = [shared] if k in near else []
             if k in after:
                 v, c = after[k]
                 options.append((v + graph.run_value[layer, k], c + graph.run_consumption[layer, k]))
             value, consumption = _joined(options)
-            kept = prefix + value + mu * consumption <= ceiling
+            kept = reach[layer - 1, k] + value + mu * consumption <= ceiling
             if kept.any():
                 before[k] = _undominated(value[kept], consumption[kept])
         after = before

@@ -23,7 +23,6 @@ HEAVY = (
     "matplotlib",
     "plotly",
     "rich",
-    "numba",
 )
 
 PROBE = """
