@@ -136,20 +136,19 @@ def parse_budget(text: str, *, what: str = "budget") -> Amount:
 
 
 def format_duration(seconds: float) -> str:
-    """Write seconds for a reader: ``48 s``, ``53 min 34 s``, ``2 h 05 min``, ``3 d 04 h``."""
+    """Write seconds for a reader, rounded to what is shown: ``48 s``, ``53 min 34 s``, ``2 h 05 min``, ``3 d 04 h``."""
     sign = "-" if seconds < 0 else ""
     seconds = abs(seconds)
     if seconds < 10:
         return f"{sign}{seconds:.3g} s"
-    whole = round(seconds)
-    minutes, s = divmod(whole, 60)
-    hours, m = divmod(minutes, 60)
-    days, h = divmod(hours, 24)
-    if not minutes:
-        return f"{sign}{s} s"
-    if not hours:
-        return f"{sign}{m} min {s:02d} s"
-    return f"{sign}{h} h {m:02d} min" if not days else f"{sign}{days} d {h:02d} h"
+    if seconds < SECONDS_PER_HOUR - 0.5:
+        minutes, s = divmod(round(seconds), 60)
+        return f"{sign}{minutes} min {s:02d} s" if minutes else f"{sign}{s} s"
+    if seconds < HOURS_PER_DAY * SECONDS_PER_HOUR - 30:
+        hours, m = divmod(round(seconds / SECONDS_PER_MINUTE), 60)
+        return f"{sign}{hours} h {m:02d} min"
+    days, h = divmod(round(seconds / SECONDS_PER_HOUR), 24)
+    return f"{sign}{days} d {h:02d} h"
 
 
 def _split(text: str, what: str, examples: str) -> tuple[float, str]:

@@ -75,6 +75,9 @@ def test_wrong_durations_name_the_option(text: str, message: str) -> None:
         (3214, "53 min 34 s"),
         (7500, "2 h 05 min"),
         (273600, "3 d 04 h"),
+        (3895, "1 h 05 min"),
+        (3599.6, "1 h 00 min"),
+        (86399, "1 d 00 h"),
         (-90, "-1 min 30 s"),
     ],
 )

@@ -102,9 +102,9 @@ def solve(
     for name in (solver, *compare):
         choose_solver(instance, name)  # what is refused is refused before any work
     if "--report" in outputs:
-        from optplan.reporting.style import load_plotly
+        from optplan.reporting.html import require_packages
 
-        load_plotly()
+        require_packages()
     settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "check": not no_verify}
     result = _solve(instance, solver, settings)
     if not as_json:

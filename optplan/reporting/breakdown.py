@@ -180,9 +180,7 @@ def pause_s(instance: BoaInstance, name: str) -> float:
 
 def load_gpus(instance: BoaInstance) -> float:
     """Return the time-average GPUs that all jobs would occupy if each ran at its class's reference width."""
-    return float(
-        sum(c.arrival_rate_per_hour * c.size_gpu_hours * c.reference_width for c in instance.classes.values())
-    )
+    return float(sum(c.arrival_rate_per_hour * c.size_gpu_hours * c.reference_width for c in instance.classes.values()))
 
 
 def price_usd_per_hour(instance: BoaInstance) -> float | None:

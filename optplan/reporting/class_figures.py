@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 #: Classes that get a bar or a chart of their own; the others are taken together, or are in the tables only.
 MOST_CLASSES = 24
 
+
 def draw_widths(
     instance: BoaInstance, result: Result[Solution], comparison: Result[Solution] | None = None
 ) -> dict[str, Figure]:
@@ -233,9 +234,7 @@ def _label_bars(figure: Figure, bars: Sequence[_Bar], lengths: Sequence[float], 
     )
 
 
-def _add_steps(
-    figure: Figure, part: ClassBreakdown, label: str, line: dict[str, str], *, thickness: float
-) -> None:
+def _add_steps(figure: Figure, part: ClassBreakdown, label: str, line: dict[str, str], *, thickness: float) -> None:
     """Draw each path as steps: an epoch reaches half a step to either side of its number."""
     for path in part.paths:
         epochs = path.widths.size

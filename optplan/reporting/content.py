@@ -179,9 +179,7 @@ def gather_content(
     )
 
 
-def _list_frontier(
-    instance: BoaInstance, result: Result[Solution], frontier: Frontier | None
-) -> list[BudgetRow]:
+def _list_frontier(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[BudgetRow]:
     if frontier is None:
         return []
     points = [frontier.at(budget) for budget in choose_budgets(instance, frontier)]
@@ -225,9 +223,7 @@ def _make_cards(instance: BoaInstance, result: Result[Solution], frontier: Front
     cards.append(_bound_card(result, look_up(frontier, instance.budget_gpus())))
     if instance.problem is Problem.RESCALING:
         changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
-        cards.append(
-            Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start")
-        )
+        cards.append(Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start"))
     price = shadow_price(instance, result, frontier)
     if price is not None:
         note = "no plan with less" if price.less is None else f"one fewer costs {format_small_duration(price.less)}"

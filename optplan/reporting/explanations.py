@@ -70,8 +70,11 @@ def state_question(instance: BoaInstance, result: Result[Solution]) -> list[Term
         Term("Limit", describe_budget(instance)),
         Term("Decided", PROBLEM_WORDS[instance.problem]),
         Term("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
-        Term("Load", f"{count_gpus(load_gpus(instance))} would be busy on average if every job kept to one width, "
-             "the one at which its size was measured"),
+        Term(
+            "Load",
+            f"{count_gpus(load_gpus(instance))} would be busy on average if every job kept to one width, "
+            "the one at which its size was measured",
+        ),
         Term("Precision asked for", f"a gap of at most {100 * result.gap_target:g} %"),
     ]
 
@@ -221,8 +224,11 @@ def list_glossary() -> list[Term]:
         Term("Width", "The number of GPUs on which a job runs."),
         Term("Speedup", "How many times as fast a job runs at a width as at the width where its size was measured."),
         Term("Rescaling", "Starting a job or changing its width; the job makes no progress meanwhile."),
-        Term("Pure, mixed", "In a pure plan all jobs of a class get the same widths; in a mixed one, stated shares of "
-             "them get different ones."),
+        Term(
+            "Pure, mixed",
+            "In a pure plan all jobs of a class get the same widths; in a mixed one, stated shares of "
+            "them get different ones.",
+        ),
         Term("Bound", "A number that no plan can be below. It is computed without assuming anything about the plan."),
         Term("Gap", "How far the plan may be from the best possible: its distance to the bound, as a percentage."),
         Term("Certificate", "The few numbers from which anybody can derive the bound again, without the solver."),
@@ -242,8 +248,11 @@ def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[Te
         Term("Hash of the instance", result.instance_hash),
         Term("Solver", f"{result.solver} (engine: {engine}; seed {result.seed})"),
         Term("Made with", f"optplan {result.optplan_version}"),
-        Term("Time", f"{format_seconds(result.solve_seconds)} to solve, "
-             + (f"{format_seconds(result.verify_seconds)} to verify" if result.verify_seconds else "not yet verified")),
+        Term(
+            "Time",
+            f"{format_seconds(result.solve_seconds)} to solve, "
+            + (f"{format_seconds(result.verify_seconds)} to verify" if result.verify_seconds else "not yet verified"),
+        ),
     ]
     return terms
 

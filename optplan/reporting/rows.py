@@ -215,11 +215,13 @@ def list_budgets(
         usd = monthly_usd(instance, point.budget)
         change = relative_difference(point.objective, reference)
         notes = ["the budget"] if point.budget == own else []
-        notes += ["the least that works"] if point.shadow_price.less is None else []
+        is_least = point.shadow_price.less is None
+        notes += ["the least that works"] if is_least else []
         notes += ["more buys nothing"] if point.shadow_price.more == 0 else []
         rows.append(
             BudgetRow(
-                gpus=format_gpus(point.budget),
+                # Who types in the least that works must not fall short of it.
+                gpus=f"{_round_up(point.budget):,.6g}" if is_least else format_gpus(point.budget),
                 money=NOTHING if usd is None else format_usd(usd),
                 objective=format_duration(point.objective),
                 change=NOTHING if change is None else compare_durations(change),
@@ -268,13 +270,13 @@ def list_limits(result: Result[Solution]) -> list[LimitRow]:
     rows = []
     for relaxation in result.infeasibility.relaxations:
         unit = "GPUs" if relaxation.unit == BudgetUnit.GPU.value else relaxation.unit
-        least = _round_up(relaxation.least_feasible)
+        least = _round_up(relaxation.least_feasible)  # enough when typed in as the new limit
         rows.append(LimitRow(relaxation.limit, f"{relaxation.given:,.6g} {unit}", f"{least:,.6g} {unit}"))
         rows += [LimitRow(f"of which {name}", "", f"{part:,.6g} {unit}") for name, part in relaxation.parts.items()]
     return rows
 
 
 def _round_up(value: float) -> float:
-    """Round up to six digits: whoever types the least that works as their new limit must not fall short of it."""
+    """Round up to six digits."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 5)
     return math.ceil(value / unit * (1.0 - _ROUNDING)) * unit

@@ -204,9 +204,7 @@ def comparison_table(instance: Instance, results: Sequence[Result[Solution]]) ->
     return table
 
 
-def frontier_table(
-    instance: Instance, points: Sequence[FrontierPoint], *, reference: float | None = None
-) -> Table:
+def frontier_table(instance: Instance, points: Sequence[FrontierPoint], *, reference: float | None = None) -> Table:
     """List what budgets buy at best.
 
     Parameters
@@ -305,8 +303,11 @@ def _result_facts(instance: BoaInstance, result: Result[Solution]) -> list[tuple
         if usd is not None:
             facts.append(("cost a month", format_usd(usd)))
         facts.append(
-            ("pauses a job", f"{measures['rescales_per_job']:.3g}, of these {measures['width_changes_per_job']:.3g} "
-             "changes of width")
+            (
+                "pauses a job",
+                f"{measures['rescales_per_job']:.3g}, of these {measures['width_changes_per_job']:.3g} "
+                "changes of width",
+            )
         )
     if result.bound is not None:
         gap = "" if result.gap is None else f", gap {format_share(result.gap)}"

@@ -146,9 +146,7 @@ def make_result() -> ResultMaker:
 @pytest.fixture(scope="session")
 def result(instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> Result[Solution]:
     """Return the plan worked out above, with the bound that its shadow price proves: 3,960 - 0.2 x 323 s."""
-    certificate = LagrangianCertificate(
-        multipliers={"budget": MORE_S}, bound=dual_bound(instance, {"budget": MORE_S})
-    )
+    certificate = LagrangianCertificate(multipliers={"budget": MORE_S}, bound=dual_bound(instance, {"budget": MORE_S}))
     return make_result(
         instance,
         solution,
@@ -163,9 +161,7 @@ def result(instance: BoaInstance, solution: BoaSolution, make_result: ResultMake
 @pytest.fixture(scope="session")
 def optimal_result(instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> Result[Solution]:
     """Return the same plan, said to be optimal."""
-    return make_result(
-        instance, solution, status=Status.OPTIMAL, bound=3960.0, bound_proof=BoundProof.EXHAUSTIVE
-    )
+    return make_result(instance, solution, status=Status.OPTIMAL, bound=3960.0, bound_proof=BoundProof.EXHAUSTIVE)
 
 
 @pytest.fixture(scope="session")
@@ -265,9 +261,7 @@ def nasty_instance(instance: BoaInstance) -> BoaInstance:
 
 
 @pytest.fixture(scope="session")
-def nasty_result(
-    nasty_instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker
-) -> Result[Solution]:
+def nasty_result(nasty_instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> Result[Solution]:
     """Return the plan worked out above, for the classes with nasty names."""
     rows = dict(zip(nasty_instance.classes, solution.branches.values(), strict=True))
     return make_result(nasty_instance, BoaSolution(branches=rows), solver="</script><script>alert(4)</script>")

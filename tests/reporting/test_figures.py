@@ -163,9 +163,7 @@ def test_many_classes_are_gathered(instance: BoaInstance, make_result: ResultMak
     assert len(draw_widths(many, result)) == MOST_CLASSES
 
 
-def test_names_are_escaped(
-    nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier
-) -> None:
+def test_names_are_escaped(nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier) -> None:
     """No text of a figure has a tag that came from a name."""
     figures = [
         draw_frontier(nasty_instance, frontier, nasty_result, [nasty_result]),

@@ -97,8 +97,7 @@ def test_the_answer_by_status(
     small = instance.replace(budget="5gpu")
     assert phrases.say_answer(small, infeasible_result) == "No plan keeps to 5 GPUs on average."
     assert (
-        phrases.say_answer(instance, unknown_result)
-        == "No plan for 8 GPUs on average was found within the time limit."
+        phrases.say_answer(instance, unknown_result) == "No plan for 8 GPUs on average was found within the time limit."
     )
 
 
@@ -127,7 +126,7 @@ def test_how_good_by_proof(
     )
     # (3,960 - 3,895.4) / 3,960 = 1.6 %
     assert phrases.say_how_good(instance, result) == (
-        "No plan that treats all jobs of a class alike can be better than 1 h 04 min, so this is at most 1.6 % from "
+        "No plan that treats all jobs of a class alike can be better than 1 h 05 min, so this is at most 1.6 % from "
         "the best possible. The bound can be checked without the solver, in one pass."
     )
     assert phrases.say_how_good(instance, rival) == (
@@ -156,9 +155,7 @@ def test_statuses(
     unknown_result: Result[Solution],
 ) -> None:
     """An engine's word is not called a proof."""
-    by_engine = make_result(
-        instance, solution, status=Status.OPTIMAL, bound=3960.0, bound_proof=BoundProof.ENGINE
-    )
+    by_engine = make_result(instance, solution, status=Status.OPTIMAL, bound=3960.0, bound_proof=BoundProof.ENGINE)
     named = [phrases.name_status(r) for r in (by_engine, result, rival, infeasible_result, unknown_result)]
     assert named == [
         "optimal, says the engine",

@@ -78,9 +78,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def page(
-    instance: BoaInstance, result: Result[Solution], rival: Result[Solution], frontier: Frontier
-) -> Page:
+def page(instance: BoaInstance, result: Result[Solution], rival: Result[Solution], frontier: Frontier) -> Page:
     """Return the full report of the plan worked out by hand."""
     return Page(build_report(instance, result, frontier=frontier, comparisons=[rival]))
 
@@ -117,14 +115,12 @@ def test_proof_adds_up(instance: BoaInstance, result: Result[Solution]) -> None:
     text = Page(build_report(instance, result)).text
     assert "Completion time and price together come to at least 1 h 48 min." in text
     assert "A plan that keeps to 8 GPUs pays at most 43 min 05 s of that." in text
-    assert "So its mean completion time is at least 1 h 04 min" in text
+    assert "So its mean completion time is at least 1 h 05 min" in text
 
 
 def test_exhaustive_proof_is_explained(instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> None:
     """The page says what was enumerated and what was found."""
-    certificate = ExhaustiveCertificate(
-        multipliers={"budget": 323.0}, allowance=65.0, optimum=3960.0, bound=3960.0
-    )
+    certificate = ExhaustiveCertificate(multipliers={"budget": 323.0}, allowance=65.0, optimum=3960.0, bound=3960.0)
     proven = make_result(
         instance,
         solution,
@@ -187,9 +183,7 @@ def test_charts_are_data_in_the_page(page: Page) -> None:
     assert set(figures) == places
 
 
-def test_names_are_escaped(
-    nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier
-) -> None:
+def test_names_are_escaped(nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier) -> None:
     """Names that are HTML are shown as they are and make no element."""
     nasty_frontier = Frontier(**{**vars(frontier), "instance_name": nasty_instance.name})
     source = build_report(
@@ -235,14 +229,12 @@ def test_no_plan_found_keeps_the_bound(instance: BoaInstance, unknown_result: Re
     assert page.scripts == []  # without charts there is nothing to run
 
 
-def test_frontier_bounds_a_heuristic(
-    instance: BoaInstance, rival: Result[Solution], frontier: Frontier
-) -> None:
+def test_frontier_bounds_a_heuristic(instance: BoaInstance, rival: Result[Solution], frontier: Frontier) -> None:
     """A heuristic proves nothing; the frontier at the same budget does: (4,860 - 3,895.4) / 4,860 = 20 %."""
     text = Page(build_report(instance, rival, frontier=frontier)).text
     assert (
         "This solver proves nothing about its plan, but the frontier below does: nothing within this budget can be "
-        "better than 1 h 04 min, so this is at most 20 % from the best possible."
+        "better than 1 h 05 min, so this is at most 20 % from the best possible."
     ) in text
     assert "by the frontier; gap 20 %" in text
 
@@ -277,6 +269,17 @@ def test_long_rows_say_what_they_leave_out(instance: BoaInstance, make_result: R
     widths = BoaSolution(branches={"speech": (Branch(widths=np.array([1.0, 2.0] * 50)),)})
     text = Page(build_report(restless, make_result(restless, widths))).text
     assert "epochs 24 to 100: 77 more ranges, 1 to 2 GPUs; the result's file has them all" in text
+
+
+def test_many_classes_say_what_is_left_out(instance: BoaInstance, make_result: ResultMaker) -> None:
+    """Tables stop at sixty classes and charts at twenty-four, and the page says so."""
+    names = [f"class {number}" for number in range(70)]
+    many = instance.replace(classes=dict.fromkeys(names, instance.classes["speech"]))
+    rows = BoaSolution(branches={name: (Branch(widths=np.array([2.0, 2.0])),) for name in names})
+    page = Page(build_report(many, make_result(many, rows)))
+    assert page.text.count("10 more classes are in the result's file.") == 3  # plan, use, question
+    assert "Shown are the 24 classes that use most GPUs." in page.text
+    assert len(json.loads(page.scripts[0])) == 24 + 2
 
 
 def test_verification_is_told_or_refused(instance: BoaInstance, result: Result[Solution]) -> None:
@@ -316,9 +319,7 @@ def test_frontiers_of_other_problems_are_refused(
         build_report(instance, result, frontier=higher)
 
 
-def test_report_is_written_whole_or_not_at_all(
-    instance: BoaInstance, result: Result[Solution], tmp_path: Path
-) -> None:
+def test_report_is_written_whole_or_not_at_all(instance: BoaInstance, result: Result[Solution], tmp_path: Path) -> None:
     """The file is the page; an existing file stays unless it may be replaced."""
     path = tmp_path / "new" / "report.html"
     write_report(path, instance, result)

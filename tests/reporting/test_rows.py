@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from optplan.contracts import Frontier, Infeasibility, Relaxation, Result, Solution
+from optplan.contracts import Frontier, Infeasibility, Relaxation, Result, Solution, Status, Termination
 from optplan.formulations.boa.data import BoaInstance
 from optplan.reporting.rows import choose_budgets, list_limits
 
@@ -40,8 +40,8 @@ def show_limit(least: float) -> str:
         engine="",
         engine_version="",
         optplan_version="",
-        status="infeasible",
-        termination="completed",
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
         objective_unit="s",
         gap_target=0.0,
         infeasibility=Infeasibility(reason="too little", relaxations=(relaxation,)),

@@ -1,0 +1,108 @@
+"""Every formulation is whole: types, judge, page, golden instance, an exact solver and its paper's heuristic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import optplan.formulations
+from optplan.contracts import BoundProof, Frontier, Instance, Plan, Result, Solution, Status
+from optplan.contracts.registry import Formulation, SolverEntry, load
+from optplan.formulations import formulation_named, formulation_of, formulations
+from optplan.instances.library import GENERATED, build_named, names
+from optplan.schema import FrozenModel
+from optplan.solving import build_plan, choose_solver, frontier, solve
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+FORMULATIONS = list(formulations().values())
+ENTRIES = [(formulation, entry) for formulation in FORMULATIONS for entry in formulation.solvers]
+
+every_formulation = pytest.mark.parametrize("formulation", FORMULATIONS, ids=lambda f: f.name)
+
+
+def golden(formulation: Formulation) -> Instance:
+    """Return the first instance of the library that belongs to the formulation."""
+    instances = (build_named(name) for name in names() if name not in GENERATED)
+    return next(instance for instance in instances if formulation_of(instance) is formulation)
+
+
+def test_formulations_are_the_folders() -> None:
+    """A formulation is registered by being there, under its folder's name."""
+    folder = Path(optplan.formulations.__file__).parent
+    assert set(formulations()) == {path.parent.name for path in folder.glob("*/__init__.py")}
+    for name in formulations():
+        assert formulation_named(name).name == name
+
+
+@every_formulation
+def test_types_are_records_with_a_version(formulation: Formulation) -> None:
+    """Instances name formulation and version, which is how a reader finds the class and refuses others."""
+    for part, base in (("instance_type", Instance), ("solution_type", Solution), ("plan_type", Plan)):
+        record = formulation.loaded(part)
+        assert isinstance(record, type)
+        assert issubclass(record, base)
+        assert issubclass(record, FrozenModel)
+    fields = load(formulation.instance_type).model_fields
+    assert fields["formulation"].default == formulation.name
+    assert fields["version"].default >= 1
+    assert issubclass(formulation.result_type(), Result)
+
+
+@every_formulation
+@pytest.mark.parametrize("part", ["evaluate", "dual_bound", "path_costs", "describe", "build_plan", "build_frontier"])
+def test_parts_are_there(formulation: Formulation, part: str) -> None:
+    """A judge that re-derives bounds, a plan, a frontier."""
+    assert callable(formulation.loaded(part))
+    assert formulation.title
+    assert formulation.reference
+    assert formulation.objective_unit
+
+
+@every_formulation
+def test_there_is_a_page(formulation: Formulation) -> None:
+    """The formulation's sheet, which names every constraint family as messages do."""
+    page = DOCS / f"{formulation.name}.md"
+    assert page.is_file(), f"docs/{formulation.name}.md is missing"
+    text = page.read_text(encoding="utf-8")
+    instance = golden(formulation)
+    solution = solve(instance).solution
+    families = {check.family for check in formulation.loaded("evaluate")(instance, solution).checks}
+    for word in sorted(families):
+        assert f"`{word}`" in text, f"docs/{formulation.name}.md does not name the constraint family {word}"
+
+
+@every_formulation
+def test_there_is_a_golden_instance(formulation: Formulation) -> None:
+    """In the library, solved with a proof, with a plan and a frontier."""
+    instance = golden(formulation)
+    result = solve(instance)
+    assert result.status is Status.OPTIMAL
+    assert result.bound_proof in (BoundProof.LAGRANGIAN, BoundProof.EXHAUSTIVE, BoundProof.EXHAUSTION)
+    assert isinstance(build_plan(instance, result), Plan)
+    assert isinstance(frontier(instance), Frontier)
+    assert choose_solver(instance).exact
+
+
+@every_formulation
+def test_there_are_an_exact_solver_and_the_paper_s_heuristic(formulation: Formulation) -> None:
+    """And a general engine as the second opinion."""
+    solvers = formulation.solvers
+    assert any(entry.exact and not entry.needs for entry in solvers)
+    assert any(entry.exact and entry.proof is BoundProof.ENGINE for entry in solvers)
+    assert any("published" in entry.name and not entry.exact for entry in solvers)
+    assert len({entry.name for entry in solvers}) == len(solvers)
+
+
+@pytest.mark.parametrize(("formulation", "entry"), ENTRIES, ids=lambda part: part.name)
+def test_solvers_are_declared_as_they_are(formulation: Formulation, entry: SolverEntry) -> None:
+    """Its code is there, a heuristic has no proof and an exact solver has one; the tables have a line to print."""
+    assert entry.summary
+    assert entry.problems
+    assert entry.policies
+    assert entry.exact == (entry.proof is not BoundProof.NONE)
+    assert formulation.solver(entry.name) is entry
+    if not entry.available():
+        pytest.skip(f"solver {entry.name} of {formulation.name}: package {entry.needs} is not installed")
+    assert callable(load(entry.target))
