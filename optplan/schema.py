@@ -27,6 +27,9 @@ from pydantic import (
 
 from optplan.errors import DataError, nearest_name_hint
 
+#: Beyond this, float64 skips whole numbers.
+_LARGEST_WHOLE = 2.0**53
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
@@ -151,6 +154,9 @@ def _to_float_array(value: object) -> FloatArray:
     _refuse_non_numbers(value)
     try:
         return freeze(np.array(value, dtype=np.float64))
+    except OverflowError:
+        message = "an entry is too large for a 64-bit float; numbers up to 1e308 are allowed"
+        raise ValueError(message) from None
     except (TypeError, ValueError):
         message = "rows of unequal length, or entries that are not numbers; give a list, or a list of equal rows"
         raise ValueError(message) from None
@@ -175,7 +181,8 @@ def _refuse_non_numbers(value: object, position: str = "") -> None:
 
 def _to_int_array(value: object) -> IntArray:
     numbers = _to_float_array(value)
-    wrong = np.flatnonzero(~np.isfinite(numbers) | (numbers != np.round(numbers)))
+    whole = np.isfinite(numbers) & (numbers == np.round(numbers)) & (np.abs(numbers) <= _LARGEST_WHOLE)
+    wrong = np.flatnonzero(~whole)
     if wrong.size:
         message = f"entry [{wrong[0]}]: got {float(numbers.ravel()[wrong[0]])!r}; whole numbers are needed"
         raise ValueError(message)
@@ -263,8 +270,12 @@ def translate_validation_error(error: ValidationError, model: type[BaseModel], p
     # Unknown names come first: a misspelt field also shows up as a missing one, and the spelling is the cause.
     first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     location, owner = _walk(model, first["loc"])
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, DataError):  # raised by a validator that knows where in its record the problem is
+        location, problem, fix = [*location, *filter(None, [cause.path])], cause.problem, cause.fix
+    else:
+        problem, fix = _describe(dict(first), owner)
     path = ".".join([prefix, *location] if prefix else location)
-    problem, fix = _describe(dict(first), owner)
     others = len(problems) - 1
     if others:
         fix = f"{fix} ({others} more to mend)" if fix else f"{others} more to mend"
@@ -354,16 +365,17 @@ def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound
                 _feed(update, getattr(value, name))
         case np.ndarray():
             update(f"A{value.dtype.kind}{value.shape}".encode())
-            update(np.ascontiguousarray(value.astype(value.dtype.newbyteorder("<"), copy=False)).data)
+            # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
+            update(np.ascontiguousarray((value + 0).astype(value.dtype.newbyteorder("<"), copy=False)).data)
         case Mapping():
             update(f"M{len(value)}".encode())
             for key in sorted(value):
-                update(str(key).encode() + b":")
+                _feed(update, str(key))
                 _feed(update, value[key])
         case bool() | None:
             update(repr(value).encode())
         case int() | float():
-            update(b"N" + struct.pack("<d", float(value)))
+            update(b"N" + struct.pack("<d", float(value) + 0.0))
         case tuple() | list():
             update(f"L{len(value)}".encode())
             for item in value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from optplan.contracts import (
     Solution,
     SolveRequest,
     Status,
+    Verification,
 )
 from optplan.contracts.registry import Formulation, SolverEntry, load
 from optplan.contracts.result import relative_gap
@@ -75,6 +77,9 @@ def solve(
         raise UsageError(message)
     if time_limit_s is not None and not time_limit_s > 0:
         message = f"time_limit_s: got {time_limit_s!r}; seconds above zero are needed"
+        raise UsageError(message)
+    if seed < 0:
+        message = f"seed: got {seed!r}; a whole number of at least 0 is needed"
         raise UsageError(message)
     formulation = formulation_of(instance)
     entry = choose_solver(instance, solver)
@@ -159,6 +164,8 @@ def _assemble(
     objective, measures, status = None, {}, answer.status
     if answer.solution is not None:
         evaluation = formulation.loaded("evaluate")(instance, answer.solution)
+        if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
+            Verification(checks=evaluation.checks).require()
         objective, measures = evaluation.objective, evaluation.measures
         gap = relative_gap(objective, answer.bound)
         status = Status.OPTIMAL if gap is not None and gap <= request.gap else Status.FEASIBLE

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pytest
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from optplan.errors import DataError
 from optplan.schema import ByName, FloatArray, FrozenModel, Numbers, WholeNumbers, require_positive
@@ -100,6 +100,8 @@ def test_writing_and_reading_is_the_identity() -> None:
         ({"form": "curve", "speeds": 0}, "parts.bert.speeds: got 0.0; numbers above zero are allowed"),
         ({"form": "curve", "speeds": "12"}, "got '12'; a number or a list of numbers is needed"),
         ({"form": "curve", "speeds": [1], "widths": [1.5]}, r"widths: entry \[0\]: got 1.5; whole numbers are needed"),
+        ({"form": "curve", "speeds": [1], "widths": [1e300]}, r"widths: entry \[0\]: got 1e\+300; whole numbers are"),
+        ({"form": "curve", "speeds": [1, 10**400]}, "speeds: an entry is too large for a 64-bit float"),
         ({"form": "curve", "speed": [1]}, "parts.bert.speed: unknown field 'speed'; did you mean 'speeds'?"),
         ({"form": "law"}, "parts.bert.exponent: is missing; add it"),
         ({"form": "law", "exponent": 2}, "exponent: got 2; input should be less than or equal to 1"),
@@ -137,3 +139,31 @@ def test_data_errors_survive_a_process_boundary() -> None:
     """Path, problem and fix are kept."""
     error = pickle.loads(pickle.dumps(DataError("a.b", "got 1", "use 2")))
     assert (str(error), error.path, error.fix) == ("a.b: got 1; use 2", "a.b", "use 2")
+
+
+class Tree(FrozenModel):
+    """A record whose validator knows where in it the problem is."""
+
+    leaves: ByName[int]
+
+    @model_validator(mode="after")
+    def _check(self) -> Tree:
+        for name, leaf in self.leaves.items():
+            if leaf > 9:
+                raise DataError(f"leaves.{name}", f"got {leaf}", "at most 9")
+        return self
+
+
+def test_paths_within_a_record_join_the_path_to_it() -> None:
+    """An error that a validator raises keeps its own path, behind that of its record."""
+    with pytest.raises(DataError, match=r"^file\.leaves\.a: got 10; at most 9$") as caught:
+        Tree.parse({"leaves": {"a": 10}}, path="file")
+    assert caught.value.path == "file.leaves.a"
+
+
+def test_zeros_of_either_sign_are_the_same_content() -> None:
+    """They are equal, so their hashes must be."""
+    plus, minus = (Curve.parse({"speeds": [1.0], "widths": [zero]}) for zero in (0.0, -0.0))
+    assert plus == minus
+    assert plus.content_hash() == minus.content_hash()
+    assert Law(exponent=0.0).content_hash() == Law(exponent=-0.0).content_hash()

@@ -44,6 +44,12 @@ def test_the_gap_is_a_fraction(gap: float) -> None:
         solve(named("boa-one-table"), gap=gap)
 
 
+def test_the_seed_is_not_negative() -> None:
+    """NumPy takes none below zero; say so before anything starts."""
+    with pytest.raises(UsageError, match=r"seed: got -1; a whole number of at least 0 is needed"):
+        solve(named("boa-one-table"), seed=-1)
+
+
 @pytest.mark.parametrize("limit", [0.0, -1.0, math.nan])
 def test_the_time_limit_is_above_zero(limit: float) -> None:
     """No time at all is no limit that a solver could keep."""

@@ -27,7 +27,7 @@ from optplan.formulations.boa.answers import status_of
 from optplan.formulations.boa.continuous import build_continuous_frontier, price_of, too_fast, too_little
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.evaluation import BUDGET
-from optplan.formulations.boa.feasibility import infeasible_answer, least_budget
+from optplan.formulations.boa.feasibility import answer_if_infeasible, infeasible_answer, least_budget
 from optplan.schema import FloatArray
 from optplan.solvers import layered
 from optplan.units import SECONDS_PER_HOUR
@@ -114,10 +114,10 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         graphs, instance.budget_gpus(), gap=request.gap, effort=layered.Effort(request.stopwatch)
     )
     if isinstance(found, layered.BudgetShortfall):
-        # A plan that changes widths may still fit; this policy has none, and that is all it can say.
-        least = infeasible_answer(instance, *least_budget(instance))
-        if least.infeasibility is not None and least.infeasibility.relaxations[0].least_feasible > _given(instance):
-            return least
+        infeasible = answer_if_infeasible(instance)
+        if infeasible is not None:
+            return infeasible
+        # A plan that changes widths fits; this policy has none, and that is all it can say.
         return Answer(Status.UNKNOWN, Termination.COMPLETED, warnings=("no plan of one width per class fits",))
     branches: dict[str, tuple[Branch, ...]] = {
         name: (Branch(widths=np.full(c.num_epochs, float(instance.allowed_widths(name)[node]))),)
@@ -218,7 +218,7 @@ def _solve_mixed(
         termination=Termination.COMPLETED,
         solution=_write_mixed(instance, plan),
         objective=plan.value,
-        bound=certificate.bound,
+        bound=min(certificate.bound, plan.value),
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
         shadow_prices={BUDGET: _price_budget(graphs, bound)},
@@ -239,10 +239,6 @@ def _termination(stopped_by: str | None) -> Termination:
 def _price_budget(graphs: layered.LayeredGraphs, bound: layered.LagrangianBound) -> ShadowPrice:
     """Return the slopes of the mixed frontier on both sides of the budget; they differ at a breakpoint only."""
     return price_of(*layered.find_multiplier_range(graphs, bound))
-
-
-def _given(instance: BoaInstance) -> float:
-    return instance.budget.value if instance.budget is not None else instance.budget_gpus()
 
 
 def _widths_of(instance: BoaInstance, name: str, nodes: layered.PathBatch, position: int) -> FloatArray:

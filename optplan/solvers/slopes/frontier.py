@@ -217,7 +217,10 @@ class SlopesFrontier:
         consumption += self.consumption[taken]
         value += self.value[taken]
         order = np.lexsort((-value, consumption))
-        return SlopesCurve(consumption[order], value[order])
+        consumption, value = consumption[order], value[order]
+        # Where no width moves between two multipliers, their points are the same one.
+        moved = np.diff(consumption, prepend=-math.inf) > SNAP_TOLERANCE * consumption
+        return SlopesCurve(consumption[moved], value[moved])
 
     def _walk(self, table: FloatArray, smooth: Callable[[float], float], target: float, *, rising: bool) -> SlopesPoint:
         """Find where the sum of a table total and a smooth total meets a target.
