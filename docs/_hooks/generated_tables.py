@@ -109,7 +109,7 @@ def list_best_known() -> Iterator[str]:
                     _say_proof(pure),
                     f"{mixed['objective']:,.3f}",
                     _say_proof(mixed),
-                    f"{1.0 - mixed['objective'] / pure['objective']:.2%}",
+                    f"{100.0 * (1.0 - mixed['objective'] / pure['objective']):.2f} %",
                     max(pure["date"], mixed["date"]),
                 ]
             )

@@ -1,0 +1,98 @@
+"""Prepares the sources that mkdocstrings makes the API page of.
+
+pydantic makes the ``__init__`` of frozen records at run time: their fields are made its parameters here. In docstrings,
+roles such as ``:func:`solve``` become plain code, because the page is Markdown, and names that are described together
+are taken apart, because griffe would give all of them the type of the first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import (
+    Attribute,
+    Class,
+    Expr,
+    ExprCall,
+    ExprKeyword,
+    ExprSubscript,
+    ExprTuple,
+    Extension,
+    Function,
+    Module,
+    Object,
+    Parameter,
+    ParameterKind,
+    Parameters,
+)
+
+#: Every record inherits from it.
+RECORD = "optplan.schema.FrozenModel"
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):`(?:~[\w.]*\.)?([^`]+)`")
+
+_TOGETHER = re.compile(r"^(?P<names>\w+(?:, \w+)+)\n(?P<text>(?: +.*(?:\n|\Z))+)", re.MULTILINE)
+
+
+class ApiSources(Extension):
+    """Gives every frozen record the ``__init__`` that pydantic makes for it, and every docstring plain names."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:  # noqa: ANN401 - whatever griffe adds
+        """Prepare a docstring."""
+        if obj.docstring is not None:
+            plain = _ROLE.sub(r"`\1`", obj.docstring.value)
+            obj.docstring.value = _TOGETHER.sub(_take_apart, plain)
+
+    def on_package(self, *, pkg: Module, **_: Any) -> None:  # noqa: ANN401 - whatever griffe adds
+        """Complete the classes of a package once all of it is loaded."""
+        for found in _classes(pkg):
+            bases = [found, *found.mro()]
+            if any(base.path == RECORD for base in bases[1:]):
+                fields = {name: field for base in reversed(bases) for name, field in _fields(base).items()}
+                parameters = Parameters(*(_parameter(name, field) for name, field in fields.items()))
+                found.set_member("__init__", Function("__init__", parent=found, parameters=parameters))
+
+
+def _take_apart(item: re.Match[str]) -> str:
+    text = item["text"].rstrip("\n")
+    return "".join(f"{name}\n{text}\n" for name in item["names"].split(", "))
+
+
+def _classes(module: Module) -> list[Class]:
+    own = [member for member in module.members.values() if not member.is_alias]
+    deeper = [found for member in own if isinstance(member, Module) for found in _classes(member)]
+    return [member for member in own if isinstance(member, Class)] + deeper
+
+
+def _fields(record: Class) -> dict[str, Attribute]:
+    return {
+        name: member
+        for name, member in record.members.items()
+        if isinstance(member, Attribute)
+        and member.annotation is not None
+        and not name.startswith("_")
+        and name != "model_config"
+        and "property" not in member.labels
+    }
+
+
+def _parameter(name: str, field: Attribute) -> Parameter:
+    return Parameter(
+        name, annotation=_bare(field.annotation), kind=ParameterKind.keyword_only, default=_default(field.value)
+    )
+
+
+def _bare(annotation: str | Expr | None) -> str | Expr | None:
+    """Take ``Annotated`` away, whose other arguments are for pydantic."""
+    if isinstance(annotation, ExprSubscript) and str(annotation.left) == "Annotated":
+        inner = annotation.slice
+        return inner.elements[0] if isinstance(inner, ExprTuple) else inner
+    return annotation
+
+
+def _default(value: str | Expr | None) -> str | Expr | None:
+    if isinstance(value, ExprCall) and str(value.function) == "Field":
+        arguments = {argument.name: argument.value for argument in value.arguments if isinstance(argument, ExprKeyword)}
+        made = arguments.get("default_factory")
+        return f"{made}()" if made is not None else arguments.get("default")
+    return value
