@@ -39,7 +39,7 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
     short_help="Find the best plan within a budget, with its proof.",
     examples=(
         "optplan solve boa-newtrace --budget 120gpu",
-        "optplan solve boa-newtrace --budget 30000usd/month --compare published-algorithm1 --compare fixed-width",
+        "optplan solve boa-newtrace --budget 90000usd/month --compare published-algorithm1 --compare fixed-width",
         "optplan solve mine.yaml --policy mixed -o result.json --plan plan.json --report report.html",
         "optplan solve mine.yaml --solver highs --gap 1e-3 --time-limit 60s --json",
     ),

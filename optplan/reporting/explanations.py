@@ -19,6 +19,7 @@ from optplan.reporting.phrases import (
     price_words,
 )
 from optplan.schema import IntArray
+from optplan.speedup import Speedup, TableSpeedup
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: Allowed widths up to which a list names them all.
@@ -29,7 +30,7 @@ _POLICY_WORDS = {
     Policy.MIXED: "mixed: stated shares of a class's jobs may get different widths",
 }
 
-_SPEEDUP_WORDS = {"table": "a table of measurements", "amdahl": "Amdahl's law", "power": "a power law"}
+_FORMULA_WORDS = {"amdahl": "Amdahl's law", "power": "a power law", "goodput": "the goodput model"}
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def describe_classes(instance: BoaInstance) -> list[ClassData]:
 
 
 def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> ClassData:
-    forms = {_SPEEDUP_WORDS[curve.form] for curve in job_class.speedup.values()}
+    forms = {_describe_speedup(curve) for curve in job_class.speedup.values()}
     return ClassData(
         name=name,
         jobs_per_hour=f"{job_class.arrival_rate_per_hour:.3g}",
@@ -97,6 +98,14 @@ def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> Cl
         pause=format_duration(job_class.rescale_s) if job_class.rescale_s else "none",
         weight=f"{job_class.weight:g}",
     )
+
+
+def _describe_speedup(curve: Speedup) -> str:
+    """Say what a speedup is, and of a table with provenance where its numbers come from."""
+    if not isinstance(curve, TableSpeedup):
+        return _FORMULA_WORDS[curve.form]
+    origins = dict.fromkeys(curve.provenance or ())
+    return f"a table ({', '.join(origins)})" if origins else "a table"
 
 
 def describe_widths(widths: IntArray) -> str:

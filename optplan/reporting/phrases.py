@@ -97,8 +97,10 @@ def compare_durations(above: float) -> str:
 
 
 def format_usd(usd: float) -> str:
-    """Write US dollars: ``$0.95``, ``$83,220``."""
-    return f"${usd:,.0f}" if usd >= 100 else f"${usd:,.2f}"
+    """Write US dollars: ``$0.978``, ``$12.50``, ``$83,220``."""
+    if usd >= 100:
+        return f"${usd:,.0f}"
+    return f"${usd:,.2f}" if round(usd, 2) == round(usd, 3) or usd >= 10 else f"${usd:,.3f}"
 
 
 def format_seconds(seconds: float) -> str:

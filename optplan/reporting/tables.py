@@ -6,7 +6,7 @@ Every cell is a ``Text``, so that brackets in users' names are not read as marku
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from optplan.contracts import Check, FrontierPoint, Instance, Result, Solution, Verification
 from optplan.formulations.boa.data import BoaInstance
@@ -369,8 +369,10 @@ def _new_table(*columns: tuple[str, bool]) -> Table:
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading, is_number in columns:
-        table.add_column(_text(heading, "bold"), justify="right" if is_number else "left", overflow="fold")
+    for position, (heading, is_number) in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        # The first column names the row; the others wrap before a name is broken.
+        table.add_column(_text(heading, "bold"), justify=justify, overflow="fold", no_wrap=position == 0)
     return table
 
 

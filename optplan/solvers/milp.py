@@ -40,6 +40,7 @@ from optplan.errors import EngineError
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.budgeted_paths import BudgetedPaths, Choice, PathsOutcome
 from optplan.solvers.flows import choice_of_flows
+from optplan.solvers.standard_output import standard_output_aside
 
 if TYPE_CHECKING:
     import highspy
@@ -143,6 +144,9 @@ def solve_milp(problem: BudgetedPaths, request: SolveRequest, *, relaxed: bool =
     engine = _start_engine(request)
     budget = problem.budget * (1.0 if relaxed else 1.0 + _BUDGET_SLACK)
     _pass_model(engine, _build(blocks, budget, scales, relaxed=relaxed))
+    if any(block.first_enter is not None for block in blocks):
+        # Presolve finds next to nothing in these rows, takes minutes on large models and does not look at the clock.
+        engine.setOptionValue("presolve", "off")
     request.stopwatch.emit("highs")
     _run(engine, request)
     name = engine.getModelStatus().name
@@ -319,10 +323,12 @@ def _run(engine: highspy.Highs, request: SolveRequest) -> None:
     remaining_s = request.stopwatch.remaining_s
     if remaining_s is not None:
         engine.setOptionValue("time_limit", remaining_s)
-    if engine.run() == highspy.HighsStatus.kError and engine.getModelStatus() == highspy.HighsModelStatus.kNotset:
-        # HiGHS has one pool of threads per process; where somebody else has sized it, that size has to do.
-        engine.setOptionValue("threads", 0)
-        engine.run()
+    with standard_output_aside():
+        failed = engine.run() == highspy.HighsStatus.kError
+        if failed and engine.getModelStatus() == highspy.HighsModelStatus.kNotset:
+            # HiGHS has one pool of threads per process; where somebody else has sized it, that size has to do.
+            engine.setOptionValue("threads", 0)
+            engine.run()
 
 
 def _require_ok(status: highspy.HighsStatus, problem: str) -> None:

@@ -34,7 +34,7 @@ def test_instance_summary(instance: BoaInstance) -> None:
     assert facts["load"] == "6 GPUs"
     assert facts["price of v100"] == "$2.00 an hour (price list, 2025-01-31)"
     assert facts["hash"] == instance.content_hash()
-    assert ["vision", "2", "3", "2 h 00 min", "a table of measurements", "1, 2, 4", "3 min 00 s", "1"] in rows
+    assert ["vision", "2", "3", "2 h 00 min", "a table", "1, 2, 4", "3 min 00 s", "1"] in rows
 
 
 def test_instance_without_budget_and_with_two_types(instance: BoaInstance) -> None:
