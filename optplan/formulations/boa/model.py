@@ -263,7 +263,8 @@ def _run(
     from pyomo.contrib.solver.solvers.highs import Highs
 
     mixed = instance.policy is Policy.MIXED
-    results = Highs().solve(
+    engine = Highs()
+    results = engine.solve(
         model,
         load_solutions=False,
         raise_exception_on_nonoptimal_result=False,
@@ -286,7 +287,8 @@ def _run(
         raise EngineError(message)
     status, termination = _ENDINGS[name]
     choice = multiplier = None
-    if results.incumbent_objective is not None:
+    # An interrupted linear program leaves values that need not be feasible; an interrupted search leaves an incumbent.
+    if results.incumbent_objective is not None and (status is Status.OPTIMAL or not mixed):
         results.solution_loader.load_vars()
         choice = choice_of_flows(problem, _flows(model, instance), mixed=mixed)
         status = Status.FEASIBLE if status is Status.UNKNOWN and choice is not None else status
@@ -301,7 +303,7 @@ def _run(
         bound=float(bound * model.scale_s.value) if bound is not None and np.isfinite(bound) else None,
         multiplier=multiplier,
         engine="HiGHS through Pyomo",
-        engine_version=".".join(str(part) for part in results.solver_version),
+        engine_version=".".join(str(part) for part in engine.version()),
     )
 
 
