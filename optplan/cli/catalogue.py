@@ -170,18 +170,15 @@ def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs
 
 def _write_model(instance: Instance, form: Literal["lp", "mps"]) -> str:
     from optplan.formulations import formulation_of
-    from optplan.formulations.boa.data import BoaInstance, Policy
-    from optplan.solvers.budgeted_paths import BudgetedPaths
-    from optplan.solvers.milp import write_model
+    from optplan.formulations.boa.data import BoaInstance
+    from optplan.formulations.boa.general_engines import write_model
     from optplan.solving import choose_solver
 
     choose_solver(instance, "highs")  # refuses, with the reason, what is no mixed-integer program
     if not isinstance(instance, BoaInstance):
         message = f"--model: not for instances of {formulation_of(instance).name}"
         raise UsageError(message)
-    graphs = formulation_of(instance).loaded("path_costs")(instance)
-    problem = BudgetedPaths(tuple(graphs), instance.budget_gpus())
-    return write_model(problem, form=form, relaxed=instance.policy is Policy.MIXED)
+    return write_model(instance, form=form)
 
 
 def _list_instances() -> list[dict[str, Any]]:

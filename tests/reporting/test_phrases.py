@@ -44,7 +44,9 @@ def test_comparisons(above: float, text: str) -> None:
     assert phrases.compare_durations(above) == text
 
 
-@pytest.mark.parametrize(("usd", "text"), [(0.526, "$0.526"), (0.5, "$0.50"), (12.345, "$12.35"), (99.5, "$99.50"), (11388.0, "$11,388")])
+@pytest.mark.parametrize(
+    ("usd", "text"), [(0.526, "$0.526"), (0.5, "$0.50"), (12.345, "$12.35"), (99.5, "$99.50"), (11388.0, "$11,388")]
+)
 def test_money(usd: float, text: str) -> None:
     """Fractions of a cent matter for prices and cents not for bills."""
     assert phrases.format_usd(usd) == text

@@ -89,6 +89,8 @@ def answer_from_paths(
     if outcome.multiplier is not None or bound is None:
         certificate = certificate_at(instance, outcome.multiplier or 0.0)
         bound, proof, certificates = certificate.bound, BoundProof.LAGRANGIAN, (certificate,)
+        # Within the tolerance of the budget a plan may lie below the bound; then the two agree.
+        bound = bound if objective is None else min(bound, objective)
     elif objective is not None and outcome.status is Status.OPTIMAL and abs(bound - objective) <= TOLERANCE * objective:
         bound = objective  # the engine closed the gap; what is left is rounding on its own scale
     return Answer(

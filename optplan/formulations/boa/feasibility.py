@@ -62,6 +62,26 @@ def answer_if_infeasible(instance: BoaInstance) -> Answer[BoaSolution] | None:
     return infeasible_answer(instance, total_gpus, parts_gpus)
 
 
+def raise_to_least(instance: BoaInstance) -> BoaInstance:
+    """Return the instance with a budget of at least the least one.
+
+    Parameters
+    ----------
+    instance
+        The problem, with a budget that falls short of the least one by no more than rounding: it is feasible by the
+        tolerance, and this says so to engines that have other tolerances.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    total_gpus, _ = least_budget(instance)
+    if total_gpus <= instance.budget_gpus():
+        return instance
+    return instance.replace(budget=Amount(total_gpus, BudgetUnit.GPU))
+
+
 def infeasible_answer(instance: BoaInstance, total_gpus: float, parts_gpus: dict[str, float]) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget, and which budget would do.
 

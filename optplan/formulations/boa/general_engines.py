@@ -14,7 +14,7 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest
 from optplan.formulations.boa.answers import answer_from_paths
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.evaluation import path_costs
-from optplan.formulations.boa.feasibility import answer_if_infeasible
+from optplan.formulations.boa.feasibility import answer_if_infeasible, raise_to_least
 from optplan.solvers import cpsat, enumeration, milp
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 
@@ -120,7 +120,7 @@ def write_model(instance: BoaInstance, *, form: Literal["lp", "mps"] = "lp") -> 
 
 
 def _state(instance: BoaInstance) -> BudgetedPaths:
-    return BudgetedPaths(tuple(path_costs(instance)), instance.budget_gpus())
+    return BudgetedPaths(tuple(path_costs(instance)), raise_to_least(instance).budget_gpus())
 
 
 def _solve(

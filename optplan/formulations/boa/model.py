@@ -90,7 +90,7 @@ from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.boa.answers import answer_from_paths
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.evaluation import path_costs
-from optplan.formulations.boa.feasibility import answer_if_infeasible
+from optplan.formulations.boa.feasibility import answer_if_infeasible, raise_to_least
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 from optplan.solvers.flows import choice_of_flows
@@ -192,9 +192,10 @@ def solve_pyomo(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     infeasible = answer_if_infeasible(instance)
     if infeasible is not None:
         return infeasible
-    model = build_pyomo_model(instance)
+    reachable = raise_to_least(instance)
+    model = build_pyomo_model(reachable)
     request.stopwatch.emit("pyomo")
-    problem = BudgetedPaths(tuple(path_costs(instance)), instance.budget_gpus())
+    problem = BudgetedPaths(tuple(path_costs(instance)), reachable.budget_gpus())
     outcome = _run(model, instance, problem, request)
     return answer_from_paths(instance, request, problem, outcome, BoundProof.ENGINE)
 

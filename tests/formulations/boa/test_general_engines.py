@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import optplan
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.contracts.result import relative_gap
 from optplan.errors import EngineError, UnsupportedError, UsageError
@@ -22,6 +23,7 @@ from optplan.formulations.boa.general_engines import solve_cp_sat, solve_enumera
 from optplan.formulations.boa.model import solve_pyomo
 from optplan.progress import Stopwatch
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.units import Amount, BudgetUnit
 
 REQUEST = SolveRequest(gap=1e-9)
 Solver = Callable[[BoaInstance, SolveRequest], Answer[BoaSolution]]
@@ -262,3 +264,15 @@ def test_a_budget_is_needed(solver: Solver) -> None:
     """Without one the call is wrong, and the message says how to give one."""
     with pytest.raises(UsageError, match="has no budget; give one"):
         solver(two_epochs().replace(budget=None), REQUEST)
+
+
+@pytest.mark.parametrize("problem", ["whole", "rescaling"])
+@pytest.mark.parametrize("policy", ["pure", "mixed"])
+@pytest.mark.parametrize("solver", ["layered-paths", "highs", "pyomo-highs"])
+def test_a_budget_short_by_rounding_is_the_least_one(problem: str, policy: str, solver: str) -> None:
+    """Half of the tolerance below the least budget is feasible for every solver, and the proof holds."""
+    instance = optplan.read_instance("boa-two-classes").replace(problem=problem, policy=policy)
+    assert isinstance(instance, BoaInstance)
+    least_gpus, _ = least_budget(instance)
+    result = optplan.solve(instance.replace(budget=Amount(least_gpus * (1 - 5e-10), BudgetUnit.GPU)), solver=solver)
+    assert result.status is Status.OPTIMAL
