@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 import time
 
-import numpy as np
-
 from optplan.contracts import (
     Answer,
     BoundProof,
@@ -24,13 +22,11 @@ from optplan.contracts import (
 )
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.answers import PRICE_UNIT, status_of
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.choices import state_choices
+from optplan.formulations.boa.data import BoaInstance, BoaSolution
 from optplan.formulations.boa.evaluation import BUDGET
 from optplan.formulations.boa.feasibility import infeasible_answer, least_budget
-from optplan.schema import FloatArray
 from optplan.solvers import slopes
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup
-from optplan.units import SECONDS_PER_HOUR
 
 #: Points that a frontier's drawing has at most; queries between them are exact.
 _DRAWN_POINTS = 1000
@@ -57,14 +53,15 @@ def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[
         When the instance has no budget.
     """
     budget = instance.budget_gpus()
-    found = slopes.solve_budget(state_choices(instance), budget)
+    stated = state_choices(instance)
+    found = slopes.solve_budget(stated.blocks, budget)
     if isinstance(found, slopes.OutOfReach):
         return infeasible_answer(instance, *least_budget(instance))
     certificate = LagrangianCertificate(multipliers={BUDGET: found.multiplier_right}, bound=found.bound)
     return Answer(
         status=status_of(found.value, found.bound, request),
         termination=Termination.COMPLETED,
-        solution=_write_solution(instance, found.choices),
+        solution=stated.write_solution(found.choices),
         objective=found.value,
         bound=min(found.bound, found.value),
         bound_proof=BoundProof.LAGRANGIAN,
@@ -87,10 +84,9 @@ def build_continuous_frontier(instance: BoaInstance) -> Frontier:
         Piecewise linear where all speedups are tables; with closed forms every query is an exact search.
     """
     start = time.perf_counter()
-    blocks = state_choices(instance)
-    line = slopes.trace_frontier(blocks)
+    stated = state_choices(instance)
+    line = slopes.trace_frontier(stated.blocks)
     curve = line.curve(_DRAWN_POINTS)
-    smooth = any(isinstance(block, slopes.SmoothBlock) for block in blocks)
 
     def at(budget: float) -> FrontierPoint:
         point = line.at(budget)
@@ -108,7 +104,7 @@ def build_continuous_frontier(instance: BoaInstance) -> Frontier:
         found = line.select(budget)
         if isinstance(found, slopes.OutOfReach):
             raise InfeasibleError(too_little(found.least, budget))
-        return _write_solution(instance, found.choices)
+        return stated.write_solution(found.choices)
 
     return Frontier(
         formulation=instance.formulation,
@@ -121,84 +117,14 @@ def build_continuous_frontier(instance: BoaInstance) -> Frontier:
         at=at,
         budget_for=budget_for,
         solution_at=solution_at,
-        exact_between=not smooth and curve.consumption.size == line.consumption.size,
+        exact_between=not stated.any_smooth and curve.consumption.size == line.consumption.size,
         solve_seconds=time.perf_counter() - start,
     )
-
-
-def state_choices(instance: BoaInstance) -> list[slopes.Block]:
-    """State problem (1) as one block of choices per class: a row per epoch.
-
-    Returns
-    -------
-    list of Block
-        Values in seconds of (weighted) mean completion time, consumption in time-average GPUs.
-    """
-    seconds_per_hour = SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour
-    return [_state_class(instance, name, seconds_per_hour * c.weight) for name, c in instance.classes.items()]
 
 
 def price_of(less: float, more: float) -> ShadowPrice:
     """Return a shadow price; infinite on the side on which nothing is feasible becomes None."""
     return ShadowPrice(less=less if math.isfinite(less) else None, more=more, unit=PRICE_UNIT)
-
-
-def _state_class(instance: BoaInstance, name: str, seconds_per_hour: float) -> slopes.Block:
-    job_class = instance.classes[name]
-    curve = job_class.speedup[instance.only_gpu_type]
-    load = job_class.arrival_rate_per_hour * job_class.epoch_size_gpu_hours
-    weight = np.full(load.size, seconds_per_hour)
-    widths = instance.allowed_widths(name).astype(float)
-    if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
-        amdahl = isinstance(curve, AmdahlSpeedup)
-        parameter = curve.serial_fraction if isinstance(curve, AmdahlSpeedup) else curve.exponent
-        return slopes.SmoothBlock(
-            form=slopes.SmoothForm.AMDAHL if amdahl else slopes.SmoothForm.POWER_LAW,
-            scale=load,
-            weight=weight,
-            parameter=np.broadcast_to(parameter, load.shape).astype(float),
-            width_min=np.full(load.size, widths[0]),
-            width_max=np.full(load.size, widths[-1]),
-        )
-    speeds = instance.speeds(name)
-    if len(speeds) == 1:
-        return slopes.SharedTableBlock(widths / speeds[0], 1.0 / speeds[0], load, weight)
-
-    def make(start: int, stop: int) -> tuple[FloatArray, FloatArray]:
-        hours = load[start:stop, None] / speeds[start:stop]
-        return hours * widths, hours * seconds_per_hour
-
-    return slopes.LazyTableBlock(load.size, widths.size, make)
-
-
-def _write_solution(
-    instance: BoaInstance, choices: tuple[slopes.TableChoice | slopes.SmoothChoice, ...]
-) -> BoaSolution:
-    return BoaSolution(
-        branches={
-            name: (Branch(widths=_real_widths(instance, name, choice)),)
-            for name, choice in zip(instance.classes, choices, strict=True)
-        }
-    )
-
-
-def _real_widths(
-    instance: BoaInstance, name: str, choice: slopes.TableChoice | slopes.SmoothChoice
-) -> FloatArray:
-    """Turn choices into real widths: the GPU-hours of a mixture over its hours."""
-    if isinstance(choice, slopes.SmoothChoice):
-        return choice.width
-    allowed = instance.allowed_widths(name)
-    widths = allowed[choice.lower].astype(float)
-    mixed = np.flatnonzero(choice.fraction)
-    if mixed.size:
-        speeds = np.broadcast_to(instance.speeds(name), (widths.size, allowed.size))
-        share = choice.fraction[mixed]
-        hours_lower = (1.0 - share) / speeds[mixed, choice.lower[mixed]]
-        hours_upper = share / speeds[mixed, choice.upper[mixed]]
-        upper = allowed[choice.upper[mixed]]
-        widths[mixed] = (hours_lower * widths[mixed] + hours_upper * upper) / (hours_lower + hours_upper)
-    return widths
 
 
 def _write_point(point: slopes.SlopesPoint) -> FrontierPoint:

@@ -22,15 +22,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.judgement import Check, Evaluation, PathCosts
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, JobClass, Problem
-from optplan.schema import FloatArray
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup, lower_left_hull, speed_on_hull
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
 from optplan.units import SECONDS_PER_HOUR
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
 TOLERANCE = 1e-9
+
+#: Speeds closer than this, relatively, are the same, as in :mod:`optplan.speedup.hulls`.
+_SAME = 1e-12
 
 #: The limit's name in certificates, shadow prices and relaxations.
 BUDGET = "budget"
@@ -244,11 +248,38 @@ def speeds_along(instance: BoaInstance, name: str, widths: FloatArray) -> FloatA
         return _formula_speed(curve, widths)
     allowed = instance.allowed_widths(name)
     speeds = np.broadcast_to(instance.speeds(name), (widths.size, allowed.size))
-    if instance.problem is Problem.CONTINUOUS:  # a real width divides the jobs between two vertices of the hull
-        inside = np.clip(widths, *_real_range(instance, name))
+    if instance.problem is not Problem.CONTINUOUS:
+        return speeds[np.arange(widths.size), np.searchsorted(allowed, widths)]
+    # A real width divides the jobs between two vertices of the hull. Most widths are vertices themselves, which is
+    # cheap to see; hulls are made for the others only.
+    column = np.clip(np.searchsorted(allowed, widths), 0, allowed.size - 1)
+    speed = speeds[np.arange(widths.size), column].copy()
+    other = np.flatnonzero((allowed[column] != widths) | ~_is_vertex(allowed, speeds, column))
+    if other.size:
+        least, largest = (end[other] for end in _real_range(instance, name))
+        inside = np.clip(widths[other], least, largest)
         # What is outside by no more than the judge tolerates is moved to the end; anything else is refused.
-        return speed_on_hull(np.where(np.abs(inside - widths) <= TOLERANCE * inside, inside, widths), allowed, speeds)
-    return speeds[np.arange(widths.size), np.searchsorted(allowed, widths)]
+        moved = np.where(np.abs(inside - widths[other]) <= TOLERANCE * inside, inside, widths[other])
+        speed[other] = speed_on_hull(moved, allowed, speeds[other])
+    return speed
+
+
+def _is_vertex(allowed: IntArray, speeds: FloatArray, column: IntArray) -> NDArray[np.bool_]:
+    """Whether a width of each row is best for some multiplier, and so on the hull of (k / s, 1 / s).
+
+    Dearer widths are no better from some multiplier on, cheaper ones up to some multiplier: the two must meet.
+    """
+    use, hours = allowed / speeds, 1.0 / speeds
+    rows = np.arange(column.size)
+    dearer_by = use - use[rows, column][:, None]
+    quicker_by = hours[rows, column][:, None] - hours
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = quicker_by / dearer_by
+    at_least = np.where(dearer_by > 0, slope, 0.0).max(axis=1)
+    at_most = np.where(dearer_by < 0, slope, np.inf).min(axis=1)
+    beaten = ((dearer_by == 0) & (quicker_by > 0)).any(axis=1)
+    vertex: NDArray[np.bool_] = (np.maximum(at_least, 0.0) <= at_most) & ~beaten
+    return vertex
 
 
 def _check_shape(instance: BoaInstance, solution: BoaSolution) -> list[Check]:
@@ -339,9 +370,12 @@ def _real_range(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArra
     if instance.problem is not Problem.CONTINUOUS or isinstance(curve, AmdahlSpeedup | PowerSpeedup):
         return np.full(epochs, float(allowed[0])), np.full(epochs, float(allowed[-1]))
     speeds = instance.speeds(name)
-    vertex = lower_left_hull(allowed / speeds, 1.0 / speeds)
-    least = allowed[vertex.argmax(axis=1)]
-    largest = allowed[vertex.shape[1] - 1 - vertex[:, ::-1].argmax(axis=1)]
+    use = allowed / speeds
+    # The hull goes from the least GPU-hours (of those, the quickest) to the highest speed (of those, the narrowest).
+    cheapest = use <= use.min(axis=1, keepdims=True) * (1 + _SAME)
+    quickest = speeds >= speeds.max(axis=1, keepdims=True) * (1 - _SAME)
+    least = allowed[np.where(cheapest, speeds, 0.0).argmax(axis=1)]
+    largest = allowed[np.where(quickest, use, np.inf).argmin(axis=1)]
     return np.broadcast_to(least.astype(float), epochs), np.broadcast_to(largest.astype(float), epochs)
 
 

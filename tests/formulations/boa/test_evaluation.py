@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from optplan.contracts import Evaluation, PathCosts
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, GpuType, JobClass, Policy, Problem, Widths
-from optplan.formulations.boa.evaluation import dual_bound, evaluate, least_path, path_costs
+from optplan.formulations.boa.evaluation import dual_bound, evaluate, least_path, path_costs, speeds_along
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup, lower_left_hull, speed_on_hull
 from optplan.units import Amount, BudgetUnit
 
 SEEDS = st.integers(0, 10_000)
@@ -401,3 +401,30 @@ def test_the_least_path_by_hand() -> None:
         enter_consumption=np.zeros((2, 2)),
     )
     assert least_path(costs, 0.0) == 7.0
+
+
+@given(
+    st.lists(st.floats(0.5, 8.0), min_size=2, max_size=6),
+    st.lists(st.floats(0.0, 1.0), min_size=2, max_size=2),
+)
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_real_widths_are_read_on_the_hull(speeds: list[float], parts: list[float]) -> None:
+    """At vertices, at whole widths below the hull and between widths, the speed is that of the hull."""
+    gpus = np.arange(1, len(speeds) + 2)
+    table = np.array([[1.0, *speeds]])
+    vertices = np.flatnonzero(lower_left_hull(gpus / table, 1.0 / table)[0])
+    low, high = float(gpus[vertices[0]]), float(gpus[vertices[-1]])
+    widths = np.array([low, high, *(low + part * (high - low) for part in parts), np.round((low + high) / 2)])
+    instance = BoaInstance(
+        classes={
+            "a": JobClass(
+                arrival_rate_per_hour=1.0,
+                epoch_size_gpu_hours=np.ones(widths.size),
+                speedup={"g": TableSpeedup(gpus=gpus, speedup=table[0])},
+            )
+        },
+        gpu_types={"g": GpuType()},
+        problem=Problem.CONTINUOUS,
+    )
+    expected = speed_on_hull(widths, gpus, np.repeat(table, widths.size, axis=0))
+    assert speeds_along(instance, "a", widths) == pytest.approx(expected, rel=1e-9)
