@@ -43,7 +43,7 @@ def main() -> None:
         f"`{arguments.ran}` on {arguments.date}: {arguments.machine}; {describe_versions()}.",
         "",
         *write_trace(row for row in rows if row["instance"].startswith(TRACE) and row["solver"] != "frontier"),
-        *write_large(row for row in rows if not row["instance"].startswith(TRACE) and row not in growth),
+        *write_others(row for row in rows if not row["instance"].startswith(TRACE) and row not in growth),
         *write_frontiers(row for row in rows if row["solver"] == "frontier"),
         *write_growth(growth),
     ]
@@ -86,7 +86,8 @@ def write_trace(rows: Iterator[Row]) -> Iterator[str]:
         "memory (MB)",
     ]
     table = []
-    for row in rows:
+    # The slow rivals are measured last; in the table they stand with their budget.
+    for row in sorted(rows, key=lambda row: float(row["instance"].removeprefix(TRACE))):
         objective = row["objective"]
         table.append(
             [
@@ -103,8 +104,8 @@ def write_trace(rows: Iterator[Row]) -> Iterator[str]:
     yield from write_table("The paper's trace, `boa-newtrace`", head, table)
 
 
-def write_large(rows: Iterator[Row]) -> Iterator[str]:
-    """Write the large generated instances."""
+def write_others(rows: Iterator[Row]) -> Iterator[str]:
+    """Write what is not the trace: its measured tables, and large generated instances."""
     head = ["instance", "solver", "status", "gap", "proof", "solved in", "verified in", "memory (MB)"]
     table = [
         [
@@ -120,12 +121,12 @@ def write_large(rows: Iterator[Row]) -> Iterator[str]:
         for row in rows
         if row["solver"] != "frontier"
     ]
-    yield from write_table("Large generated instances", head, table)
+    yield from write_table("Other instances", head, table)
 
 
 def write_frontiers(rows: Iterator[Row]) -> Iterator[str]:
     """Write how long whole frontiers take, and look-ups on them."""
-    head = ["frontier of", "breakpoints", "made in", "one look-up", "one inverse look-up"]
+    head = ["frontier of", "points", "made in", "one look-up", "one inverse look-up"]
     table = [
         [
             f"`{row['instance'].removesuffix('@frontier')}`",
