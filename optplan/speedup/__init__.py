@@ -7,6 +7,7 @@ from pydantic import Field
 from optplan.speedup.curves import AmdahlSpeedup, PowerSpeedup, SpeedupCurve, TableSpeedup
 from optplan.speedup.fitting import Fit, fit_amdahl, fit_best, fit_power, fit_table
 from optplan.speedup.goodput import GoodputSpeedup
+from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput
 from optplan.speedup.hulls import (
     describe_hull_changes,
     hull_vertices,
@@ -21,6 +22,7 @@ Speedup = Annotated[TableSpeedup | AmdahlSpeedup | PowerSpeedup | GoodputSpeedup
 __all__ = [
     "AmdahlSpeedup",
     "Fit",
+    "GoodputFit",
     "GoodputSpeedup",
     "PowerSpeedup",
     "Speedup",
@@ -29,6 +31,7 @@ __all__ = [
     "describe_hull_changes",
     "fit_amdahl",
     "fit_best",
+    "fit_goodput",
     "fit_power",
     "fit_table",
     "hull_vertices",
