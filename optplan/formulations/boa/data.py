@@ -347,7 +347,8 @@ class BoaInstance(Instance):
             When there are several.
         """
         if len(self.gpu_types) > 1:
-            message = f"this needs one GPU type; the instance has {', '.join(self.gpu_types)}"
+            types = ', '.join(self.gpu_types)
+            message = f"this needs one GPU type; the instance has {types}; keep one, in gpu_types and in every speedup"
             raise UsageError(message)
         return next(iter(self.gpu_types))
 
