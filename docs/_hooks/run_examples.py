@@ -144,7 +144,8 @@ class _Runner:
             yield self._compare(command[0], part[command.end() :], self._run_command(command[0]))
 
     def _run_command(self, command: str) -> str:
-        words = shlex.split(command.removeprefix("$ "))
+        # A shell joins continued lines before it splits words; shlex would keep the line break as a word.
+        words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
         if words == ["echo", "$?"]:
             return f"{self._exit_code}\n"
         if words[0] != "optplan":
