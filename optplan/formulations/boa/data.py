@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
@@ -383,7 +384,7 @@ class BoaInstance(Instance):
         """Arrivals per hour of all classes together, lambda."""
         return float(sum(c.arrival_rate_per_hour for c in self.classes.values()))
 
-    @property
+    @cached_property
     def total_weighted_rate_per_hour(self) -> float:
         """Sum of weight times arrival rate: what weighted means are divided by."""
         return float(sum(c.weight * c.arrival_rate_per_hour for c in self.classes.values()))
