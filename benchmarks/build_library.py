@@ -4,17 +4,25 @@ The traces and profiles are not part of this repository; what is derived from th
 and speedups. Run it where the public data is::
 
     python benchmarks/build_library.py --data ../shared/data --date 2026-11-21
+
+With ``--only NAME``, which may be repeated, the other instances and their records stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import optplan
-from optplan.formulations.boa.data import BoaInstance, GpuType, JobClass
+from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.gpu_types import GpuType
+from optplan.formulations.boa.job_classes import JobClass
+from optplan.instances.catalog import PriceList, read_price_list, set_prices
+from optplan.instances.gavel import build_gavel_instance
 from optplan.instances.library import manifest
 from optplan.instances.sia_boa import build_sia_instance
 from optplan.speedup import TableSpeedup
@@ -51,8 +59,28 @@ INSTANCES = (
     ),
     ("boa-philly", "philly/workload-1.csv", None, "model", "120gpu", "A sample of Microsoft's Philly trace of 2017."),
 )
-#: Budgets, in GPUs, recorded in the manifest besides an instance's own.
-RECORDED_GPUS = {"boa-newtrace": (80, 85, 90, 95, 100, 110, 120, 140, 160, 180, 200, 250, 300)}
+#: The profiled GPU types of newTrace on several of them, and how far each was profiled.
+PROFILED_WIDTHS = {"aws": 64, "rtx": 24, "dgx-ext": 16}
+#: GPUs of Sia's default cluster: 3 nodes of 8 RTX 2080 Ti and 2 of 8 A100 (the T4s can be rented without limit).
+SIA_CLUSTER = {"rtx-2080-ti": 24.0, "a100": 16.0}
+#: What the price of the RTX 2080 Ti is really that of.
+STAND_IN = "no price list has the RTX 2080 Ti; for it stands the Quadro RTX 6000, the same chip with more memory: "
+AWS, LAMBDA, GOOGLE = "aws-v8-gpu-us-east-1-us-west-2.csv", "lambda-2026-05-vms.csv", "gcp-2022-07.csv"
+
+SIA_ORIGIN = "derived from the public Sia artifact (traces, profiles) and an AWS price list"
+ORIGINS = {
+    "boa-newtrace-types": "derived from the public Sia artifact (traces, profiles) and price lists of AWS and Lambda",
+    "boa-newtrace-quotas": "derived from the public Sia artifact (traces, profiles) and price lists of AWS and Lambda",
+    "boa-gavel": "derived from the public throughputs and trace of Gavel and a Google Cloud price list",
+}
+LICENCE = "figures derived from public data; see the field source of the instance"
+#: Budgets recorded in the manifest besides an instance's own.
+RECORDED = {
+    "boa-newtrace": tuple(f"{n}gpu" for n in (80, 85, 90, 95, 100, 110, 120, 140, 160, 180, 200, 250, 300)),
+    "boa-newtrace-types": tuple(f"{n}usd/hour" for n in (32, 35, 40, 50, 60, 75, 90)),
+    "boa-newtrace-quotas": tuple(f"{n}usd/hour" for n in (45,)),
+    "boa-gavel": tuple(f"{n}usd/hour" for n in (62, 65, 70, 80, 90)),
+}
 
 
 def main() -> None:
@@ -60,26 +88,91 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data")
     parser.add_argument("--date", required=True, help="date recorded with the proofs")
+    parser.add_argument("--only", action="append", metavar="NAME", help="this instance; may be repeated")
     arguments = parser.parse_args()
-    sia = arguments.data / "sia"
+    made = []
+    for instance in (*derive_homogeneous(arguments.data), *derive_types(arguments.data), derive_gavel(arguments.data)):
+        if arguments.only and instance.name not in arguments.only:
+            continue
+        rounded = {key: round_class(job_class) for key, job_class in instance.classes.items()}
+        path = LIBRARY / f"{instance.name}.json"
+        optplan.write_json(instance.replace(classes=rounded), path, overwrite=True)
+        print(instance.name, path.stat().st_size // 1024, "KB")
+        made.append(instance.name)
+    write_manifest(arguments.date, made, everything=not arguments.only)
+
+
+def derive_homogeneous(data: Path) -> Iterator[BoaInstance]:
+    """Derive the traces on T4 GPUs alone."""
     for name, workload, applications, timing, budget, description in INSTANCES:
         instance = build_sia_instance(
-            sia / "workloads" / workload,
-            sia / "traces",
+            data / "sia" / "workloads" / workload,
+            data / "sia" / "traces",
             "aws",
             timing=timing,
             applications=applications,
         )
-        instance = instance.replace(
+        yield instance.replace(
             name=name,
             gpu_types={"t4": T4},
             budget=budget,
             description=f"{description} {instance.description}",
-            classes={key: round_class(job_class) for key, job_class in instance.classes.items()},
         )
-        optplan.write_json(instance, LIBRARY / f"{name}.json", overwrite=True)
-        print(name, (LIBRARY / f"{name}.json").stat().st_size // 1024, "KB")
-    write_manifest(arguments.date)
+
+
+def derive_types(data: Path) -> Iterator[BoaInstance]:
+    """Derive newTrace on three types of GPU, without and with quotas."""
+    instance = build_sia_instance(
+        data / "sia" / "workloads" / "newtrace" / "workload-1.csv",
+        data / "sia" / "traces",
+        tuple(PROFILED_WIDTHS),
+        max_width=PROFILED_WIDTHS,
+    )
+    aws, lambda_labs = read_list(data, AWS), read_list(data, LAMBDA)
+    prices = {
+        "t4": aws.price_of("g4dn.12xlarge", "us-east-1"),
+        "rtx-2080-ti": lambda_labs.price_of("gpu_1x_rtx6000", "us-east-1"),
+        "a100": aws.price_of("p4d.24xlarge", "us-east-1"),
+    }
+    types = dict(set_prices(instance, prices).gpu_types)
+    types["rtx-2080-ti"] = types["rtx-2080-ti"].replace(price_source=STAND_IN + prices["rtx-2080-ti"].source)
+    yield instance.replace(
+        name="boa-newtrace-types",
+        gpu_types=types,
+        budget="45usd/hour",
+        description=f"The paper's newTrace on three GPU types, with step times as measured. {instance.description}",
+    )
+    limited = {name: each.replace(quota_gpus=SIA_CLUSTER.get(name)) for name, each in types.items()}
+    yield instance.replace(
+        name="boa-newtrace-quotas",
+        gpu_types=limited,
+        budget="90usd/hour",
+        description=(
+            "The same with the 2080 Ti and A100 GPUs limited to those of Sia's default cluster, on average. "
+            f"{instance.description}"
+        ),
+        source={**instance.source, "quotas": "GPUs of Sia's default cluster (SOSP 2023): 24 RTX 2080 Ti, 16 A100"},
+    )
+
+
+def derive_gavel(data: Path) -> BoaInstance:
+    """Derive Gavel's simulated trace on its physical cluster's GPU types."""
+    instance = build_gavel_instance(
+        data / "gavel" / "traces" / "msr" / "seed=0-0e4a51.trace",
+        data / "gavel" / "physical_cluster_throughputs.json",
+    )
+    google = read_list(data, GOOGLE)
+    priced = set_prices(instance, {name: google.price_of(name.upper(), "us-central1") for name in instance.gpu_types})
+    return priced.replace(
+        name="boa-gavel",
+        budget="75usd/hour",
+        description=f"Gavel's long jobs on three GPU types with measured, noisy throughputs. {instance.description}",
+    )
+
+
+def read_list(data: Path, file: str) -> PriceList:
+    """Read one of the public price lists."""
+    return read_price_list(data / "catalog" / file)
 
 
 def round_class(job_class: JobClass) -> JobClass:
@@ -99,44 +192,61 @@ def round_digits(numbers: np.ndarray, digits: int) -> np.ndarray:
     return np.array([float(f"{number:.{digits}g}") for number in numbers.ravel()]).reshape(numbers.shape)
 
 
-def write_manifest(date: str) -> None:
-    """Solve every instance of the library and record the best objective and bound."""
+def write_manifest(date: str, made: list[str], *, everything: bool) -> None:
+    """Solve instances of the library and record the best objective and bound.
+
+    Parameters
+    ----------
+    date
+        Of the proofs.
+    made
+        Names of the instances that were written.
+    everything
+        Whether the records of the other instances are made again as well.
+    """
     lines = [
         "# Best objectives and bounds known, and what proved them; every entry is solved and verified again by a test.",
         "# Trace instances are made by benchmarks/build_library.py.",
     ]
-    origins = dict(manifest())
-    for name, *_ in INSTANCES:
-        origins[name] = {
-            "origin": "derived from the public Sia artifact (traces, profiles) and an AWS price list",
-            "licence": "figures derived from public data; see the field source of the instance",
-        }
-    for name, facts in origins.items():
+    recorded = dict(manifest())
+    for name in dict.fromkeys([*recorded, *made]):
+        facts = recorded.get(name, {})
+        if name in made:
+            facts = {"origin": ORIGINS.get(name, SIA_ORIGIN), "licence": LICENCE}
         lines += ["", f'["{name}"]', f'origin = "{facts["origin"]}"', f'licence = "{facts["licence"]}"']
-        instance = optplan.read_instance(LIBRARY / f"{name}.json")
-        assert isinstance(instance, BoaInstance)
-        budgets = [str(instance.budget), *(f"{gpus}gpu" for gpus in RECORDED_GPUS.get(name, ()))]
-        for budget in dict.fromkeys(budgets):
-            for policy in ("pure", "mixed"):
-                lines += record(instance.replace(budget=budget, policy=policy), date)
+        entries = prove(name, date) if everything or name in made else facts["best"]
+        for entry in entries:
+            lines += ["", f'[["{name}".best]]', *(f"{field} = {write_value(value)}" for field, value in entry.items())]
     (LIBRARY / "manifest.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def record(instance: BoaInstance, date: str) -> list[str]:
-    """Solve, verify and write one entry."""
+def write_value(value: str | float) -> str:
+    """Write text or a number as TOML does."""
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def prove(name: str, date: str) -> Iterator[Mapping[str, Any]]:
+    """Solve an instance at its own budget and the others on record, pure and mixed."""
+    instance = optplan.read_instance(LIBRARY / f"{name}.json")
+    assert isinstance(instance, BoaInstance)
+    for budget in dict.fromkeys([str(instance.budget), *RECORDED.get(name, ())]):
+        for policy in ("pure", "mixed"):
+            yield record(instance.replace(budget=budget, policy=policy), date)
+
+
+def record(instance: BoaInstance, date: str) -> dict[str, Any]:
+    """Solve, verify and return one entry."""
     result = optplan.solve(instance)
-    return [
-        "",
-        f'[["{instance.name}".best]]',
-        f'problem = "{instance.problem}"',
-        f'policy = "{instance.policy}"',
-        f'budget = "{instance.budget}"',
-        f"objective = {result.objective!r}",
-        f"bound = {result.bound!r}",
-        f'proof = "{result.bound_proof}"',
-        f'solver = "{result.solver}"',
-        f'date = "{date}"',
-    ]
+    return {
+        "problem": str(instance.problem),
+        "policy": str(instance.policy),
+        "budget": str(instance.budget),
+        "objective": result.objective,
+        "bound": result.bound,
+        "proof": str(result.bound_proof),
+        "solver": result.solver,
+        "date": date,
+    }
 
 
 if __name__ == "__main__":

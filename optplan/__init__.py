@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         read_result,
         write_json,
     )
-    from optplan.solving import build_plan, frontier, solve
+    from optplan.solving import analyse_sensitivity, build_plan, explain, frontier, solve
     from optplan.verification import verify
 
 _HOMES = {
@@ -37,7 +37,9 @@ _HOMES = {
     "Result": "optplan.contracts",
     "Status": "optplan.contracts",
     "Verification": "optplan.contracts",
+    "analyse_sensitivity": "optplan.solving",
     "build_plan": "optplan.solving",
+    "explain": "optplan.solving",
     "frontier": "optplan.solving",
     "read_instance": "optplan.instances.files",
     "read_plan": "optplan.instances.files",
@@ -56,7 +58,9 @@ __all__ = [
     "Result",
     "Status",
     "Verification",
+    "analyse_sensitivity",
     "build_plan",
+    "explain",
     "frontier",
     "read_instance",
     "read_plan",

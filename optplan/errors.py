@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+#: Characters of a value that a message shows.
+_LONGEST_VALUE = 60
+
+
 class OptplanError(Exception):
     """Root of every error that optplan raises on purpose."""
 
@@ -101,6 +105,12 @@ class VerificationError(OptplanError, ValueError):
 
 class DataWarning(UserWarning):
     """The user's data is accepted, and this is how it is understood."""
+
+
+def show_value(value: object) -> str:
+    """Write a value for a message, cut short where it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= _LONGEST_VALUE else shown[: _LONGEST_VALUE - 3] + "..."
 
 
 def nearest_name_hint(name: str, known: Iterable[str]) -> str:

@@ -8,8 +8,10 @@ how the file was written.
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
@@ -25,10 +27,13 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from optplan.errors import DataError, nearest_name_hint
+from optplan.errors import DataError, nearest_name_hint, show_value
 
 #: Beyond this, float64 skips whole numbers.
 _LARGEST_WHOLE = 2.0**53
+
+#: Where pydantic's context holds the names that are allowed, by its kinds of error about one that is not.
+_CHOICES = {"union_tag_invalid": "expected_tags", "enum": "expected", "literal_error": "expected"}
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -106,6 +111,23 @@ class FrozenModel(BaseModel):
         digest = hashlib.sha256()
         _feed(digest.update, self)
         return digest.hexdigest()
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Unpickle; NumPy forgets that arrays are read-only."""
+        super().__setstate__(state)
+        self._freeze_arrays()
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Copy to the bottom; NumPy makes copies writeable."""
+        copied = super().__deepcopy__(memo)
+        copied._freeze_arrays()
+        return copied
+
+    def _freeze_arrays(self) -> None:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
 
     def __eq__(self, other: object) -> bool:
         """Compare field by field; arrays are equal when every element is."""
@@ -275,6 +297,8 @@ def translate_validation_error(error: ValidationError, model: type[BaseModel], p
         location, problem, fix = [*location, *filter(None, [cause.path])], cause.problem, cause.fix
     else:
         problem, fix = _describe(dict(first), owner)
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):  # told of the record that lacks a known form
+        location = [*location, first["ctx"]["discriminator"].strip("'")]
     path = ".".join([prefix, *location] if prefix else location)
     others = len(problems) - 1
     if others:
@@ -288,13 +312,22 @@ def _describe(problem: dict[str, Any], owner: type[BaseModel] | None) -> tuple[s
         known = list(owner.model_fields) if owner is not None else []
         name = str(problem["loc"][-1])
         return f"unknown field {name!r}", nearest_name_hint(name, known)
-    if kind == "missing":
+    if kind in ("missing", "union_tag_not_found"):
         return "is missing", "add it"
     if kind == "value_error":
         return str(problem["ctx"]["error"]), ""
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return f"got {shown}; {problem['msg'][0].lower()}{problem['msg'][1:]}", ""
+    if kind in _CHOICES:
+        given = problem["ctx"].get("tag", value)
+        return _describe_choice(given, str(problem["ctx"][_CHOICES[kind]]))
+    return f"got {show_value(value)}; {problem['msg'][0].lower()}{problem['msg'][1:]}", ""
+
+
+def _describe_choice(given: object, listed: str) -> tuple[str, str]:
+    """Say which names, or other values, are allowed, and which of them is the nearest."""
+    names = re.findall("'([^']*)'", listed)
+    close = get_close_matches(str(given), names, n=1)
+    allowed = ", ".join(names) or listed
+    return f"got {show_value(given)}; allowed: {allowed}", f"did you mean {close[0]!r}?" if close else ""
 
 
 def _walk(model: type[BaseModel], location: Sequence[int | str]) -> tuple[list[str], type[BaseModel] | None]:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import TypeGuard
 
 import optplan
 from optplan.contracts import (
     Answer,
+    Explanation,
     Frontier,
     Instance,
     Plan,
     Result,
+    Sensitivity,
     Solution,
     SolveRequest,
     Status,
     Verification,
 )
 from optplan.contracts.registry import Formulation, SolverEntry, load
-from optplan.contracts.result import relative_gap
-from optplan.errors import UnsupportedError, UsageError
+from optplan.contracts.result import closes_gap, require_result
+from optplan.errors import UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Event, Stopwatch
-from optplan.verification import verify
+from optplan.verification import require_own, verify
 
 #: Lets the first solver that takes the instance solve it.
 AUTO = "auto"
@@ -72,15 +76,7 @@ def solve(
     VerificationError
         When the result does not hold what it says: a bug of optplan or of an engine.
     """
-    if not 0 <= gap < 1:
-        message = f"gap: got {gap!r}; a relative gap from 0 to below 1 is needed, such as 1e-6"
-        raise UsageError(message)
-    if time_limit_s is not None and not time_limit_s > 0:
-        message = f"time_limit_s: got {time_limit_s!r}; seconds above zero are needed"
-        raise UsageError(message)
-    if seed < 0:
-        message = f"seed: got {seed!r}; a whole number of at least 0 is needed"
-        raise UsageError(message)
+    _require_settings(solver, gap, time_limit_s, seed, on_event)
     formulation = formulation_of(instance)
     entry = choose_solver(instance, solver)
     request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, on_event))
@@ -118,13 +114,116 @@ def build_plan(instance: Instance, result: Result[Solution]) -> Plan:
     Raises
     ------
     UsageError
-        When the result has no solution.
+        When the result has no solution, or is none.
     """
+    require_result(result)
     if result.solution is None:
         message = f"the result has no solution to plan (status {result.status})"
         raise UsageError(message)
     plan: Plan = formulation_of(instance).loaded("build_plan")(instance, result)
     return plan
+
+
+def explain(
+    instance: Instance,
+    result: Result[Solution],
+    *,
+    only: tuple[str, ...] = (),
+    time_limit_s: float | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> Explanation:
+    """Explain every choice of a result: what its neighbours would do, alone and with everything else re-solved.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result, with a solution.
+    only
+        Subjects (for BOA: classes) to explain; all when empty.
+    time_limit_s
+        Seconds for each re-solve; no limit when None.
+    on_event
+        Called with progress events.
+
+    Raises
+    ------
+    UsageError
+        When the result has no solution or belongs to another instance, or a subject is unknown.
+    UnsupportedError
+        When there is nothing to explain in this kind of problem.
+    """
+    require_own(instance, result)
+    explained: Explanation = formulation_of(instance).loaded("explain")(
+        instance, result, only=only, time_limit_s=time_limit_s, on_event=on_event
+    )
+    return explained
+
+
+def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and how to run them
+    instance: Instance,
+    result: Result[Solution],
+    errors: Mapping[str, float],
+    *,
+    samples: int = 1000,
+    robust_samples: int = 0,
+    compare: bool = True,
+    seed: int = 0,
+    processes: int = 1,
+    on_event: Callable[[Event], None] | None = None,
+) -> Sensitivity:
+    """Run a result's plan under sampled errors of the estimates behind it.
+
+    Parameters
+    ----------
+    instance
+        The problem: the estimates.
+    result
+        Its result, with a solution.
+    errors
+        Relative standard deviations by name; for BOA ``speedup``, ``noise``, ``size``, ``arrival``
+        (:class:`optplan.formulations.boa.sampling.EstimateErrors`).
+    samples
+        How many truths to draw.
+    robust_samples
+        From how many others to make a plan that is best on average; 0 for none.
+    compare
+        Whether to find what a planner who knew each truth could do.
+    seed
+        The same seed gives the same samples, for any number of processes.
+    processes
+        How many processes share the samples.
+    on_event
+        Called with progress events.
+
+    Raises
+    ------
+    UsageError
+        When the result has no solution or belongs to another instance, or a number is out of its range.
+    DataError
+        When the errors are not of a known kind and size.
+    InfeasibleError
+        When no robust plan keeps the limits on average.
+    """
+    require_own(instance, result)
+    if result.solution is None:
+        message = f"there is no plan to run (status {result.status})"
+        raise UsageError(message)
+    formulation = formulation_of(instance)
+    analysed: Sensitivity = formulation.loaded("analyse_sensitivity")(
+        instance,
+        result.solution,
+        formulation.loaded("estimate_errors")(**errors),
+        samples=samples,
+        robust_samples=robust_samples,
+        compare=compare,
+        seed=seed,
+        gap=result.gap_target,
+        processes=processes,
+        on_event=on_event,
+    )
+    return analysed
 
 
 def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
@@ -152,6 +251,30 @@ def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
     raise UnsupportedError(f"no solver of {formulation.name} takes this instance")
 
 
+def _require_settings(solver: object, gap: object, time_limit_s: object, seed: object, on_event: object) -> None:
+    """Refuse settings of another type or out of their range, before anything starts."""
+    if not isinstance(solver, str):
+        message = f"solver: got {show_value(solver)}; the name of a solver is needed, or {AUTO!r}"
+        raise UsageError(message)
+    if not (_is_number(gap) and 0 <= gap < 1):
+        message = f"gap: got {show_value(gap)}; a relative gap from 0 to below 1 is needed, such as 1e-6"
+        raise UsageError(message)
+    if not (time_limit_s is None or (_is_number(time_limit_s) and time_limit_s > 0)):
+        message = f"time_limit_s: got {show_value(time_limit_s)}; seconds above zero are needed"
+        raise UsageError(message)
+    if isinstance(seed, bool) or not (isinstance(seed, Integral) and int(seed) >= 0):
+        message = f"seed: got {show_value(seed)}; a whole number of at least 0 is needed"
+        raise UsageError(message)
+    if not (on_event is None or callable(on_event)):
+        message = f"on_event: got {show_value(on_event)}; a function that takes an Event is needed"
+        raise UsageError(message)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a real number, of Python or NumPy; truth values are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _assemble(
     formulation: Formulation,
     instance: Instance,
@@ -167,8 +290,7 @@ def _assemble(
         if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
             Verification(checks=evaluation.checks).require()
         objective, measures = evaluation.objective, evaluation.measures
-        gap = relative_gap(objective, answer.bound)
-        status = Status.OPTIMAL if gap is not None and gap <= request.gap else Status.FEASIBLE
+        status = Status.OPTIMAL if closes_gap(objective, answer.bound, request.gap) else Status.FEASIBLE
     result: Result[Solution] = formulation.result_type()(
         formulation=formulation.name,
         instance_name=instance.name,

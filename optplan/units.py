@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from optplan.errors import UsageError
+from optplan.errors import UsageError, show_value
 
 SECONDS_PER_MINUTE = 60.0
 SECONDS_PER_HOUR = 3600.0
@@ -103,7 +103,8 @@ def parse_duration(text: str, *, what: str = "duration") -> float:
     """
     value, unit = _split(text, what, "20min, 1.5h or 60s")
     if unit not in _SECONDS_PER:
-        message = f"{what}: {text!r} has no known unit of time; use one of {', '.join(_SECONDS_PER)}, as in 20min"
+        known = ", ".join(_SECONDS_PER)
+        message = f"{what}: {show_value(text)} has no known unit of time; use one of {known}, as in 20min"
         raise UsageError(message)
     return value * _SECONDS_PER[unit]
 
@@ -130,7 +131,7 @@ def parse_budget(text: str, *, what: str = "budget") -> Amount:
     """
     value, unit = _split(text, what, "120gpu, 80gpu-min, 3usd or 10000usd/month")
     if unit not in _BUDGET_NAMES:
-        message = f"{what}: {text!r} has no known unit; use one of {', '.join(_BUDGET_NAMES)}, as in 120gpu"
+        message = f"{what}: {show_value(text)} has no known unit; use one of {', '.join(_BUDGET_NAMES)}, as in 120gpu"
         raise UsageError(message)
     return Amount(value, _BUDGET_NAMES[unit])
 
@@ -154,10 +155,10 @@ def format_duration(seconds: float) -> str:
 def _split(text: str, what: str, examples: str) -> tuple[float, str]:
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        message = f"{what}: cannot read {text!r}; write a number and a unit, as in {examples}"
+        message = f"{what}: cannot read {show_value(text)}; write a number and a unit, as in {examples}"
         raise UsageError(message)
     value = float(match[1])
     if not (math.isfinite(value) and value > 0):
-        message = f"{what}: got {text!r}; a finite number above zero is needed"
+        message = f"{what}: got {show_value(text)}; a finite number above zero is needed"
         raise UsageError(message)
     return value, (match[2] or "").strip().lower()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+from collections.abc import Callable
+from enum import StrEnum
 from typing import Annotated, Literal
 
 import numpy as np
@@ -39,6 +42,21 @@ class Case(FrozenModel):
 
     parts: ByName[Annotated[Curve | Law, Field(discriminator="form")]]
     number: Annotated[int, Field(ge=1)] = 1
+
+
+class Mood(StrEnum):
+    """A choice of names."""
+
+    CALM = "calm"
+    EXCITED = "excited"
+
+
+class Choices(FrozenModel):
+    """A record of choices."""
+
+    version: Literal[1] = 1
+    mood: Mood = Mood.CALM
+    unit: Literal["gpu", "usd"] = "gpu"
 
 
 GOOD = {"parts": {"bert": {"form": "curve", "speeds": [1, 2.5]}, "yolo": {"form": "law", "exponent": 0.5}}}
@@ -87,6 +105,14 @@ def test_writing_and_reading_is_the_identity() -> None:
     assert pickle.loads(pickle.dumps(case)) == case
 
 
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda record: pickle.loads(pickle.dumps(record))])
+def test_copies_cannot_be_changed_either(duplicate: Callable[[Curve], Curve]) -> None:
+    """A record that came back from another process is as frozen as the one that went."""
+    copied = duplicate(Curve(speeds=np.array([1.0, 2.0])))
+    with pytest.raises(ValueError, match="read-only"):
+        copied.speeds[0] = 3.0
+
+
 @pytest.mark.parametrize(
     ("part", "message"),
     [
@@ -105,13 +131,32 @@ def test_writing_and_reading_is_the_identity() -> None:
         ({"form": "curve", "speed": [1]}, "parts.bert.speed: unknown field 'speed'; did you mean 'speeds'?"),
         ({"form": "law"}, "parts.bert.exponent: is missing; add it"),
         ({"form": "law", "exponent": 2}, "exponent: got 2; input should be less than or equal to 1"),
-        ({"form": "lawn"}, "does not match any of the expected tags: 'curve', 'law'"),
+        ({"form": "lawn"}, r"^file.parts.bert.form: got 'lawn'; allowed: curve, law; did you mean 'law'\?$"),
+        ({"form": "trust me"}, "^file.parts.bert.form: got 'trust me'; allowed: curve, law$"),
+        ({"form": 7}, "^file.parts.bert.form: got '7'; allowed: curve, law$"),
+        ({"exponent": 0.5}, "^file.parts.bert.form: is missing; add it$"),
     ],
 )
 def test_errors_name_path_value_and_remedy(part: dict[str, object], message: str) -> None:
     """The path is the user's: no names of union members in it."""
     with pytest.raises(DataError, match=message):
         Case.parse({"parts": {"bert": part}}, path="file")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mood": "exited"}, r"^file.mood: got 'exited'; allowed: calm, excited; did you mean 'excited'\?$"),
+        ({"mood": "sad"}, "^file.mood: got 'sad'; allowed: calm, excited$"),
+        ({"mood": 10**70}, r"^file.mood: got 10+\.\.\.; allowed: calm, excited$"),
+        ({"unit": "gpus"}, r"^file.unit: got 'gpus'; allowed: gpu, usd; did you mean 'gpu'\?$"),
+        ({"version": 2}, "^file.version: got 2; allowed: 1$"),
+    ],
+)
+def test_a_misspelt_choice_gets_the_allowed_names_and_the_nearest(change: dict[str, object], message: str) -> None:
+    """Enumerations and literals alike."""
+    with pytest.raises(DataError, match=message):
+        Choices.parse(change, path="file")
 
 
 def test_further_problems_are_counted() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
+import pickle
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,11 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.contracts import Answer, BoundProof, LagrangianCertificate, SolveRequest, Status, Termination
+from optplan.contracts import (
+    Answer,
+    BoundProof,
+    LagrangianCertificate,
+    Result,
+    Solution,
+    SolveRequest,
+    Status,
+    Termination,
+)
 from optplan.errors import InfeasibleError, UnsupportedError, UsageError, VerificationError
 from optplan.formulations import formulations
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.evaluation import dual_bound
+from optplan.formulations.boa.duality import dual_bound
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.progress import Event
@@ -37,6 +49,23 @@ def gpus(number: float) -> Amount:
     return Amount(number, BudgetUnit.GPU)
 
 
+def solved() -> Result[Solution]:
+    """Return a result."""
+    return solve(named("boa-one-table"))
+
+
+def test_other_processes_can_solve() -> None:
+    """Instance, result, plan and points of the frontier go from one process to another and stay what they are."""
+    instance = named("boa-one-table")
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        result = pool.submit(solve, instance).result()
+    own = solve(instance)
+    assert type(result) is type(own)
+    assert (result.solution, result.objective, result.certificates) == (own.solution, own.objective, own.certificates)
+    for record in (instance, result, build_plan(instance, result), *frontier(instance).points()):
+        assert pickle.loads(pickle.dumps(record)) == record
+
+
 @pytest.mark.parametrize("gap", [-1e-9, 1.0, math.nan, math.inf])
 def test_the_gap_is_a_fraction(gap: float) -> None:
     """A relative gap of one or more would call anything optimal."""
@@ -55,6 +84,62 @@ def test_the_time_limit_is_above_zero(limit: float) -> None:
     """No time at all is no limit that a solver could keep."""
     with pytest.raises(UsageError, match=r"time_limit_s: got .*; seconds above zero are needed"):
         solve(named("boa-one-table"), time_limit_s=limit)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("gap", "a", "^gap: got 'a'; a relative gap from 0 to below 1 is needed, such as 1e-6$"),
+        ("gap", None, "^gap: got None; a relative gap"),
+        ("gap", False, "^gap: got False; a relative gap"),
+        ("gap", 10**400, r"^gap: got 10{56}\.\.\.; a relative gap"),
+        ("seed", None, "^seed: got None; a whole number of at least 0 is needed$"),
+        ("seed", 1.5, r"^seed: got 1\.5; a whole number"),
+        ("seed", True, "^seed: got True; a whole number"),
+        ("time_limit_s", "60s", "^time_limit_s: got '60s'; seconds above zero are needed$"),
+        ("solver", None, "^solver: got None; the name of a solver is needed, or 'auto'$"),
+        ("on_event", "print", "^on_event: got 'print'; a function that takes an Event is needed$"),
+    ],
+)
+def test_settings_of_another_type_are_refused(argument: str, value: object, message: str) -> None:
+    """By name, with what was got and what is needed."""
+    settings: dict[str, Any] = {argument: value}
+    with pytest.raises(UsageError, match=message):
+        solve(named("boa-one-table"), **settings)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """Settings that come out of arrays are taken."""
+    settings: dict[str, Any] = {"gap": np.float32(0.5), "seed": np.int64(3), "time_limit_s": np.float64(60.0)}
+    result = solve(named("boa-one-table"), **settings)
+    assert (result.gap_target, result.seed) == (0.5, 3)
+
+
+@pytest.mark.parametrize("call", [solve, frontier, choose_solver, lambda one: build_plan(one, solved())])
+@pytest.mark.parametrize(
+    ("got", "message"),
+    [
+        (
+            "boa-one-table",
+            r"^instance: got 'boa-one-table'; an Instance is needed, such as read_instance\('boa-one-tab",
+        ),
+        (None, r"^instance: got None; an Instance is needed, such as read_instance\('boa-newtrace'\)$"),
+    ],
+)
+def test_the_name_of_an_instance_is_not_an_instance(call: Callable[[Any], object], got: object, message: str) -> None:
+    """The message says how to get the instance."""
+    with pytest.raises(UsageError, match=message):
+        call(got)
+
+
+def test_something_else_is_no_result() -> None:
+    """A plan is built for a result, not for the name of its file."""
+    nothing: Any = "mine.json"
+    with pytest.raises(UsageError, match=r"^result: got 'mine.json'; a Result is needed, such as read_result\('mine"):
+        build_plan(named("boa-one-table"), nothing)
+    record: Any = solved()
+    with pytest.raises(UsageError, match=r"^instance: got Result\[BoaSolution\]\(version=1, .*\.\.\.; an Instance"):
+        solve(record)
 
 
 def test_unknown_solvers_get_the_nearest_name() -> None:
@@ -220,6 +305,29 @@ def test_the_status_follows_from_the_gap(
     assert result.objective == pytest.approx(14580.0)  # the evaluator's, not the solver's 1.0
 
 
+@pytest.mark.parametrize(
+    ("below", "status"),
+    [(0.0, Status.OPTIMAL), (1e-15, Status.OPTIMAL), (9e-10, Status.OPTIMAL), (2e-9, Status.FEASIBLE)],
+)
+def test_a_gap_of_zero_allows_for_rounding(pretend: Callable[[Answering], None], below: float, status: Status) -> None:
+    """A bound that is a relative 1e-9 or less below the objective meets it; the gap itself is told as it is."""
+    bound = 14580.0 * (1.0 - below)
+    pretend(
+        lambda *_: Answer(
+            Status.FEASIBLE,
+            Termination.COMPLETED,
+            solution=ONE_ONE,
+            objective=14580.0,
+            bound=bound,
+            bound_proof=BoundProof.ENGINE,
+        )
+    )
+    result = solve(named("boa-two-epochs"), gap=0.0)
+    assert result.status is status
+    assert result.gap_target == 0.0
+    assert result.gap == pytest.approx(below, rel=1e-3, abs=2e-16)
+
+
 def test_solvers_are_told_gap_seed_and_time_limit(pretend: Callable[[Answering], None]) -> None:
     """Through the request; a bound survives without an incumbent."""
     requests: list[SolveRequest] = []
@@ -271,7 +379,7 @@ def test_the_frontier_goes_through_the_optima(problem: Problem) -> None:
 def test_more_budget_never_hurts(seed: int, more: float, policy: Policy) -> None:
     """What fits a budget fits a larger one."""
     instance = random_boa(classes=2, epochs=4, widths=5, seed=seed, policy=policy)
-    wider = instance.replace(budget=gpus(instance.budget_gpus() * more))
+    wider = instance.replace(budget=gpus(instance.budget_amount() * more))
     narrow, wide = solve(instance, gap=0.0).objective, solve(wider, gap=0.0).objective
     assert narrow is not None
     assert wide is not None

@@ -49,6 +49,9 @@ def test_amounts_survive_being_written(value: float, unit: BudgetUnit) -> None:
         ("0gpu", "a finite number above zero is needed"),
         ("1e999gpu", "a finite number above zero is needed"),
         ("nangpu", "cannot read 'nangpu'"),
+        ("1" + 400 * "0" + "gpu", r"^budget: got '10{55}\.\.\.; a finite number above zero is needed$"),
+        (100 * "x", r"^budget: cannot read 'x{56}\.\.\.; write a number"),
+        ("1" + 100 * "x", r"^budget: '1x{55}\.\.\. has no known unit"),
     ],
 )
 def test_wrong_budgets_say_what_to_write(text: str, message: str) -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from optplan.contracts import BoundProof, LagrangianCertificate, PathCosts, Result, Solution, Status
 from optplan.errors import DataError, UsageError, VerificationError
 from optplan.formulations.boa.data import BoaInstance, Policy, Problem
-from optplan.formulations.boa.evaluation import dual_bound
+from optplan.formulations.boa.duality import dual_bound
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
+from optplan.schema import FloatArray
 from optplan.solving import solve
 from optplan.units import Amount, BudgetUnit
 from optplan.verification import least_within, verify
@@ -35,12 +36,62 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "heuristic": ("boa-two-classes", "published-algorithm1", {}),
     "infeasible": ("boa-two-classes", "layered-paths", {"budget": Amount(1.0, BudgetUnit.GPU)}),
     "money": ("boa-two-classes", "layered-paths", {"budget": Amount(1000.0, BudgetUnit.USD_PER_MONTH)}),
+    "quotas": ("typed", "linked-paths", {}),
+    "quotas-mixed": ("typed", "linked-paths", {"policy": Policy.MIXED}),
+    "quotas-engine": ("typed", "highs", {}),
+    "quotas-infeasible": ("scarce", "linked-paths", {"budget": Amount(3.9, BudgetUnit.USD_PER_HOUR)}),
+}
+
+#: Two types with prices, one of them with a quota; spot and a cost of leaving a type for the other.
+TYPED: Data = {
+    "formulation": "boa",
+    "gpu_types": {
+        "t4": {
+            "price_usd_per_hour": 0.5,
+            "spot": {"interruptions_per_gpu_hour": 0.05, "restart_s": 120.0, "lost_work_s": 300.0},
+        },
+        "a100": {"price_usd_per_hour": 3.0, "quota_gpus": 1.5},
+    },
+    "classes": {
+        "bert": {
+            "arrival_rate_per_hour": 1.0,
+            "epoch_size_gpu_hours": [2.0, 1.0, 2.0],
+            "speedup": {
+                "t4": {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.8, 3.0]},
+                "a100": {"form": "table", "gpus": [1, 2], "speedup": [[3.0, 5.0], [4.0, 7.0], [3.0, 5.0]]},
+            },
+            "rescale_s": 60.0,
+            "rescale_s_on": {"a100": 90.0},
+            "type_change_s": 120.0,
+            "type_change_s_from": {"a100": {"t4": 20.0}},
+        },
+        "yolo": {
+            "arrival_rate_per_hour": 2.0,
+            "epoch_size_gpu_hours": [1.0],
+            "speedup": {
+                "t4": {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.9, 3.2]},
+                "a100": {"form": "table", "gpus": [1, 2], "speedup": [4.0, 6.0]},
+            },
+            "rescale_s": 30.0,
+        },
+    },
+    "budget": "6usd/hour",
 }
 
 
+#: The same with so few GPUs of both types that a lower budget cannot be kept.
+SCARCE = TYPED | {
+    "gpu_types": {
+        name: gpu_type | {"quota_gpus": quota}
+        for (name, gpu_type), quota in zip(TYPED["gpu_types"].items(), (5.5, 0.5), strict=True)
+    }
+}
+OWN = {"typed": TYPED, "scarce": SCARCE}
+
+
 def named(name: str, **changes: object) -> BoaInstance:
-    """Return a BOA instance of the library with some fields changed."""
-    instance = build_named(name)
+    """Return a BOA instance of the library, or one of two types, with some fields changed."""
+    instance = BoaInstance.parse(OWN[name]) if name in OWN else build_named(name)
     assert isinstance(instance, BoaInstance)
     return instance.replace(**changes)
 
@@ -99,8 +150,14 @@ def test_what_cannot_be_checked_is_named(cases: dict[str, Case]) -> None:
     assert exhaustion == ("bound: rests on exhaustion, which cannot be re-derived cheaply",)
     for key in ("exhaustive", "lagrangian", "continuous"):
         assert not any(claim.startswith("bound") for claim in verify(*cases[key]).unproven)
-    for key in ("heuristic", "infeasible"):
-        assert verify(*cases[key]).unproven == ()
+    assert verify(*cases["heuristic"]).unproven == ()
+    words = "infeasibility: the reason is a sentence; its figures are checked, its words are not"
+    assert verify(*cases["infeasible"]).unproven == (words,)
+    helps = "infeasibility: no less helps than the relaxations say; that so much does is not checked"
+    assert verify(*cases["quotas-infeasible"]).unproven == (helps, words)
+    worse = named("scarce", budget=Amount(3.0, BudgetUnit.USD_PER_HOUR))  # no number of T4 is enough for that
+    alone = "infeasibility: that quota.t4 alone cannot mend it is not checked"
+    assert verify(worse, solve(worse, solver="linked-paths")).unproven == (alone, helps, words)
 
 
 def test_a_result_of_another_instance_is_a_wrong_call(cases: dict[str, Case]) -> None:
@@ -117,6 +174,16 @@ def test_a_result_of_another_instance_is_a_wrong_call(cases: dict[str, Case]) ->
             verify(other, result)
     with pytest.raises(UsageError, match=r"the result was made for seer instance .* give the instance it was made"):
         verify(instance, result.replace(formulation="seer"))
+
+
+@pytest.mark.parametrize("nothing", [None, "result.json"])
+def test_something_else_is_neither_result_nor_instance(cases: dict[str, Case], nothing: Any) -> None:  # noqa: ANN401
+    """A wrong call, with what is needed."""
+    instance, result = next(iter(cases.values()))
+    with pytest.raises(UsageError, match=rf"^result: got {nothing!r}; a Result is needed, such as read_result\('res"):
+        verify(instance, nothing)
+    with pytest.raises(UsageError, match=rf"^instance: got {nothing!r}; an Instance is needed, such as read_instance"):
+        verify(nothing, result)
 
 
 def test_require_names_everything(cases: dict[str, Case]) -> None:
@@ -150,10 +217,12 @@ def leaves(data: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tup
         yield path, float(data)
 
 
-def still_true(path: tuple[str | int, ...], factor: float) -> bool:
+def still_true(path: tuple[str | int, ...], factor: float, *, one_limit: bool) -> bool:
     """Whether a number may change like this and leave the claim true."""
     if path[-1] == "allowance":
-        return factor > 1  # looking further proves as much
+        return 1 < factor < 2  # looking further proves as much, within reason
+    if path == ("infeasibility", "multipliers", "budget") and one_limit:
+        return factor > 0  # any multiple of a proof is one
     # Where the dual function is smooth, its value hardly changes beside its maximum.
     return "multipliers" in path and abs(factor - 1) < 1e-4
 
@@ -165,10 +234,10 @@ CLAIMS = ("objective", "bound", "certificates", "solution", "measures", "infeasi
 @pytest.mark.parametrize("key", list(CASES))
 def test_every_number_that_is_changed_is_noticed(cases: dict[str, Case], key: str, factor: float) -> None:
     """Objective, bound, certificates, widths, fractions, measures, relaxations: one by one, by little and by much."""
-    data = cases[key][1].to_json_data()
+    data, one_limit = cases[key][1].to_json_data(), len(cases[key][0].limit_names) == 1
     unnoticed = []
     for path, value in leaves(data):
-        if path[0] in CLAIMS and not still_true(path, factor):
+        if path[0] in CLAIMS and not still_true(path, factor, one_limit=one_limit):
             other = value * factor if value else 0.01
             if other != value and not failed(cases[key], changed(data, path, other)):
                 unnoticed.append((path, value, other))
@@ -190,7 +259,7 @@ def test_every_other_width_is_noticed(cases: dict[str, Case], key: str) -> None:
 
 def drop_class(data: Data) -> None:
     """Leave a class out."""
-    data["solution"]["branches"].pop("job" if "job" in data["solution"]["branches"] else "vision")
+    data["solution"]["branches"].popitem()
 
 
 def add_class(data: Data) -> None:
@@ -251,6 +320,66 @@ def change_unit(data: Data) -> None:
     data["objective_unit"] = "h"
 
 
+def drop_relaxations(data: Data) -> None:
+    """Name no limit that would help."""
+    data["infeasibility"]["relaxations"] = []
+
+
+def double_relaxation(data: Data) -> None:
+    """Name a limit twice."""
+    data["infeasibility"]["relaxations"].append(data["infeasibility"]["relaxations"][0])
+
+
+def add_relaxation(data: Data) -> None:
+    """Say that a limit helps without which there is no plan either."""
+    weights = dict.fromkeys(data["infeasibility"]["multipliers"], 0.0) | {"quota.a100": 1.0}
+    data["infeasibility"]["relaxations"].append(
+        {"limit": "quota.a100", "given": 0.5, "least_feasible": 0.0, "unit": "gpu", "multipliers": weights}
+    )
+
+
+def weaken_relaxation(data: Data) -> None:
+    """Prove no more than what a plan needs of T4 alone, quotas and budget aside: nothing."""
+    relaxation = data["infeasibility"]["relaxations"][1]
+    relaxation["multipliers"] = dict.fromkeys(relaxation["multipliers"], 0.0) | {"quota.t4": 1.0}
+    relaxation["least_feasible"] = 0.0
+
+
+def rename_relaxed(data: Data) -> None:
+    """Call the limit that helps something that it is not."""
+    data["infeasibility"]["relaxations"][0]["limit"] = "deadline"
+
+
+def change_relaxed_unit(data: Data) -> None:
+    """Call GPUs dollars."""
+    data["infeasibility"]["relaxations"][0]["unit"] = "usd/day"
+
+
+def drop_weight(data: Data) -> None:
+    """Weigh no limit at all."""
+    data["infeasibility"]["multipliers"] = {}
+
+
+def drop_relaxation_weight(data: Data) -> None:
+    """Relax a limit without saying what proves it."""
+    del data["infeasibility"]["relaxations"][0]["multipliers"]
+
+
+def rewrite_reason(data: Data) -> None:
+    """Say other figures than the relaxation does."""
+    data["infeasibility"]["reason"] = "the least budget is 7 GPUs; the budget is 1"
+
+
+def talk_away(data: Data) -> None:
+    """Say nothing that could be wrong."""
+    data["infeasibility"]["reason"] = "it does not fit"
+
+
+def change_price_unit(data: Data) -> None:
+    """Sell a GPU's worth as a dollar's."""
+    data["shadow_prices"]["budget"]["unit"] = "h of mean JCT per GPU"
+
+
 @pytest.mark.parametrize(
     ("key", "tamper", "family"),
     [
@@ -271,6 +400,24 @@ def change_unit(data: Data) -> None:
         ("lagrangian", call_exhaustive, "bound"),
         ("engine", add_measure, "measure"),
         ("heuristic", change_unit, "objective"),
+        ("quotas", drop_class, "every-class"),
+        ("quotas", rename_limit, "certificate"),
+        ("quotas-mixed", drop_limit, "certificate"),
+        ("infeasible", drop_relaxations, "infeasibility"),
+        ("money", double_relaxation, "infeasibility"),
+        ("infeasible", rename_relaxed, "infeasibility"),
+        ("money", change_relaxed_unit, "infeasibility"),
+        ("quotas-infeasible", add_relaxation, "infeasibility"),
+        ("quotas-infeasible", weaken_relaxation, "infeasibility"),
+        ("quotas-infeasible", change_relaxed_unit, "infeasibility"),
+        ("infeasible", drop_weight, "infeasibility"),
+        ("quotas-infeasible", drop_weight, "infeasibility"),
+        ("quotas-infeasible", drop_relaxation_weight, "infeasibility"),
+        ("infeasible", rewrite_reason, "infeasibility"),
+        ("quotas-infeasible", rewrite_reason, "infeasibility"),
+        ("money", talk_away, "infeasibility"),
+        ("exhaustive", change_price_unit, "shadow-price"),
+        ("quotas", change_price_unit, "shadow-price"),
     ],
 )
 def test_what_is_missing_or_added_is_noticed(
@@ -280,6 +427,49 @@ def test_what_is_missing_or_added_is_noticed(
     data = cases[key][1].to_json_data()
     tamper(data)
     assert family in failed(cases[key], data)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("gap_target",), -1e-9, r"^gap_target: got -1e-09; input should be greater than or equal to 0"),
+        (("gap_target",), 1.0, r"^gap_target: got 1\.0; input should be less than 1"),
+        (("seed",), -1, r"^seed: got -1; input should be greater than or equal to 0"),
+        (("solve_seconds",), -0.5, r"^solve_seconds: got -0\.5; input should be greater than or equal to 0"),
+        (("verify_seconds",), -0.5, r"^verify_seconds: got -0\.5; input should be greater than or equal to 0"),
+        (("counters", "passes"), -1.0, r"^counters\.passes: got -1\.0; input should be greater than or equal to 0"),
+    ],
+)
+def test_impossible_figures_are_refused_on_reading(
+    cases: dict[str, Case], path: tuple[str, ...], value: float, message: str
+) -> None:
+    """What no solve can have is not even a result."""
+    result = cases["exhaustive"][1]
+    with pytest.raises(DataError, match=message):
+        reread(result, changed(result.to_json_data(), path, value))
+
+
+def test_limits_left_out_of_the_relaxations_are_named(cases: dict[str, Case]) -> None:
+    """With several limits nobody can check cheaply that one of them alone cannot help, and the judge says so."""
+    instance, result = cases["quotas-infeasible"]
+    data = result.to_json_data()
+    data["infeasibility"]["relaxations"] = []
+    verification = verify(instance, reread(result, data))
+    assert verification.unproven[:2] == tuple(
+        f"infeasibility: that {limit} alone cannot mend it is not checked" for limit in ("budget", "quota.t4")
+    )
+
+
+@pytest.mark.parametrize("claimed", [0.9, 1.01, None])
+def test_an_optimum_is_looked_for_no_further_than_needed(cases: dict[str, Case], claimed: float | None) -> None:
+    """A thousandfold allowance is no thousandfold work, and hides no wrong optimum."""
+    instance, result = cases["exhaustive"]
+    data = result.to_json_data()
+    certificate = data["certificates"][-1]
+    certificate["allowance"] = 900.0 * certificate["optimum"]
+    assert failed((instance, result), data) == set()
+    certificate["optimum"] = None if claimed is None else claimed * certificate["optimum"]
+    assert "certificate" in failed((instance, result), data)
 
 
 def test_measures_without_a_solution_are_noticed(cases: dict[str, Case]) -> None:
@@ -293,7 +483,7 @@ def test_a_feasible_instance_is_not_called_infeasible(cases: dict[str, Case]) ->
     instance, result = cases["infeasible"]
     enough = instance.replace(budget=Amount(10.0, BudgetUnit.GPU))
     wrong = result.replace(instance_hash=enough.content_hash())
-    assert {check.index for check in verify(enough, wrong).failures} >= {"", "budget"}
+    assert {check.index for check in verify(enough, wrong).failures} >= {"", "budget given"}
 
 
 @pytest.mark.parametrize("other", [600.0, 5400.0])
@@ -367,60 +557,73 @@ def test_the_judge_is_as_strict_at_every_scale(scale: float, policy: Policy) -> 
             assert failed((instance, result), changed(data, path, value * factor)), (path, factor)
 
 
-def paths_through(graph: PathCosts) -> list[tuple[float, float]]:
-    """List value and consumption of every path, step by step."""
+def paths_through(graph: PathCosts) -> list[tuple[float, FloatArray]]:
+    """List value and consumptions of every path, step by step."""
     totals = []
-    for path in itertools.product(range(graph.nodes.size), repeat=len(graph.run_value)):
-        value = consumption = 0.0
+    for path in itertools.product(range(len(graph.labels)), repeat=len(graph.run_value)):
+        value, consumption = 0.0, np.zeros(len(graph.limits))
         for layer, node in enumerate(path):
             value += graph.run_value[layer, node]
-            consumption += graph.run_consumption[layer, node]
-            if layer == 0 or node != path[layer - 1]:
-                value += graph.enter_value[layer, node]
-                consumption += graph.enter_consumption[layer, node]
+            consumption += graph.run_consumption[:, layer, node]
+            left = node if layer == 0 else path[layer - 1]
+            if layer == 0 or node != left:
+                value += graph.enter_value[graph.group[left], layer, node]
+                consumption += graph.enter_consumption[:, graph.group[left], layer, node]
         totals.append((value, consumption))
     return totals
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> PathCosts:
-    """Draw a graph of small whole costs: full of ties and zeros, and exact in floating point."""
-    layers, nodes = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    costs = st.lists(st.lists(st.integers(0, 4), min_size=nodes, max_size=nodes), min_size=layers, max_size=layers)
-    four = [np.array(draw(costs), dtype=float) for _ in range(4)]
-    return PathCosts("drawn", np.arange(nodes), *four)
+def families(draw: st.DrawFn) -> list[PathCosts]:
+    """Draw graphs with the same limits, of small whole costs: full of ties and zeros, and exact in floating point."""
+    limits = draw(st.integers(1, 2))
+    graphs = []
+    for number in range(draw(st.integers(1, 3))):
+        layers, nodes = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        groups = draw(st.integers(1, 2))
+        run, enter = (layers, nodes), (groups, layers, nodes)
+        costs = [
+            np.array(draw(st.lists(st.integers(0, 4), min_size=size, max_size=size)), dtype=float).reshape(shape)
+            for shape in (run, (limits, *run), enter, (limits, *enter))
+            for size in (int(np.prod(shape)),)
+        ]
+        group = np.sort(np.arange(nodes) % groups)
+        labels = tuple(str(node) for node in range(nodes))
+        graphs.append(PathCosts(f"drawn {number}", labels, group, ("a", "b")[:limits], *costs))
+    return graphs
 
 
 @settings(max_examples=300)
 @given(
-    drawn=st.lists(graphs(), min_size=1, max_size=3),
-    mu=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    drawn=families(),
+    multipliers=st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=2, max_size=2),
     allowance=st.integers(0, 12).map(lambda n: n + 0.25),
-    budget=st.integers(0, 20),
+    amounts=st.lists(st.integers(0, 20), min_size=2, max_size=2),
 )
 def test_least_within_agrees_with_all_combinations(
-    drawn: list[PathCosts], mu: float, allowance: float, budget: int
+    drawn: list[PathCosts], multipliers: list[float], allowance: float, amounts: list[int]
 ) -> None:
-    """The least value within the budget of all combinations whose reduced cost is within the allowance, or infinity."""
+    """The least value within the limits of all combinations whose reduced cost is within the allowance, or infinity."""
+    weights = np.array(multipliers[: len(drawn[0].limits)])
+    limits = np.array(amounts[: weights.size], dtype=float)
     per_graph = [paths_through(graph) for graph in drawn]
-    least = sum(min(v + mu * c for v, c in totals) for totals in per_graph)
+    least = sum(min(value + float(weights @ use) for value, use in totals) for totals in per_graph)
     best = float("inf")
     for combination in itertools.product(*per_graph):
-        value, consumption = sum(v for v, _ in combination), sum(c for _, c in combination)
-        if value + mu * consumption <= least + allowance and consumption <= budget:
+        value, use = sum(v for v, _ in combination), np.sum([u for _, u in combination], axis=0)
+        if value + float(weights @ use) <= least + allowance and (use <= limits).all():
             best = min(best, value)
-    assert least_within(drawn, mu, allowance, float(budget)) == best
+    assert least_within(drawn, weights, allowance, limits) == best
 
 
 def test_least_within_takes_a_choice_exactly_at_the_budget() -> None:
     """0.1 + 0.2 is a little more than 0.3 in floating point, and keeps a budget of 0.3."""
-    graph = PathCosts(
-        "a", np.array([1, 2]), *(np.array([row]) for row in ([5.0, 1.0], [0.0, 0.1], [0.0, 0.0], [0.0, 0.0]))
+    graph = PathCosts.of_one_limit(
+        "a", [1, 2], *(np.array([row]) for row in ([5.0, 1.0], [0.0, 0.1], [0.0, 0.0], [0.0, 0.0]))
     )
-    other = PathCosts("b", np.array([1]), *(np.array([[cost]]) for cost in (1.0, 0.2, 0.0, 0.0)))
-    assert least_within([graph, other], 0.0, 10.0, 0.3) == 2.0
-    assert least_within([graph, other], 0.0, 10.0, 0.29) == 6.0
-    assert least_within([graph, other], 0.0, 10.0, 0.1) == float("inf")
+    other = PathCosts.of_one_limit("b", [1], *(np.array([[cost]]) for cost in (1.0, 0.2, 0.0, 0.0)))
+    for budget, least in ((0.3, 2.0), (0.29, 6.0), (0.1, float("inf"))):
+        assert least_within([graph, other], np.zeros(1), 10.0, np.array([budget])) == least
 
 
 @settings(max_examples=25)

@@ -16,7 +16,7 @@ from optplan.formulations import formulations
 from optplan.formulations.boa.data import BoaInstance
 from optplan.formulations.boa.feasibility import least_budget
 from optplan.instances.library import GENERATED, build_named, manifest, names
-from optplan.units import parse_budget
+from optplan.units import BudgetUnit, parse_budget
 
 if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
@@ -73,7 +73,7 @@ def list_summaries() -> Iterator[str]:
 
 def list_instances() -> Iterator[str]:
     """Write what the instances of the library are."""
-    head = ["instance", "what it is", "classes", "epochs", "widths", "load", "least budget", "origin"]
+    head = ["instance", "what it is", "GPU types", "classes", "epochs", "widths", "load", "least budget", "origin"]
     rows = []
     for name in names():
         instance = _boa(name)
@@ -82,11 +82,12 @@ def list_instances() -> Iterator[str]:
             [
                 f"`{name}`",
                 instance.description,
+                str(len(instance.gpu_types)),
                 str(len(classes)),
                 str(sum(c.num_epochs for c in classes)),
-                str(max(instance.allowed_widths(each).size for each in instance.classes)),
+                str(max(instance.options(each).widths.size for each in instance.classes)),
                 f"{sum(c.arrival_rate_per_hour * c.size_gpu_hours for c in classes):.2f}",
-                f"{least_budget(instance)[0]:.2f}",
+                f"{'$' if instance.budget_unit is BudgetUnit.USD_PER_HOUR else ''}{least_budget(instance)[0]:.2f}",
                 "generated" if name in GENERATED else str(manifest()[name]["origin"]),
             ]
         )

@@ -42,12 +42,12 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     Row
         As soon as it is measured.
     """
-    solve(_named("boa-two-classes"))  # loads every module, so that no row pays for imports
-    yield from _trace_rows(_named("boa-newtrace"), _QUICK_BUDGETS_GPUS if quick else BUDGETS_GPUS, full=full)
-    yield from _trace_rows(_named("boa-newtrace-tables"), (SHOWN_BUDGET_GPUS,), full=full)
+    solve(read_boa("boa-two-classes"))  # loads every module, so that no row pays for imports
+    yield from _trace_rows(read_boa("boa-newtrace"), _QUICK_BUDGETS_GPUS if quick else BUDGETS_GPUS, full=full)
+    yield from _trace_rows(read_boa("boa-newtrace-tables"), (SHOWN_BUDGET_GPUS,), full=full)
     if not quick and not full:
-        yield from _slow_rivals(_with_budget(_named("boa-newtrace"), SHOWN_BUDGET_GPUS))
-    yield _frontier_row(_named("boa-newtrace"), "boa-newtrace")
+        yield from _slow_rivals(_with_budget(read_boa("boa-newtrace"), SHOWN_BUDGET_GPUS))
+    yield measure_frontier(read_boa("boa-newtrace"), "boa-newtrace")
     yield from _growth_rows(quick=quick)
     # The largest last: memory that they leave behind would count for the rows after them.
     yield from _large_rows(quick=quick)
@@ -55,7 +55,8 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
         yield from _continuous_rows(20 if quick else 1000, 100 if quick else 1000, widths=64, noise=noise)
 
 
-def _named(name: str) -> BoaInstance:
+def read_boa(name: str) -> BoaInstance:
+    """Read a BOA instance of the library."""
     instance = read_instance(name)
     if not isinstance(instance, BoaInstance):
         message = f"{name} is not a BOA instance"
@@ -66,30 +67,31 @@ def _named(name: str) -> BoaInstance:
 def _trace_rows(trace: BoaInstance, budgets_gpus: tuple[int, ...], *, full: bool) -> Iterator[Row]:
     for gpus in budgets_gpus:
         instance = _with_budget(trace, gpus)
-        exact = measure_solve(instance, _label(instance), "layered-paths")
+        exact = measure_solve(instance, name_with_budget(instance), "layered-paths")
         yield exact
         for rival in ("published-algorithm1", "fixed-width"):
-            yield _against(measure_solve(instance, _label(instance), rival), exact)
+            yield compare_rows(measure_solve(instance, name_with_budget(instance), rival), exact)
         if full:
             yield from _slow_rivals(instance)
 
 
 def _slow_rivals(instance: BoaInstance) -> Iterator[Row]:
     """Measure the paper's algorithm on its convex program, and HiGHS, beside the exact solver in the same minute."""
-    exact = measure_solve(instance, _label(instance), "layered-paths")
+    exact = measure_solve(instance, name_with_budget(instance), "layered-paths")
     for rival, limit_s in (("published-algorithm1-cvxpy", None), ("highs", ENGINE_LIMIT_S)):
-        yield _against(measure_solve(instance, _label(instance), rival, time_limit_s=limit_s), exact)
+        yield compare_rows(measure_solve(instance, name_with_budget(instance), rival, time_limit_s=limit_s), exact)
 
 
 def _with_budget(instance: BoaInstance, gpus: float) -> BoaInstance:
     return instance.replace(budget=Amount(float(gpus), BudgetUnit.GPU))
 
 
-def _label(instance: BoaInstance) -> str:
-    return f"{instance.name}@{instance.budget_gpus():g}"
+def name_with_budget(instance: BoaInstance) -> str:
+    """Name an instance with its budget, as rows do."""
+    return f"{instance.name}@{instance.budget_amount():g}"
 
 
-def _against(row: Row, exact: Row) -> Row:
+def compare_rows(row: Row, exact: Row) -> Row:
     """Add how a rival compares with the exact solver: its objective and its time, as factors."""
     extra = dict(row.extra)
     if row.objective is not None and exact.objective:
@@ -98,7 +100,7 @@ def _against(row: Row, exact: Row) -> Row:
     return Row(**{**vars(row), "extra": extra})
 
 
-def _frontier_row(instance: BoaInstance, label: str) -> Row:
+def measure_frontier(instance: BoaInstance, label: str) -> Row:
     """Make the whole frontier and time look-ups both ways."""
     reset_peak()
     start = time.perf_counter()
@@ -138,14 +140,14 @@ def _continuous_rows(classes: int, epochs: int, *, widths: int, noise: float) ->
         )
     name = f"random-boa-continuous-{classes * epochs}x{widths}" + ("-noisy" if noise else "")
     size: dict[str, float | str] = {"pairs": float(classes * epochs), "seed": float(SEED), "noise": noise}
-    yield measure_solve(instance, f"{name}@{instance.budget_gpus():g}", "sorted-slopes", extra=size)
-    yield _frontier_row(instance, name)
+    yield measure_solve(instance, f"{name}@{instance.budget_amount():g}", "sorted-slopes", extra=size)
+    yield measure_frontier(instance, name)
 
 
 def _large_rows(*, quick: bool) -> Iterator[Row]:
     classes, epochs, widths = (50, 20, 32) if quick else (1000, 100, 128)
     instance = random_boa(classes=classes, epochs=epochs, widths=widths, seed=SEED)
-    yield measure_solve(instance, _label(instance), "layered-paths", extra={"seed": float(SEED)})
+    yield measure_solve(instance, name_with_budget(instance), "layered-paths", extra={"seed": float(SEED)})
 
 
 def _growth_rows(*, quick: bool) -> Iterator[Row]:
@@ -157,4 +159,4 @@ def _growth_rows(*, quick: bool) -> Iterator[Row]:
             sizes[dimension] *= factor
             instance = random_boa(classes=sizes[0], epochs=sizes[1], widths=sizes[2], seed=SEED)
             extra: dict[str, float | str] = {"grows": name, "factor": float(factor), "seed": float(SEED)}
-            yield measure_solve(instance, _label(instance), "layered-paths", extra=extra)
+            yield measure_solve(instance, name_with_budget(instance), "layered-paths", extra=extra)

@@ -18,10 +18,13 @@ import click
 import optplan
 from optplan.cli.benchmarks import bench
 from optplan.cli.catalogue import list_registered, schema, show
+from optplan.cli.comparison import compare
+from optplan.cli.explanation import explain
 from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
 from optplan.cli.frontiers import frontier
 from optplan.cli.imports import import_data
 from optplan.cli.options import Group
+from optplan.cli.sensitivity import sensitivity
 from optplan.cli.solving import solve
 from optplan.cli.verification import verify
 
@@ -63,7 +66,8 @@ def application(ctx: click.Context) -> int:
     return 0
 
 
-for _command in (solve, frontier, verify, show, list_registered, schema, import_data, bench):
+_COMMANDS = (solve, explain, compare, frontier, sensitivity, verify, show, list_registered, schema, import_data, bench)
+for _command in _COMMANDS:
     application.add_command(_command)
 
 

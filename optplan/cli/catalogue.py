@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from optplan.cli.console import print_answer, print_json
+from optplan.cli.console import print_answer, print_json, print_text
 from optplan.cli.options import (
     Command,
     amend,
@@ -163,7 +163,7 @@ def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs
         raise UsageError("--model writes a model's text, which is not JSON; leave out --json or --model")
     text = _write_model(instance, form)
     if "--output" not in outputs:
-        click.echo(text, nl=False)
+        print_text(text)
     outputs.save("--output", lambda path: write_text(text, path, overwrite=outputs.force))
     return outputs.exit_code(0)
 

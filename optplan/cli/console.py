@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
+from optplan.errors import OutputError
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
@@ -31,17 +33,44 @@ def print_json(data: object) -> None:
     """Write plain data to stdout as JSON."""
     from optplan.instances.files import format_json
 
-    click.echo(format_json(data))
+    print_text(format_json(data) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Write text to stdout as it is."""
+    with _writing_stdout():
+        click.echo(text, nl=False)
 
 
 def print_answer(*parts: RenderableType) -> None:
     """Write text and tables to stdout."""
     from rich.console import Console
 
-    fits_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(width=None if fits_terminal else _PIPED_WIDTH, highlight=False)
-    for part in parts:
-        console.print(part, markup=False)
+    with _writing_stdout():
+        fits_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
+        console = Console(width=None if fits_terminal else _PIPED_WIDTH, highlight=False)
+        for part in parts:
+            console.print(part, markup=False)
+
+
+@contextmanager
+def _writing_stdout() -> Iterator[None]:
+    """Call a stdout that takes nothing, closed or on a full disk, an output error; click ends quietly at closed pipes.
+
+    Raises
+    ------
+    OutputError
+        With the system's reason.
+    """
+    if sys.stdout is None:  # what Python makes of a descriptor that is closed
+        raise OutputError("stdout is closed; the answer has nowhere to go")
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        message = f"stdout cannot be written ({error.strerror or error}); send it to another place"
+        raise OutputError(message) from None
 
 
 def note(text: str) -> None:

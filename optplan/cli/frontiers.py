@@ -1,21 +1,26 @@
-"""``optplan frontier``: what every budget buys."""
+"""``optplan frontier``: what every budget buys, for one instance or several, and what solvers reach beside it."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.failures import report
+from optplan.cli.frontier_questions import Answer, Questions, answer_questions
 from optplan.cli.options import (
     Command,
-    amend,
     amendments,
     force_option,
-    instance_argument,
+    instances_argument,
+    known_name,
+    list_solver_choices,
     output_option,
     read_amended,
     read_budget,
@@ -23,13 +28,28 @@ from optplan.cli.options import (
     read_many,
 )
 from optplan.cli.outputs import Outputs
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError, OptplanError, UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Frontier, FrontierPoint, Instance
+    from optplan.contracts import Frontier, FrontierPoint
+    from optplan.formulations.boa.data import BoaInstance
+    from optplan.reporting.frontier_figures import FrontierCurve
+    from optplan.reporting.sweeps import SweepPoint
     from optplan.units import Amount
 
 _CSV = ".csv"
+
+
+@dataclass
+class _View:
+    """What is shown of one instance; ``sweeps`` fill up while solvers run."""
+
+    label: str
+    instance: BoaInstance
+    line: Frontier
+    shown: list[FrontierPoint]
+    answers: list[Answer]
+    sweeps: dict[str, list[SweepPoint]] = field(default_factory=dict)
 
 
 @click.command(
@@ -39,10 +59,11 @@ _CSV = ".csv"
         "optplan frontier boa-newtrace",
         "optplan frontier boa-newtrace --at 120gpu --at 150gpu --for-jct 50min",
         "optplan frontier boa-newtrace -o frontier.csv --plot frontier.html",
-        "optplan frontier mine.yaml --json",
+        "optplan frontier boa-newtrace boa-newtrace-tables --plot both.html",
+        "optplan frontier boa-newtrace --points 8 --solver published-algorithm1 --plot rivals.html",
     ),
 )
-@instance_argument
+@instances_argument
 @click.option("--points", type=click.IntRange(min=2), default=20, show_default=True, metavar="N", help="Rows at most.")
 @click.option("--at", multiple=True, metavar="AMOUNT", callback=read_many(read_budget), help="Ask what 120gpu buys.")
 @click.option(
@@ -50,69 +71,159 @@ _CSV = ".csv"
     multiple=True,
     metavar="TIME",
     callback=read_many(read_duration),
-    help="Ask what a mean of 50min costs.",
+    help="Ask what a mean of 50min costs, all jobs counting alike.",
 )
+@click.option(
+    "--for-weighted-jct",
+    multiple=True,
+    metavar="TIME",
+    callback=read_many(read_duration),
+    help="The same for the weighted mean; with equal weights they are one.",
+)
+@click.option(
+    "--solver",
+    "solvers",
+    multiple=True,
+    metavar="NAME",
+    help="Show too what this solver reaches at each budget shown, and each --at. May be repeated.",
+    **known_name("solver", list_solver_choices),
+)
+@click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each --solver at each budget.")
 @amendments
 @output_option("every breakpoint, as JSON, or as CSV when the name ends in .csv")
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write a figure as HTML.")
 @force_option
 def frontier(
-    instance_name: str,
+    instance_names: tuple[str, ...],
     *,
     points: int,
     at: list[Amount],
     for_jct: list[float],
+    for_weighted_jct: list[float],
+    solvers: tuple[str, ...],
+    time_limit: float | None,
     output: Path | None,
     plot: Path | None,
     force: bool,
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
-    """Show the best mean completion time for every budget of an INSTANCE (a file or a name of the library).
+    """Show the best mean completion time for every budget of each INSTANCE (a file or a name of the library).
 
-    The frontier is that of mixed plans; each of its breakpoints is a pure plan. With --json, all of them, with what a
-    little more and a little less budget would change there, and the answers to --at and --for-jct in that order. The
-    instance's own budget plays no role.
+    The frontier is that of mixed plans; each of its breakpoints is a pure plan. The instance's own budget plays no
+    role. Answers to --at, --for-jct and --for-weighted-jct come with the bound that their certificate proves, derived
+    again without the solver. With --json, every breakpoint with its certificate, what a little more and a little less
+    budget would change there, and the answers in that order; a list when there are several instances.
+
+    With several instances --plot draws one figure. It counts GPUs where all of them cost the same or have no price,
+    else US dollars an hour; budgets that cannot be converted are refused.
     """
+    outputs = Outputs({"--output": output, "--plot": plot}, force=force, as_json=as_json)
+    instances = _read_all(instance_names, changes, solvers)
+    questions = Questions(tuple(at), tuple(for_jct), tuple(for_weighted_jct))
+    views = [_view(label, instance, questions, points, alone=len(instances) == 1) for label, instance in instances]
+    _check_outputs(outputs, views, output)
+    failure = 0
+    for position, view in enumerate(views):
+        if not as_json:
+            _print_frontier(view, is_first=position == 0)
+        for solver in solvers:
+            failure = _sweep(view, solver, time_limit, as_json=as_json) or failure
+            if not as_json:
+                _print_sweep(view, solver)
+    if as_json:
+        print_json(_write_records(views))
+    outputs.save("--output", lambda path: _save_points(views, path, overwrite=outputs.force))
+    outputs.save("--plot", lambda path: _save_figure(views, path, overwrite=outputs.force))
+    return outputs.exit_code(failure)
+
+
+def _read_all(names: Sequence[str], changes: dict[str, Any], solvers: Sequence[str]) -> list[tuple[str, BoaInstance]]:
+    """Read the instances, each with a label of its own, and refuse what cannot be done before any work."""
+    from optplan.reporting.breakdown import require_boa
+    from optplan.solving import choose_solver
+
+    twice = [name for position, name in enumerate(names) if name in names[:position]]
+    if twice:
+        message = f"INSTANCE: {twice[0]!r} is given twice; to compare it with itself changed, write the changed one "
+        raise UsageError(f"{message}to a file, as in optplan show {twice[0]} --set budget=150gpu -o changed.json")
+    instances = []
+    for name in names:
+        try:
+            instances.append(require_boa(read_amended(name, changes)))
+        except UsageError as error:  # a change that fits one instance need not fit the other
+            raise error if len(names) == 1 else UsageError(f"{name}: {error}") from None
+    for instance in instances:
+        for solver in solvers:
+            choose_solver(instance, solver)
+    known = [instance.name for instance in instances]
+    return [
+        (
+            instance.name if instance.name == name or known.count(instance.name) == 1 else f"{instance.name} ({name})",
+            instance,
+        )
+        for name, instance in zip(names, instances, strict=True)
+    ]
+
+
+def _view(label: str, instance: BoaInstance, questions: Questions, most: int, *, alone: bool) -> _View:
+    """Build the frontier of an instance and answer the questions about it."""
     from optplan.solving import frontier as build_frontier
 
-    outputs = Outputs({"--output": output, "--plot": plot}, force=force, as_json=as_json)
-    instance = read_amended(instance_name, changes)
-    with Progress("frontier"):
+    with Progress("frontier" if alone else f"frontier of {label}"):
         line = build_frontier(instance)
-        asked = [line.at(_count_gpus(instance, amount)) for amount in at]
-        asked += [line.budget_for(objective_s) for objective_s in for_jct]
-    if as_json:
-        print_json(_frontier_record(line, asked))
-    else:
-        _print_frontier(instance, line, asked, points)
-
-    def save_points(path: Path) -> None:
-        from optplan.instances.files import format_json, write_text
-
-        wants_csv = path.suffix.lower() == _CSV
-        text = _write_csv(line) if wants_csv else format_json(_frontier_record(line, asked)) + "\n"
-        write_text(text, path, overwrite=outputs.force)
-
-    outputs.save("--output", save_points)
-    outputs.save("--plot", lambda path: _write_figure(instance, line, path, overwrite=outputs.force))
-    return outputs.exit_code(0)
+        try:
+            answers = answer_questions(instance, line, questions)
+        except InfeasibleError as error:
+            raise error if alone else InfeasibleError(f"{label}: {error}") from None
+    shown = [line.at(float(line.budgets[row])) for row in thin(len(line.budgets), most)]
+    return _View(label, instance, line, shown, answers)
 
 
-def _count_gpus(instance: Instance, amount: Amount) -> float:
-    """Express an amount in the unit of the frontier's budgets."""
-    from optplan.formulations.boa.data import BoaInstance
+def _check_outputs(outputs: Outputs, views: Sequence[_View], output: Path | None) -> None:
+    """Refuse files that could not be written, before solvers run."""
+    if "--plot" in outputs:
+        from optplan.reporting.frontier_figures import choose_unit
+        from optplan.reporting.style import load_plotly
 
-    with_budget = amend(instance, {"budget": amount})
-    if not isinstance(with_budget, BoaInstance):
-        message = f"--at: frontiers of {getattr(instance, 'formulation', '')!r} have no budgets to look up"
-        raise UsageError(message)
-    return with_budget.budget_gpus()
+        load_plotly()
+        choose_unit([_curve(view) for view in views])
+    units = list(dict.fromkeys(view.line.budget_unit for view in views))
+    if output is not None and output.suffix.lower() == _CSV and len(units) > 1:
+        message = f"--output: the budgets have different units ({', '.join(units)}), and a CSV file has one column"
+        raise UsageError(f"{message} for them; write JSON, as in -o frontiers.json")
 
 
-def _frontier_record(line: Frontier, asked: list[FrontierPoint]) -> dict[str, Any]:
-    """Write a frontier as plain data: every breakpoint, and the answers to the questions in their order."""
-    return {
+def _sweep(view: _View, solver: str, time_limit_s: float | None, *, as_json: bool) -> int:
+    """Let a solver solve at each budget shown or asked for; a failure is reported, and costs nothing that was found."""
+    from optplan.progress import Event
+    from optplan.reporting.sweeps import sweep_budgets
+
+    found = view.sweeps.setdefault(solver, [])
+    # Breakpoints flatter solvers: there the best plan is a pure one. The user's own budgets lie anywhere.
+    by_budget = {point.budget: point for point in (*view.shown, *(a.point for a in view.answers if a.is_at))}
+    points = [by_budget[budget] for budget in sorted(by_budget)]
+    try:
+        with Progress(f"solver {solver} on {view.label}") as progress:
+            for point in sweep_budgets(view.instance, points, solver, time_limit_s=time_limit_s):
+                found.append(point)
+                done = len(found)
+                progress.listen(Event(f"{done} of {len(points)} budgets", elapsed_s=0.0, fraction=done / len(points)))
+    except OptplanError as error:
+        return report(error, as_json=as_json)
+    return 0
+
+
+def _write_records(views: Sequence[_View]) -> object:
+    """Write frontiers as plain data: one, or a list of several."""
+    records = [_write_record(view) for view in views]
+    return records[0] if len(records) == 1 else records
+
+
+def _write_record(view: _View) -> dict[str, Any]:
+    """Write a frontier as plain data: every breakpoint, the answers in their order, and what solvers reach."""
+    line = view.line
+    record = {
         "formulation": line.formulation,
         "instance_name": line.instance_name,
         "instance_hash": line.instance_hash,
@@ -121,41 +232,79 @@ def _frontier_record(line: Frontier, asked: list[FrontierPoint]) -> dict[str, An
         "exact_between": line.exact_between,
         "solve_seconds": line.solve_seconds,
         "points": [point.to_json_data() for point in line.points()],
-        "answers": [point.to_json_data() for point in asked],
+        "answers": [answer.to_json_data() for answer in view.answers],
     }
+    if view.sweeps:
+        record["solver_points"] = [point.to_json_data() for points in view.sweeps.values() for point in points]
+    return record
 
 
-def _write_csv(line: Frontier) -> str:
+def _write_csv(views: Sequence[_View]) -> str:
+    """Write breakpoints as a table; of several instances with a column for their names."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    unit = f"{line.objective_unit}_per_{line.budget_unit}"
-    table.writerow([f"budget_{line.budget_unit}", f"objective_{line.objective_unit}", f"less_{unit}", f"more_{unit}"])
-    for point in line.points():
-        price = point.shadow_price
-        table.writerow([point.budget, point.objective, price.less, price.more])
+    first, several = views[0].line, len(views) > 1
+    unit = f"{first.objective_unit}_per_{first.budget_unit}"
+    heading = [f"budget_{first.budget_unit}", f"objective_{first.objective_unit}", f"less_{unit}", f"more_{unit}"]
+    table.writerow([*(["instance"] if several else []), *heading])
+    for view in views:
+        for point in view.line.points():
+            price = point.shadow_price
+            row = [point.budget, point.objective, price.less, price.more]
+            table.writerow([*([view.label] if several else []), *row])
     return text.getvalue()
 
 
-def _write_figure(instance: Instance, line: Frontier, path: Path, *, overwrite: bool) -> None:
+def _save_points(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
+    from optplan.instances.files import format_json, write_text
+
+    wants_csv = path.suffix.lower() == _CSV
+    text = _write_csv(views) if wants_csv else format_json(_write_records(views)) + "\n"
+    write_text(text, path, overwrite=overwrite)
+
+
+def _curve(view: _View) -> FrontierCurve:
+    from optplan.reporting.frontier_figures import FrontierCurve
+
+    return FrontierCurve(view.label, view.instance, view.line, view.sweeps)
+
+
+def _save_figure(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
     from optplan.instances.files import write_text
-    from optplan.reporting.breakdown import require_boa
     from optplan.reporting.figures import draw_frontier
+    from optplan.reporting.frontier_figures import draw_frontiers
 
-    page: str = draw_frontier(require_boa(instance), line).to_html(include_plotlyjs=True)
-    write_text(page, path, overwrite=overwrite)
+    if len(views) == 1 and not views[0].sweeps:
+        figure = draw_frontier(views[0].instance, views[0].line)
+    else:
+        figure = draw_frontiers([_curve(view) for view in views])
+    write_text(figure.to_html(include_plotlyjs=True), path, overwrite=overwrite)
 
 
-def _print_frontier(instance: Instance, line: Frontier, asked: list[FrontierPoint], most: int) -> None:
+def _print_frontier(view: _View, *, is_first: bool) -> None:
     from optplan.reporting.tables import frontier_table
 
-    budgets = line.budgets
-    shown = thin(len(budgets), most)
-    title = f"Frontier of {line.instance_name}: {len(budgets)} points"
-    if len(shown) < len(budgets):
-        title += f", {len(shown)} of them shown (-o FILE writes all, --points N shows more)"
-    print_answer(title, "", frontier_table(instance, [line.at(float(budgets[row])) for row in shown]))
-    if asked:
-        print_answer("", "As asked:", "", frontier_table(instance, asked))
+    count = len(view.line.budgets)
+    title = f"Frontier of {view.label}: {count} points"
+    if len(view.shown) < count:
+        title += f", {len(view.shown)} of them shown (-o FILE writes all, --points N shows more)"
+    print_answer(*([] if is_first else [""]), title, "", frontier_table(view.instance, view.shown))
+    for asked_of in dict.fromkeys(answer.instance for answer in view.answers):
+        answers = [answer for answer in view.answers if answer.instance == asked_of]
+        heading = "As asked:" if asked_of == view.instance else "As asked, all jobs counting alike:"
+        proven = [answer.proven for answer in answers]
+        print_answer("", heading, "", frontier_table(asked_of, [answer.point for answer in answers], bounds=proven))
+    if view.answers:
+        said = "The bounds were derived again from the certificates, without the solver: no plan within these budgets"
+        print_answer("", f"{said} is better, mixed ones included.")
+
+
+def _print_sweep(view: _View, solver: str) -> None:
+    from optplan.reporting.tables import sweep_table
+
+    points = view.sweeps[solver]
+    if points:
+        print_answer("", f"{solver} at these budgets:", "", sweep_table(view.instance, points))
 
 
 def thin(count: int, most: int) -> list[int]:

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from optplan.contracts import Instance
+    from optplan.instances.changes import Change
 
 F = TypeVar("F", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
+
+#: The option that changes any field; it applies before those that have a field of their own.
+_SET = "--set"
 
 #: The field of an instance behind each option that changes one.
 _FIELDS = {"budget": "budget", "deadline": "deadline_s", "problem": "problem", "policy": "policy"}
@@ -91,6 +95,16 @@ def read_budget(_: click.Context, option: click.Parameter, text: str | None) -> 
     return None if text is None else parse_budget(text, what=flag(option))
 
 
+def read_changes(_: click.Context, option: click.Parameter, texts: Iterable[str]) -> tuple[Change, ...]:
+    """Read changes of an instance; click calls this."""
+    texts = tuple(texts)
+    if not texts:
+        return ()
+    from optplan.instances.changes import parse_change
+
+    return tuple(parse_change(text, what=flag(option)) for text in texts)
+
+
 def read_many(read: Callable[[click.Context, click.Parameter, str | None], _Value | None]) -> Any:  # noqa: ANN401
     """Make a reader of a repeated option from the reader of one value."""
 
@@ -146,9 +160,27 @@ def instance_argument(command: F) -> F:
     return click.argument("instance_name", metavar="INSTANCE", shell_complete=complete_instance)(command)
 
 
+def instances_argument(command: F) -> F:
+    """Add the argument INSTANCE..., one or more: files or names of the library."""
+    return click.argument(
+        "instance_names", metavar="INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance
+    )(command)
+
+
 def amendments(command: F) -> F:
-    """Add the options that change one field of the instance; the command gets them as ``**changes``."""
+    """Add the options that change the instance; the command gets them as ``**changes``."""
     options = (
+        click.option(
+            _SET,
+            multiple=True,
+            metavar="CHANGE",
+            callback=read_changes,
+            help=(
+                "What if: change any field, as in budget=150gpu, 'classes.bert.arrival_rate*=1.5' (also += -= /=), "
+                "'classes.*.weight=1' (* for every name), budget=null. A * needs quotes in a shell. May be repeated; "
+                "applies before the options below."
+            ),
+        ),
         click.option(
             "--budget",
             metavar="AMOUNT",
@@ -193,12 +225,12 @@ def read_amended(name: str, changes: dict[str, Any]) -> Instance:
     name
         A file or a name of the library.
     changes
-        By option (``budget``, ``deadline``, ...); None leaves a field as it is.
+        By option (``set``, ``budget``, ``deadline``, ...); None leaves a field as it is.
 
     Raises
     ------
     UsageError
-        When the formulation has no such field.
+        When the formulation has no such field, or a change cannot be made.
     DataError
         When the instance is wrong, or becomes so by the change.
     """
@@ -209,7 +241,11 @@ def read_amended(name: str, changes: dict[str, Any]) -> Instance:
 
 def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
     """Change the fields of an instance that the user asked for, as :func:`read_amended` does."""
-    asked = {option: value for option, value in changes.items() if value is not None}
+    asked, edits = _take_apart(changes)
+    if edits:
+        from optplan.instances.changes import apply_changes
+
+        instance = apply_changes(instance, edits, what=_SET)
     fields = type(instance).model_fields
     for option in asked:
         if _FIELDS[option] not in fields:
@@ -222,8 +258,16 @@ def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
 
 def write_amendments(changes: dict[str, Any]) -> list[str]:
     """Write the options that :func:`amendments` reads, for a command line that changes the instance likewise."""
-    asked = {f"--{option}": value for option, value in changes.items() if value is not None}
-    return [part for option, value in asked.items() for part in (option, _write_value(value))]
+    asked, edits = _take_apart(changes)
+    written = [(_SET, edit.text) for edit in edits]
+    written += [(f"--{option}", _write_value(value)) for option, value in asked.items()]
+    return [part for pair in written for part in pair]
+
+
+def _take_apart(changes: dict[str, Any]) -> tuple[dict[str, Any], tuple[Change, ...]]:
+    """Separate the options with a field of their own, where they were given, from the changes of any field."""
+    edits = changes.get("set") or ()
+    return {name: value for name, value in changes.items() if name != "set" and value is not None}, edits
 
 
 def _write_value(value: object) -> str:

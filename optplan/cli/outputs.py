@@ -25,9 +25,9 @@ class Outputs:
     Raises
     ------
     OutputError
-        When a file exists and may not be replaced.
+        When a file exists and may not be replaced, or its folder does not exist.
     UsageError
-        When two options name the same file.
+        When two options name the same file, or one names stdout.
     """
 
     def __init__(self, paths: Mapping[str, Path | None], *, force: bool, as_json: bool) -> None:
@@ -37,10 +37,16 @@ class Outputs:
         self._failure = 0
         taken: dict[Path, str] = {}
         for option, path in self._paths.items():
+            if str(path) == "-":
+                message = f"{option}: '-' does not stand for stdout; give a path, or --json for JSON on stdout"
+                raise UsageError(message)
             other = taken.setdefault(path.resolve(), option)
             if other != option:
                 message = f"{other} and {option} both name {path}; give each its own file"
                 raise UsageError(message)
+            if not path.parent.is_dir():
+                message = f"{option}: there is no folder {path.parent}; make it, or give another path"
+                raise OutputError(message)
             if path.exists() and not force:
                 message = f"{option}: {path} exists; give another path, or --force to replace it"
                 raise OutputError(message)

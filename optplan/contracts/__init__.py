@@ -1,5 +1,6 @@
 """The frozen types that everything exchanges: instances, results, certificates, frontiers, plans, and their JSON."""
 
+from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
 from optplan.contracts.frontier import Frontier, FrontierPoint
 from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verification
@@ -18,15 +19,20 @@ from optplan.contracts.result import (
     Status,
     Termination,
 )
+from optplan.contracts.sensitivity import SampledPlan, Sensitivity
 
 __all__ = [
     "Action",
+    "Alternative",
     "Answer",
     "BoundProof",
     "Certificate",
     "Check",
+    "Direction",
     "Evaluation",
     "ExhaustiveCertificate",
+    "ExplainedChoice",
+    "Explanation",
     "Frontier",
     "FrontierPoint",
     "Infeasibility",
@@ -38,6 +44,8 @@ __all__ = [
     "Price",
     "Relaxation",
     "Result",
+    "SampledPlan",
+    "Sensitivity",
     "ShadowPrice",
     "Solution",
     "SolveRequest",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from optplan.errors import VerificationError
 from optplan.schema import FloatArray, FrozenModel, IntArray
@@ -103,21 +106,90 @@ class Evaluation:
 class PathCosts:
     """What every step of a path through one layered graph costs, as the judge computes it.
 
+    Nodes fall into groups. What it costs to enter a node may depend on the group of the node that the path leaves;
+    where it does not, there is one group.
+
     Parameters
     ----------
     name
         Whose graph it is.
-    nodes
-        (K,) The meaning of the nodes, such as widths.
-    run_value, run_consumption
+    labels
+        (K,) What the nodes are called, such as widths.
+    group
+        (K,) Group of each node, from 0 to F - 1.
+    limits
+        (L,) Names of the limits on the consumptions.
+    run_value
         (E, K) Being at a node of a layer.
-    enter_value, enter_consumption
-        (E, K) Added when the path comes to the node from another one, and always in the first layer.
+    run_consumption
+        (L, E, K) The same, of each limit.
+    enter_value
+        (F, E, K) Added when the path comes to the node from another one, of group f. Every path enters its first node,
+        and does so as from that node's own group.
+    enter_consumption
+        (L, F, E, K) The same, of each limit.
     """
 
     name: str
-    nodes: IntArray
+    labels: tuple[str, ...]
+    group: IntArray
+    limits: tuple[str, ...]
     run_value: FloatArray
     run_consumption: FloatArray
     enter_value: FloatArray
     enter_consumption: FloatArray
+
+    @classmethod
+    def of_one_limit(
+        cls,
+        name: str,
+        nodes: Sequence[int] | IntArray,
+        run_value: FloatArray,
+        run_consumption: FloatArray,
+        enter_value: FloatArray,
+        enter_consumption: FloatArray,
+        *,
+        limit: str = "budget",
+    ) -> PathCosts:
+        """Make the costs of a graph with one limit and one group.
+
+        Parameters
+        ----------
+        name
+            Whose graph it is.
+        nodes
+            (K,) Numbers that the nodes are called by.
+        run_value, run_consumption, enter_value, enter_consumption
+            (E, K) each.
+        limit
+            What the limit is called.
+        """
+        return cls(
+            name=name,
+            labels=tuple(str(node) for node in nodes),
+            group=np.zeros(len(nodes), dtype=np.int64),
+            limits=(limit,),
+            run_value=run_value,
+            run_consumption=run_consumption[None],
+            enter_value=enter_value[None],
+            enter_consumption=enter_consumption[None, None],
+        )
+
+    @property
+    def num_groups(self) -> int:
+        """How many groups matter to what entering a node costs."""
+        return len(self.enter_value)
+
+    def weighted(self, weights: FloatArray, *, value: float = 1.0) -> tuple[FloatArray, FloatArray]:
+        """Return what running (E, K) and entering (F, E, K) cost under weights.
+
+        Parameters
+        ----------
+        weights
+            (L,) Of the consumptions.
+        value
+            Of the value.
+        """
+        run = value * self.run_value + np.tensordot(weights, self.run_consumption, axes=1)
+        enter = value * self.enter_value + np.tensordot(weights, self.enter_consumption, axes=1)
+        return run, enter

@@ -15,6 +15,8 @@ class Action(StrEnum):
 
     START = "start"
     RESIZE = "resize"
+    #: To another GPU type, with the same or another number of them.
+    MOVE = "move"
     CONTINUE = "continue"
     STOP = "stop"
 

@@ -47,6 +47,8 @@ class SolverEntry:
         The importable package behind it; empty when it needs nothing beyond the core.
     max_cells
         Largest instance (in the formulation's own count of choices) it accepts; None for no limit.
+    features
+        What it can do beyond the plainest instances, in the formulation's own words.
     """
 
     name: str
@@ -58,12 +60,13 @@ class SolverEntry:
     exact: bool = True
     needs: str = ""
     max_cells: int | None = None
+    features: frozenset[str] = frozenset()
 
     def available(self) -> bool:
         """Whether the package behind the solver is installed; looks, does not load."""
         return not self.needs or find_spec(self.needs) is not None
 
-    def refusal(self, problem: str, policy: str, cells: int) -> str | None:
+    def refusal(self, problem: str, policy: str, cells: int, features: frozenset[str] = frozenset()) -> str | None:
         """Say why the solver cannot take an instance, or None when it can.
 
         Parameters
@@ -72,11 +75,15 @@ class SolverEntry:
             What the instance asks for.
         cells
             Size of the instance in the formulation's count.
+        features
+            What the instance needs beyond the plainest ones.
         """
         if problem not in self.problems:
             return f"solver {self.name!r} does not solve the {problem!r} problem; it solves {_words(self.problems)}"
         if policy not in self.policies:
             return f"solver {self.name!r} makes no {policy!r} plans; it makes {_words(self.policies)}"
+        if not features <= self.features:
+            return f"solver {self.name!r} cannot handle {_words(features - self.features)}"
         if self.max_cells is not None and cells > self.max_cells:
             return f"solver {self.name!r} takes at most {self.max_cells} choices (this instance has {cells})"
         if not self.available():
@@ -102,12 +109,21 @@ class Formulation:
         ``module:function`` (instance, multipliers) -> float: re-derives a Lagrangian bound, written apart from solvers.
     path_costs
         ``module:function`` (instance) -> list of PathCosts: what exhaustive certificates are checked against.
+    least_consumption
+        ``module:function`` (instance, weights) -> dict: by part, the least weighted consumption of any plan.
     describe
-        ``module:function`` (instance) -> dict with the keys problem, policy, cells: what solvers are matched against.
+        ``module:function`` (instance) -> dict with the keys problem, policy, cells, features: what solvers are matched
+        against.
     build_plan
         ``module:function`` (instance, result) -> Plan.
     build_frontier
         ``module:function`` (instance) -> Frontier.
+    explain
+        ``module:function`` (instance, result, *, only, time_limit_s, on_event) -> Explanation.
+    analyse_sensitivity
+        ``module:function`` (instance, solution, errors, *, samples, ...) -> Sensitivity.
+    estimate_errors
+        ``module:Class`` of those errors.
     objective_unit
         Unit of the objective, such as ``s``.
     solvers
@@ -123,9 +139,13 @@ class Formulation:
     evaluate: str
     dual_bound: str
     path_costs: str
+    least_consumption: str
     describe: str
     build_plan: str
     build_frontier: str
+    explain: str
+    analyse_sensitivity: str
+    estimate_errors: str
     objective_unit: str
     solvers: tuple[SolverEntry, ...]
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field, SerializeAsAny, model_validator
 
 from optplan.contracts.instance import Solution
+from optplan.errors import UsageError, show_value
 from optplan.progress import Stopwatch
 from optplan.schema import ByName, FrozenModel
 
 SolutionT = TypeVar("SolutionT", bound=Solution)
+
+#: A bound within this of the objective, relative to the objective, meets it: the rest is rounding.
+MEETING = 1e-9
 
 
 class Status(StrEnum):
@@ -48,7 +52,7 @@ class BoundProof(StrEnum):
     EXHAUSTIVE = "exhaustive"
     #: A general engine says so.
     ENGINE = "engine"
-    #: Every candidate was looked at; nothing short of doing it again checks that.
+    #: Every candidate was looked at, or excluded by a bound of its own; nothing short of doing it again checks that.
     EXHAUSTION = "exhaustion"
     #: There is no bound.
     NONE = "none"
@@ -128,6 +132,9 @@ class Relaxation(FrozenModel):
         The unit of both.
     parts
         What ``least_feasible`` is made of (for instance per job class), in the same unit.
+    multipliers
+        By limit, with 1 for this one: no plan has less of the weighted consumptions than ``least_feasible`` and the
+        other limits, so weighted, add up to.
     """
 
     limit: str
@@ -135,13 +142,29 @@ class Relaxation(FrozenModel):
     least_feasible: float
     unit: str
     parts: ByName[float] = Field(default_factory=dict)
+    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
 
 
 class Infeasibility(FrozenModel):
-    """Why no solution exists, in the user's units, and what would help."""
+    """Why no solution exists, in the user's units, and what would help.
+
+    Parameters
+    ----------
+    reason
+        One sentence.
+    relaxations
+        For each limit that can mend it alone, the smallest change that does.
+    multipliers
+        By limit: the least of the consumptions weighted by these exceeds the limits weighted by them, which no plan
+        can do that keeps them.
+    factor
+        By how much all limits together would have to be multiplied, proven by the same multipliers.
+    """
 
     reason: str
     relaxations: tuple[Relaxation, ...]
+    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    factor: Annotated[float, Field(ge=1)] = 1.0
 
 
 @dataclass(frozen=True)
@@ -220,7 +243,8 @@ class Result(FrozenModel, Generic[SolutionT]):
     bound
         Proven lower bound of the objective; kept even when there is no solution; None when there is none.
     gap_target
-        The gap that was asked for.
+        The gap that the user asked for and takes for optimal: a statement of the user, which nobody can check. A bound
+        that meets the objective up to rounding closes any.
     bound_proof, certificates
         What the bound rests on. A result may carry several certificates; ``bound`` is the best of them.
     solution
@@ -254,23 +278,28 @@ class Result(FrozenModel, Generic[SolutionT]):
     objective: float | None = None
     objective_unit: str
     bound: float | None = None
-    gap_target: float
+    gap_target: Annotated[float, Field(ge=0, lt=1)]
     bound_proof: BoundProof = BoundProof.NONE
     certificates: tuple[Certificate, ...] = ()
     solution: SerializeAsAny[SolutionT] | None = None
     infeasibility: Infeasibility | None = None
     shadow_prices: ByName[ShadowPrice] = Field(default_factory=dict)
     measures: ByName[float] = Field(default_factory=dict)
-    seed: int = 0
-    solve_seconds: float = 0.0
-    verify_seconds: float = 0.0
-    counters: ByName[float] = Field(default_factory=dict)
+    seed: Annotated[int, Field(ge=0)] = 0
+    solve_seconds: Annotated[float, Field(ge=0)] = 0.0
+    verify_seconds: Annotated[float, Field(ge=0)] = 0.0
+    counters: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property
     def gap(self) -> float | None:
         """Relative gap ``(objective - bound) / |objective|``; None unless there are both; never below zero."""
         return relative_gap(self.objective, self.bound)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by the generic type and its argument: the type that pydantic makes of them has no name to find."""
+        generic = type(self).__pydantic_generic_metadata__
+        return _blank, (generic["origin"] or type(self), generic["args"]), self.__getstate__()
 
     @model_validator(mode="after")
     def _keep_the_contract(self) -> Result[SolutionT]:
@@ -286,11 +315,31 @@ class Result(FrozenModel, Generic[SolutionT]):
         if (self.bound is None) != (self.bound_proof is BoundProof.NONE):
             message = "a bound and what it rests on come together: bound is None exactly when bound_proof is none"
             raise ValueError(message)
-        gap = self.gap
-        if self.status is Status.OPTIMAL and (gap is None or gap > self.gap_target):
-            message = f"status optimal needs a gap of at most {self.gap_target:g}, got {gap}"
+        if self.status is Status.OPTIMAL and not closes_gap(self.objective, self.bound, self.gap_target):
+            message = f"status optimal needs a gap of at most {self.gap_target:g}, got {self.gap}"
             raise ValueError(message)
         return self
+
+
+def _blank(generic: type[Result[Any]], arguments: tuple[Any, ...]) -> Result[Any]:
+    """Make the record that unpickling fills."""
+    specialised: Any = generic.__class_getitem__(arguments) if arguments else generic
+    blank: Result[Any] = specialised.__new__(specialised)
+    return blank
+
+
+def require_result(result: object) -> None:
+    """Raise unless it is a result.
+
+    Raises
+    ------
+    UsageError
+        When it is something else, such as the name of a file.
+    """
+    if not isinstance(result, Result):
+        example = show_value(result) if isinstance(result, str) else "'result.json'"
+        message = f"result: got {show_value(result)}; a Result is needed, such as read_result({example})"
+        raise UsageError(message)
 
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
@@ -304,6 +353,12 @@ def relative_gap(objective: float | None, bound: float | None) -> float | None:
     if difference == 0.0:
         return 0.0
     return difference / abs(objective) if objective else float("inf")
+
+
+def closes_gap(objective: float | None, bound: float | None, target: float) -> bool:
+    """Whether the bound is within the target of the objective, or meets it up to rounding (:data:`MEETING`)."""
+    gap = relative_gap(objective, bound)
+    return gap is not None and gap <= max(target, MEETING)
 
 
 Solver = Callable[..., Answer[Solution]]

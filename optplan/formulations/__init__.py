@@ -8,7 +8,7 @@ from importlib import import_module
 
 from optplan.contracts.instance import Instance
 from optplan.contracts.registry import Formulation
-from optplan.errors import DataError, nearest_name_hint
+from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 
 
 @cache
@@ -19,8 +19,22 @@ def formulations() -> dict[str, Formulation]:
 
 
 def formulation_of(instance: Instance) -> Formulation:
-    """Return the formulation that an instance belongs to."""
+    """Return the formulation that an instance belongs to.
+
+    Raises
+    ------
+    UsageError
+        When it is no instance, but perhaps the name of one.
+    """
+    _require_instance(instance)
     return formulation_named(str(getattr(instance, "formulation", "")))
+
+
+def _require_instance(instance: object) -> None:
+    if not isinstance(instance, Instance):
+        example = show_value(instance) if isinstance(instance, str) else "'boa-newtrace'"
+        message = f"instance: got {show_value(instance)}; an Instance is needed, such as read_instance({example})"
+        raise UsageError(message)
 
 
 def formulation_named(name: str) -> Formulation:

@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from optplan.contracts import Instance, Plan, Result, Solution
 from optplan.contracts.registry import Formulation, load
-from optplan.errors import DataError, OutputError, nearest_name_hint
+from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint, show_value
 from optplan.formulations import formulations
 from optplan.schema import FrozenModel
 
@@ -46,9 +46,12 @@ def read_instance(name_or_path: str | Path) -> Instance:
     ------
     DataError
         When there is no such name or file, or its content is not valid; the message names file, field and value.
+    UsageError
+        When it is neither.
     """
     from optplan.instances.library import build_named, names  # the library is read only when a name is asked for
 
+    _require_path(name_or_path)
     text = str(name_or_path)
     if isinstance(name_or_path, str) and not _looks_like_path(text):
         if text not in names():
@@ -84,7 +87,10 @@ def read_result(path: Path | str) -> Result[Solution]:
     ------
     DataError
         When the file cannot be read or is not a result, or its version is not understood.
+    UsageError
+        When the path is none.
     """
+    _require_path(path)
     name = Path(path).name
     fields, formulation = _take_apart(read_data(Path(path)), name, "a result")
     result: Result[Solution] = _parse_versioned(formulation.result_type(), fields, name)
@@ -98,11 +104,42 @@ def read_plan(path: Path | str) -> Plan:
     ------
     DataError
         When the file cannot be read or is not a plan, or its version is not understood.
+    UsageError
+        When the path is none.
     """
+    _require_path(path)
     name = Path(path).name
     fields, formulation = _take_apart(read_data(Path(path)), name, "a plan")
     plan: Plan = _parse_versioned(load(formulation.plan_type), fields, name)
     return plan
+
+
+def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
+    """Read an instance, a result or a plan, whichever the name or the file is.
+
+    Parameters
+    ----------
+    name_or_path
+        As in :func:`read_instance`, or a file that :func:`write_json` wrote.
+
+    Raises
+    ------
+    DataError
+        When there is no such name or file, or its content is not valid.
+    UsageError
+        When it is neither.
+    """
+    _require_path(name_or_path)
+    if isinstance(name_or_path, str) and not _looks_like_path(name_or_path):
+        return read_instance(name_or_path)
+    path = Path(name_or_path)
+    data = read_data(path)
+    fields, formulation = _take_apart(data, path.name, "an instance, a result or a plan")
+    if "instance_hash" not in fields:  # what is made for an instance names it
+        return parse_instance(data, path=path.name)
+    model = load(formulation.plan_type) if "steps" in fields else formulation.result_type()
+    record: Result[Solution] | Plan = _parse_versioned(model, fields, path.name)
+    return record
 
 
 def read_data(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
@@ -165,6 +202,7 @@ def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
     OutputError
         When the file exists and may not be replaced, or cannot be written.
     """
+    _require_path(path)
     path = Path(path)
     if path.exists() and not overwrite:
         message = f"{path} exists; give another path, or --force to replace it"
@@ -184,6 +222,12 @@ def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
         why = error.strerror if isinstance(error, OSError) else error
         message = f"{path} cannot be written ({why or error}); give another path"
         raise OutputError(message) from None
+
+
+def _require_path(path: object) -> None:
+    if not isinstance(path, str | os.PathLike):
+        message = f"path: got {show_value(path)}; the path of a file is needed, such as 'result.json'"
+        raise UsageError(message)
 
 
 def _looks_like_path(text: str) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, GpuType, JobClass, Policy, Problem
+from optplan.formulations.boa.data import BoaInstance, Policy, Problem
+from optplan.formulations.boa.gpu_types import GpuType
+from optplan.formulations.boa.job_classes import JobClass
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import TableSpeedup
 from optplan.units import Amount, BudgetUnit

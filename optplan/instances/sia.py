@@ -24,6 +24,7 @@ from optplan.instances.sia_applications import APPLICATIONS, GPU_NODES, Applicat
 from optplan.instances.sia_profiles import (
     FITTED,
     INTERPOLATED,
+    CannotRunError,
     LearningCurves,
     ProfileTables,
     read_learning_curves,
@@ -40,6 +41,7 @@ __all__ = [
     "GPU_NODES",
     "NOMINAL_SPANS_H",
     "Application",
+    "CannotRunError",
     "EpochProfile",
     "GpuNode",
     "Infeasible",
@@ -68,13 +70,16 @@ class Infeasible(StrEnum):
 
     #: Raise an error that names the width and the reason.
     REFUSE = "refuse"
-    #: Leave them out of the profile, which lists them with their reasons.
+    #: Leave them out of the profile, which lists them with their reasons. Where one GPU is among them, sizes are times
+    #: on the least width that is left.
     LEAVE_OUT = "leave-out"
 
 
 @dataclass(frozen=True, eq=False)
 class EpochProfile:
     """How long each epoch of an application takes on one type of GPU; the time on k GPUs is size / speedup.
+
+    Sizes and speedups refer to one GPU of this type, or to ``reference_width`` GPUs where it cannot run on one.
 
     Attributes
     ----------
@@ -83,9 +88,14 @@ class EpochProfile:
     widths
         GPUs, ascending, shape (widths,).
     sizes_s
-        X_e: seconds of each epoch on one GPU of this type, slowdown included, shape (epochs,).
+        X_e: seconds of each epoch on ``reference_width`` GPUs of this type, slowdown included, shape (epochs,).
     speedup
-        s_e(k): speed relative to one GPU, shape (epochs, widths).
+        s_e(k): speed relative to ``reference_width`` GPUs, shape (epochs, widths).
+    reference_width
+        1, or the least feasible width where one GPU is left out.
+    reference_goodput_per_s, goodput_per_s
+        gamma_e: progress per second on ``reference_width`` GPUs, shape (epochs,), and on each width, shape (epochs,
+        widths), slowdown not included. Goodputs on two types of GPU can be compared, speedups cannot.
     progress
         P_0 = 0 and the progress at the end of each epoch, shape (epochs + 1,); iterations at the initial batch size.
     batch_sizes
@@ -110,6 +120,9 @@ class EpochProfile:
     widths: IntArray
     sizes_s: FloatArray
     speedup: FloatArray
+    reference_width: int
+    reference_goodput_per_s: FloatArray
+    goodput_per_s: FloatArray
     progress: FloatArray
     batch_sizes: IntArray
     local_batch_sizes: IntArray
@@ -192,8 +205,11 @@ def derive_epochs(
 
     Raises
     ------
+    CannotRunError
+        When the application has no profile for this type of GPU, or widths are left out and none remains.
     DataError
-        When a name is unknown, a file is missing or wrong, one GPU was not measured, or a width is not feasible.
+        When a name is unknown, a file is missing or wrong, or widths are not left out and one of them is not feasible
+        or one GPU was not measured.
     UsageError
         When ``timing`` or ``infeasible`` is none of its words.
     """
@@ -202,28 +218,33 @@ def derive_epochs(
     sources = _read(profiles_dir, application, gpu, fixed_batch)
     left_out = {int(k): _say_too_wide(sources, int(k)) for k in asked[asked > sources.widest]}
     tried = np.union1d([1], asked[asked <= sources.widest])
-    choices, provenance, fit = _choose(sources, tried, timing)
+    choices, provenance, fit = _choose(sources, tried, timing, infeasible)
     stuck = ~choices.feasible.any(axis=0)
     left_out |= {int(k): _say_why_not(sources, int(k), fit) for k in tried[stuck]}
-    if 1 in left_out:
-        raise DataError("widths", left_out[1], "sizes are times on one GPU: measure that")
     if left_out and infeasible is Infeasible.REFUSE:
         first = min(left_out)
+        if first == 1:
+            raise DataError("widths", left_out[1], "sizes are times on one GPU: measure that")
         fix = f'choose widths below {first}, or infeasible="{Infeasible.LEAVE_OUT}" to go without such widths'
         raise DataError("widths", left_out[first], fix)
     kept = np.flatnonzero(~stuck & np.isin(tried, asked))
     if not kept.size:
-        raise DataError(
-            "widths", f"none is feasible: {left_out[min(left_out)]}", f"choose widths below {min(left_out)}"
+        fix = (
+            f"choose widths below {min(left_out)}" if min(left_out) > 1 else "leave it out, or measure it where it runs"
         )
-    sizes_s, speedup, best = _measure(sources, choices)
+        raise CannotRunError("widths", f"none is feasible: {left_out[min(left_out)]}", fix)
+    reference = int(np.flatnonzero(~stuck)[0])
+    sizes_s, goodput, best = _measure(sources, choices, reference)
     factor = sources.application.slowdown if slowdown else 1.0
     return EpochProfile(
         application=sources.application.name,
         gpu=gpu,
         widths=freeze(tried[kept]),
         sizes_s=freeze(factor * sizes_s),
-        speedup=freeze(speedup[:, kept]),
+        speedup=freeze((goodput / goodput[:, reference : reference + 1])[:, kept]),
+        reference_width=int(tried[reference]),
+        reference_goodput_per_s=freeze(goodput[:, reference]),
+        goodput_per_s=freeze(goodput[:, kept]),
         progress=freeze(sources.curves.progress),
         batch_sizes=freeze(np.take_along_axis(choices.batch_size, best, axis=0)[:, kept]),
         local_batch_sizes=freeze(np.take_along_axis(choices.local_batch, best, axis=0)[:, kept]),
@@ -282,7 +303,9 @@ def _read(profiles_dir: Path | str, application: str | Application, gpu: str, fi
     return _Sources(facts, gpu, tables, read_learning_curves(profiles_dir, facts), fixed_batch)
 
 
-def _choose(sources: _Sources, widths: IntArray, timing: Timing) -> tuple[_Choices, list[str], GoodputFit | None]:
+def _choose(
+    sources: _Sources, widths: IntArray, timing: Timing, infeasible: Infeasible
+) -> tuple[_Choices, list[str], GoodputFit | None]:
     """Return the choices of each width, where they come from, and the fit when one was needed."""
     if timing is Timing.MODEL:
         choices, fit = _choose_by_model(sources, widths)
@@ -291,9 +314,11 @@ def _choose(sources: _Sources, widths: IntArray, timing: Timing) -> tuple[_Choic
     # An interpolation outside the hull of the measurements finds nothing: the model goes on there too.
     words = np.array(provenance)
     modelled = (words == FITTED) | ((words == INTERPOLATED) & ~measured.feasible.any(axis=0))
-    if modelled[0]:
+    if modelled[0] and infeasible is Infeasible.REFUSE:
         problem = f"{sources.application.name} was not measured on one GPU of {sources.gpu}"
         raise DataError("gpu", problem, f'measure that, or take all times from the model: timing="{Timing.MODEL}"')
+    # Below the least width that was measured it may not even fit into memory: the model goes on above it only.
+    modelled &= ~np.logical_and.accumulate(modelled)
     if not modelled.any():
         return measured, provenance, None
     predicted, fit = _choose_by_model(sources, widths)
@@ -354,17 +379,20 @@ def _fit(tables: ProfileTables) -> GoodputFit:
     return fit_goodput(*passes.points.T, *passes.times_s.T)
 
 
-def _measure(sources: _Sources, choices: _Choices) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
-    """Return sizes (epochs,), speedups (epochs, widths) and the best choices; the first width is one GPU."""
+def _measure(sources: _Sources, choices: _Choices, reference: int) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
+    """Return sizes (epochs,) on the width of that index, goodputs (epochs, widths) and the best choices."""
     curves = sources.curves
+    progress = np.diff(curves.progress)
     if sources.fixed_batch_size is not None:
-        iterations = [np.interp(sources.fixed_batch_size, curves.batch_sizes, row) for row in curves.iterations]
-        time_s = np.where(choices.feasible, choices.time_s, np.inf)
-        speedup = np.repeat(time_s[:, :1] / time_s, len(iterations), axis=0)
-        return np.array(iterations) * time_s[0, 0], speedup, np.zeros(speedup.shape, dtype=np.intp)
+        iterations = np.array(
+            [np.interp(sources.fixed_batch_size, curves.batch_sizes, row) for row in curves.iterations]
+        )
+        time_s = iterations[:, None] * np.where(choices.feasible, choices.time_s, np.inf)
+        goodput = progress[:, None] / time_s
+        return time_s[:, reference], goodput, np.zeros(goodput.shape, dtype=np.intp)
     gain = curves.gradients.gain(choices.batch_size, sources.application.init_batch_size)
     goodput, best = best_goodput(gain, choices.time_s, choices.feasible)
-    return np.diff(curves.progress) / goodput[:, 0], goodput / goodput[:, :1], best
+    return progress / goodput[:, reference], goodput, best
 
 
 def _say_too_wide(sources: _Sources, k: int) -> str:
@@ -379,6 +407,8 @@ def _say_why_not(sources: _Sources, k: int, fit: GoodputFit | None) -> str:
     subject = f"{sources.application.name} on {k} GPUs of {sources.gpu}"
     if fit is not None and "alpha_n" in fit.unobserved and k > sources.tables.gpus_per_node:
         return f"{subject}: the profile holds no measurement on several nodes, so nothing is known about this width"
+    if sources.tables.look_up(k)[1] is None:
+        return f"{subject}: neither this width nor one below it was measured"
     return f"{subject}: no batch size splits into local batches that were measured"
 
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.errors import DataError, nearest_name_hint
+from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
 from optplan.instances.sia_applications import GPU_NODES, Application
-from optplan.instances.sia_tables import parse_number, parse_whole, read_rows
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup.goodput import GradientTable
 
@@ -29,6 +29,10 @@ MEASURED, MEASURED_SCALABILITY, INTERPOLATED, FITTED = "measured", "measured-sca
 _MEMORY_LIMITS = {("deepspeech2", "rtx"): 57}
 #: A placement has one digit per node.
 _LARGEST_NODE = 9
+
+
+class CannotRunError(DataError):
+    """An application cannot run on a type of GPU, as far as the profiles say."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,14 +223,18 @@ def read_profile_tables(
 
     Raises
     ------
+    CannotRunError
+        When there is no profile for that type of GPU; the message lists those that there are.
     DataError
-        When the folder or a file is missing (the message lists what there is), or a file is not as it should be.
+        When the folder or a file is missing, or a file is not as it should be.
     """
     folder = _application_folder(Path(profiles_dir), application.name)
-    known = sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
+    known = list_profiled_gpus(profiles_dir, application.name)
     if gpu not in known:
         problem = f"{folder} has no profile for GPU type {gpu!r}"
-        raise DataError("gpu", problem, f"it has profiles for: {', '.join(known)}" if known else "fetch the profiles")
+        raise CannotRunError(
+            "gpu", problem, f"it has profiles for: {', '.join(known)}" if known else "fetch the profiles"
+        )
     rows_of, in_placements = _read_placements(folder / f"placements-{gpu}.csv")
     in_scalability = _read_scalability(folder / f"scalability-{gpu}.csv")
     if gpus_per_node is None:
@@ -249,6 +257,18 @@ def read_profile_tables(
         min_local_batch=int(local_batches.min()),
         max_local_batch=_MEMORY_LIMITS.get((application.name, gpu), int(local_batches.max())),
     )
+
+
+def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
+    """List the suffixes of the types of GPU on which an application was profiled, in alphabetical order.
+
+    Raises
+    ------
+    DataError
+        When the folder is missing.
+    """
+    folder = _application_folder(Path(profiles_dir), application)
+    return sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
 
 
 def read_learning_curves(profiles_dir: Path | str, application: Application) -> LearningCurves:

@@ -16,8 +16,8 @@ from types import MappingProxyType
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
+from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
 from optplan.instances.sia_applications import APPLICATIONS
-from optplan.instances.sia_tables import parse_number, parse_whole, read_rows
 from optplan.schema import FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
 

@@ -1,22 +1,23 @@
-"""A BOA solution taken apart for readers: who runs on how many GPUs in which epochs, and what that takes."""
+"""A BOA solution taken apart for readers: who runs on which GPUs in which epochs, and what that takes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.evaluation import speeds_along
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy
+from optplan.formulations.boa.evaluation import EpochTimes, follow_epochs, types_along
 from optplan.schema import FloatArray
 from optplan.units import SECONDS_PER_HOUR
 
 
 @dataclass(frozen=True)
 class EpochRange:
-    """Consecutive epochs at one width.
+    """Consecutive epochs at one width of one GPU type.
 
     Parameters
     ----------
@@ -26,12 +27,15 @@ class EpochRange:
         The width; whole except in the continuous problem.
     duration_s
         Expected seconds that a job spends in them, with the pause for rescaling at their start.
+    gpu_type
+        Empty where the instance has one type.
     """
 
     first: int
     last: int
     gpus: float
     duration_s: float
+    gpu_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,15 @@ class JobPath:
         (E,) GPUs in each epoch.
     duration_s
         Expected seconds from a job's start to its end.
+    gpu_types
+        (E,) Their type in each epoch; None where the instance has one type.
     """
 
     share: float
     ranges: tuple[EpochRange, ...]
     widths: FloatArray
     duration_s: float
+    gpu_types: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,8 @@ class ClassBreakdown:
         One in a pure plan, several where shares of the jobs differ.
     gpus_running, gpus_rescaling
         Time-average GPUs.
+    gpus_by_type
+        Time-average GPUs, running and rescaling, of each type that the class uses, in the instance's order.
     mean_jct_s
         Expected completion time of one job of the class.
     contribution_s
@@ -78,6 +87,7 @@ class ClassBreakdown:
     paths: tuple[JobPath, ...]
     gpus_running: float
     gpus_rescaling: float
+    gpus_by_type: dict[str, float]
     mean_jct_s: float
     contribution_s: float
 
@@ -145,41 +155,47 @@ def break_down(instance: BoaInstance, result: Result[Solution]) -> list[ClassBre
 
 def _break_down_class(instance: BoaInstance, name: str, branches: tuple[Branch, ...]) -> ClassBreakdown:
     job_class = instance.classes[name]
-    rate, pause_hours = job_class.arrival_rate_per_hour, pause_s(instance, name) / SECONDS_PER_HOUR
+    rate = job_class.arrival_rate_per_hour
     running = rescaling = mean_s = 0.0
+    by_type = dict.fromkeys(instance.gpu_types, 0.0)
     paths = []
     for branch in branches:
-        hours = job_class.epoch_size_gpu_hours / speeds_along(instance, name, branch.widths)
-        path = _follow_path(branch, hours, pause_hours)
+        times, types = follow_epochs(instance, name, branch), types_along(instance, branch)
+        path = _follow_path(branch, times)
         paths.append(path)
         mean_s += branch.fraction * path.duration_s
-        running += rate * branch.fraction * float((branch.widths * hours).sum())
-        rescaling += rate * branch.fraction * pause_hours * sum(r.gpus for r in path.ranges)
+        held = rate * branch.fraction * branch.widths * times.held
+        running += float((held * times.run_h).sum())
+        rescaling += float((held * times.pause_h).sum())
+        for gpu_type in set(types.tolist()):
+            by_type[gpu_type] += float((held * (times.run_h + times.pause_h))[types == gpu_type].sum())
     weight = job_class.weight * rate / instance.total_weighted_rate_per_hour
-    return ClassBreakdown(name, tuple(paths), running, rescaling, mean_s, weight * mean_s)
+    used = {gpu_type: gpus for gpu_type, gpus in by_type.items() if gpus > 0}
+    return ClassBreakdown(name, tuple(paths), running, rescaling, used, mean_s, weight * mean_s)
 
 
-def _follow_path(branch: Branch, hours: FloatArray, pause_hours: float) -> JobPath:
-    starts = np.concatenate(([0], np.flatnonzero(np.diff(branch.widths)) + 1, [branch.widths.size]))
+def _follow_path(branch: Branch, times: EpochTimes) -> JobPath:
+    starts = [*np.flatnonzero(times.change).tolist(), branch.widths.size]
     ranges = tuple(
         EpochRange(
             first=first + 1,
             last=end,
             gpus=float(branch.widths[first]),
-            duration_s=(pause_hours + float(hours[first:end].sum())) * SECONDS_PER_HOUR,
+            duration_s=float(times.total_h[first:end].sum()) * SECONDS_PER_HOUR,
+            gpu_type="" if branch.gpu_types is None else branch.gpu_types[first],
         )
-        for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        for first, end in pairwise(starts)
     )
-    return JobPath(branch.fraction, ranges, branch.widths, sum(r.duration_s for r in ranges))
+    return JobPath(branch.fraction, ranges, branch.widths, sum(r.duration_s for r in ranges), branch.gpu_types)
 
 
-def pause_s(instance: BoaInstance, name: str) -> float:
-    """Return the seconds that a start or a change of width takes in the problem asked; zero where it is left out."""
-    return instance.classes[name].rescale_s if instance.problem is Problem.RESCALING else 0.0
+def has_types(instance: BoaInstance) -> bool:
+    """Whether the instance has several GPU types, so that readers have to be told which one is meant."""
+    return len(instance.gpu_types) > 1
 
 
 def load_gpus(instance: BoaInstance) -> float:
-    """Return the time-average GPUs that all jobs would occupy if each ran at its class's reference width."""
+    """Return the time-average GPUs that all jobs would occupy if each ran where its class's size was measured."""
     return float(sum(c.arrival_rate_per_hour * c.size_gpu_hours * c.reference_width for c in instance.classes.values()))
 
 

@@ -142,7 +142,7 @@ def gather_content(
     price = None if result.objective is None else shadow_price(instance, result, frontier)
     marginal = "" if price is None else say_marginal(price)
     objective = "" if result.objective is None else f"{format_duration(result.objective)} with "
-    budget = count_gpus(instance.budget_gpus())
+    budget = count_gpus(instance.budget_amount())
     return ReportContent(
         title=f"{instance.name}: {objective}{budget}",
         instance_name=instance.name,
@@ -199,13 +199,13 @@ def _rate_status(result: Result[Solution]) -> str:
 
 def _say_frontier_bound(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> str:
     """Say what the frontier proves about a result that has a plan and no bound of its own."""
-    point = look_up(frontier, instance.budget_gpus())
+    point = look_up(frontier, instance.budget_amount())
     if result.objective is None or result.bound is not None or point is None:
         return ""
     gap = format_share(relative_gap(result.objective, point.objective) or 0.0)
     return (
         "This solver proves nothing about its plan, but the frontier below does: nothing within this budget can be "
-        f"better than {format_duration(point.objective)}, so this is at most {gap} from the best possible."
+        f"better than {format_duration(point.objective)}, so the best possible is at most {gap} lower."
     )
 
 
@@ -220,7 +220,7 @@ def _make_cards(instance: BoaInstance, result: Result[Solution], frontier: Front
     usd = monthly_usd(instance, measures["gpus"])
     if usd is not None:
         cards.append(Card("cost a month", format_usd(usd), f"at {_say_price(instance)} per GPU-hour"))
-    cards.append(_bound_card(result, look_up(frontier, instance.budget_gpus())))
+    cards.append(_bound_card(result, look_up(frontier, instance.budget_amount())))
     if instance.problem is Problem.RESCALING:
         changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
         cards.append(Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start"))

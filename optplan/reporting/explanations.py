@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optplan.contracts import BoundProof, ExhaustiveCertificate, LagrangianCertificate, Result, Solution
-from optplan.formulations.boa.data import BoaInstance, JobClass, Policy, Problem
-from optplan.formulations.boa.evaluation import BUDGET
+from optplan.formulations.boa.data import BUDGET, BoaInstance, Policy, Problem
+from optplan.formulations.boa.job_classes import JobClass
 from optplan.reporting.breakdown import load_gpus
 from optplan.reporting.phrases import (
     PROBLEM_WORDS,
@@ -174,7 +174,7 @@ def explain_check(result: Result[Solution]) -> str:
 
 
 def _explain_dual(instance: BoaInstance, certificate: LagrangianCertificate) -> str:
-    budget, bound_s = instance.budget_gpus(), certificate.bound
+    budget, bound_s = instance.budget_amount(), certificate.bound
     paid_s = certificate.multipliers[BUDGET] * budget
     return (
         f"Completion time and price together come to at least {format_duration(bound_s + paid_s)}. A plan that keeps "
@@ -239,7 +239,9 @@ def list_glossary() -> list[Term]:
             "them get different ones.",
         ),
         Term("Bound", "A number that no plan can be below. It is computed without assuming anything about the plan."),
-        Term("Gap", "How far the plan may be from the best possible: its distance to the bound, as a percentage."),
+        Term(
+            "Gap", "How much lower than the plan the best possible may be: the distance to the bound, as a percentage."
+        ),
         Term("Certificate", "The few numbers from which anybody can derive the bound again, without the solver."),
         Term("Frontier", "The best possible completion time for every budget."),
     ]

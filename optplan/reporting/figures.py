@@ -12,17 +12,15 @@ import numpy as np
 
 from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data import BoaInstance
+from optplan.reporting.budgets import cost_of_month, say_amount, say_worth
 from optplan.reporting.phrases import (
     compare_durations,
-    count_gpus,
     describe_budget,
     format_gpus,
     format_usd,
     look_up,
-    monthly_usd,
     name_objective,
     relative_difference,
-    say_marginal,
 )
 from optplan.reporting.style import (
     BLUE,
@@ -42,11 +40,16 @@ from optplan.reporting.style import (
     time_scale,
 )
 from optplan.schema import FloatArray
-from optplan.units import format_duration
+from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+_AXIS_TITLES = {
+    BudgetUnit.GPU: "GPUs in use, time average",
+    BudgetUnit.USD_PER_HOUR: "US dollars an hour, time average",
+}
+_NOUNS = {BudgetUnit.GPU: "GPUs", BudgetUnit.USD_PER_HOUR: "dollars"}
 #: Even steps along the frontier, so that there is something to point at everywhere.
 _EVEN_STEPS = 120
 #: Breakpoints up to which all are drawn; with more, the even steps are close enough together.
@@ -93,8 +96,8 @@ def draw_frontier(
     Returns
     -------
     Figure
-        Horizontal: GPUs on average, with US dollars a month above where there is a price. Vertical: (weighted) mean
-        completion time.
+        Horizontal: GPUs on average, with US dollars a month above where there is a price, or US dollars an hour where
+        the frontier counts these. Vertical: (weighted) mean completion time.
 
     Raises
     ------
@@ -104,17 +107,17 @@ def draw_frontier(
     plans = [r for r in (result, *comparisons) if r is not None and r.objective is not None]
     (low, high), (bottom_s, top_s) = _frontier_window(instance, frontier, plans)
     scale = time_scale(top_s)
-    priced = monthly_usd(instance, 1.0) is not None
+    priced = cost_of_month(instance, 1.0) is not None
     figure = new_figure(height=400, top=56 if priced else 12)
     _add_frontier_line(figure, instance, frontier, high, scale)
-    _shade_infeasible(figure, low, float(frontier.budgets[0]))
+    _shade_infeasible(figure, instance, low, float(frontier.budgets[0]))
     if instance.budget is not None and (result is None or result.objective is None):
         _mark_budget(figure, instance, bottom_s / scale.seconds, top_s / scale.seconds)
     if result is not None and result.objective is not None:
         _add_plan(figure, instance, result, (low, high), scale)
     for number, other in enumerate(r for r in comparisons if r.objective is not None):
         _add_rival(figure, instance, frontier, other, scale, number)
-    figure.update_xaxes(title_text="GPUs in use, time average", range=[low, high], separatethousands=True)
+    figure.update_xaxes(title_text=_AXIS_TITLES[instance.budget_unit], range=[low, high], separatethousands=True)
     figure.update_yaxes(
         title_text=f"{name_objective(instance)} ({scale.unit})",
         range=[bottom_s / scale.seconds, top_s / scale.seconds],
@@ -132,12 +135,12 @@ def draw_frontier(
 def _frontier_window(
     instance: BoaInstance, frontier: Frontier, plans: Sequence[Result[Solution]]
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Choose the range of GPUs and the range of seconds that are shown: around the plan, with all rivals in it."""
+    """Choose the range of budgets and the range of seconds that are shown: around the plan, with all rivals in it."""
     least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
-    budget = None if instance.budget is None else instance.budget_gpus()
-    center = plans[0].measures["gpus"] if plans else max(_WITHOUT_PLAN * least, budget or 0.0)
+    budget = None if instance.budget is None else instance.budget_amount()
+    center = _consumption(instance, plans[0]) if plans else max(_WITHOUT_PLAN * least, budget or 0.0)
     high = min(max(_BEYOND * center, 1.3 * least), max(1.05 * far, 1.2 * center))
-    high = max([high, *(1.08 * plan.measures["gpus"] for plan in plans)])
+    high = max([high, *(1.08 * _consumption(instance, plan) for plan in plans)])
     # Where everything costs the same, there is one point and no room; a tenth of it makes some.
     high = high if high > least else 1.1 * least
     low = max(0.0, least - _LEFT_ROOM * (high - least))
@@ -156,8 +159,8 @@ def _add_frontier_line(
     budgets = _choose_points(frontier.budgets[frontier.budgets <= high], high)
     points = [frontier.at(float(budget)) for budget in budgets]
     hover = [
-        f"<b>{count_gpus(float(budget))} on average</b>{_say_money(instance, float(budget))}<br>"
-        f"best possible: {format_duration(point.objective)}<br>{say_marginal(point.shadow_price)}"
+        f"<b>{say_amount(instance, float(budget))}</b>{_say_money(instance, float(budget))}<br>"
+        f"best possible: {format_duration(point.objective)}<br>{say_worth(instance, point.shadow_price)}"
         for budget, point in zip(budgets, points, strict=True)
     ]
     figure.add_scatter(
@@ -181,29 +184,38 @@ def _choose_points(breakpoints: FloatArray, high: float) -> FloatArray:
     return budgets
 
 
-def _say_money(instance: BoaInstance, gpus: float) -> str:
-    usd = monthly_usd(instance, gpus)
+def _consumption(instance: BoaInstance, result: Result[Solution]) -> float:
+    """Return what a plan uses, in the unit of the budget."""
+    return result.measures["gpus" if instance.budget_unit is BudgetUnit.GPU else "cost_usd_per_hour"]
+
+
+def _say_money(instance: BoaInstance, budget: float) -> str:
+    usd = cost_of_month(instance, budget)
     return "" if usd is None else f", {format_usd(usd)} a month"
 
 
-def _shade_infeasible(figure: Figure, low: float, least: float) -> None:
+def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: float) -> None:
     figure.add_vrect(x0=low, x1=least, fillcolor=SHADE, line_width=0, layer="below")
     figure.add_annotation(
         x=(low + least) / 2,
         y=0.5,
         yref="paper",
-        text=f"no plan below {format_gpus(least)} GPUs",
+        text=f"no plan below {_say_least(instance, least)}",
         textangle=-90,
         showarrow=False,
         font={"color": GREY, "size": FONT_SIZE - 1},
     )
 
 
+def _say_least(instance: BoaInstance, least: float) -> str:
+    return f"{format_gpus(least)} GPUs" if instance.budget_unit is BudgetUnit.GPU else say_amount(instance, least)
+
+
 def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: float) -> None:
-    gpus = instance.budget_gpus()
+    amount = instance.budget_amount()
     figure.add_scatter(
         name="the budget",
-        x=[gpus, gpus],
+        x=[amount, amount],
         y=[bottom, top],
         mode="lines",
         line={"color": VERMILLION, "width": 2, "dash": "dash"},
@@ -215,26 +227,26 @@ def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: floa
 def _add_plan(
     figure: Figure, instance: BoaInstance, result: Result[Solution], window: tuple[float, float], scale: TimeScale
 ) -> None:
-    objective_s, gpus = result.objective or 0.0, result.measures["gpus"]
+    objective_s, used = result.objective or 0.0, _consumption(instance, result)
     figure.add_scatter(
         name="this plan",
         showlegend=False,  # it is labelled where it is
-        x=[gpus],
+        x=[used],
         y=[objective_s / scale.seconds],
         mode="markers",
         marker={"symbol": "diamond", "size": 14, "color": INK, "line": {"color": "white", "width": 1.5}},
         hoverinfo="text",
         hovertext=[
             f"<b>this plan</b> ({escape_text(result.solver)})<br>{name_objective(instance)}: "
-            f"{format_duration(objective_s)}<br>{count_gpus(gpus)} on average{_say_money(instance, gpus)}"
+            f"{format_duration(objective_s)}<br>{say_amount(instance, used)}{_say_money(instance, used)}"
         ],
     )
     # The line falls from left to right and rivals lie above it: there is room above right of the plan, or below left.
-    on_the_left = (gpus - window[0]) / (window[1] - window[0]) < 0.5
+    on_the_left = (used - window[0]) / (window[1] - window[0]) < 0.5
     figure.add_annotation(
-        x=gpus,
+        x=used,
         y=objective_s / scale.seconds,
-        text=f"<b>this plan: {format_duration(objective_s)}</b><br>{count_gpus(gpus)} on average",
+        text=f"<b>this plan: {format_duration(objective_s)}</b><br>{say_amount(instance, used)}",
         showarrow=True,
         arrowhead=0,
         arrowcolor=GREY,
@@ -251,35 +263,36 @@ def _add_plan(
 def _add_rival(
     figure: Figure, instance: BoaInstance, frontier: Frontier, rival: Result[Solution], scale: TimeScale, number: int
 ) -> None:
-    objective_s, gpus = rival.objective or 0.0, rival.measures["gpus"]
+    objective_s, used = rival.objective or 0.0, _consumption(instance, rival)
     symbol, color = _MARKERS[number % len(_MARKERS)]
-    best = look_up(frontier, gpus)
+    best = look_up(frontier, used)
     above = relative_difference(objective_s, best.objective if best is not None else None)
-    versus = "" if above is None else f"<br>against the best possible with as many GPUs: {compare_durations(above)}"
+    with_as_many = f"<br>against the best possible with as many {_NOUNS[instance.budget_unit]}"
+    versus = "" if above is None else f"{with_as_many}: {compare_durations(above)}"
     figure.add_scatter(
         name=escape_text(rival.solver),
-        x=[gpus],
+        x=[used],
         y=[objective_s / scale.seconds],
         mode="markers",
         marker={"symbol": f"{symbol}-open", "size": 14, "color": color, "line": {"width": 2.5}},
         hoverinfo="text",
         hovertext=[
             f"<b>{escape_text(rival.solver)}</b><br>{name_objective(instance)}: {format_duration(objective_s)}<br>"
-            f"{count_gpus(gpus)} on average{_say_money(instance, gpus)}{versus}"
+            f"{say_amount(instance, used)}{_say_money(instance, used)}{versus}"
         ],
     )
 
 
 def _add_money_axis(figure: Figure, instance: BoaInstance, low: float, high: float) -> None:
     """Repeat the horizontal axis above the plot in US dollars; an axis shows only where a trace uses it."""
-    per_gpu = monthly_usd(instance, 1.0) or 1.0
-    figure.add_trace(load_plotly().Scatter(x=[low * per_gpu], y=[0], xaxis="x2", mode="none", showlegend=False))
+    rate = cost_of_month(instance, 1.0) or 1.0
+    figure.add_trace(load_plotly().Scatter(x=[low * rate], y=[0], xaxis="x2", mode="none", showlegend=False))
     figure.update_layout(
         xaxis2={
             **figure.layout.xaxis.to_plotly_json(),
             "overlaying": "x",
             "side": "top",
-            "range": [low * per_gpu, high * per_gpu],
+            "range": [low * rate, high * rate],
             "showgrid": False,
             "tickmode": "auto",
             "tickprefix": "$",

@@ -14,8 +14,8 @@ from optplan.contracts import (
     Status,
     Termination,
 )
-from optplan.formulations.boa.data import BoaInstance, GpuType, Policy, Problem
-from optplan.formulations.boa.evaluation import BUDGET
+from optplan.formulations.boa.data import BUDGET, BoaInstance, Policy, Problem
+from optplan.formulations.boa.gpu_types import GpuType
 from optplan.reporting.breakdown import price_usd_per_hour
 from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, format_duration
 
@@ -23,6 +23,8 @@ from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, for
 NOTHING = "-"
 #: Relative differences below this are rounding.
 _ROUNDING = 1e-9
+#: From here on nobody counts the digits of a number.
+_MOST_IN_DIGITS = 1e12
 #: The smallest share that is written as a number.
 _LEAST_SHARE = 1e-5
 
@@ -65,7 +67,9 @@ PROOF_NAMES = {
 
 
 def format_gpus(gpus: float) -> str:
-    """Write a number of GPUs, whole or on average: ``8``, ``119.9``, ``3.42``."""
+    """Write a number of GPUs, whole or on average: ``8``, ``119.9``, ``3.42``, ``1e+30``."""
+    if abs(gpus) >= _MOST_IN_DIGITS:
+        return f"{gpus:.3g}"
     if abs(gpus - round(gpus)) <= _ROUNDING * max(1.0, abs(gpus)):
         return f"{round(gpus):,}"
     if abs(gpus) >= 10:
@@ -144,7 +148,7 @@ def describe_budget(instance: BoaInstance) -> str:
     UsageError
         When there is none.
     """
-    gpus = instance.budget_gpus()
+    gpus = instance.budget_amount()
     if instance.budget is None or instance.budget.unit not in PERIOD_HOURS:
         return f"{count_gpus(gpus)} on average"
     return f"{describe_amount(instance.budget)} ({count_gpus(gpus)} on average)"
@@ -203,8 +207,8 @@ def say_how_good(instance: BoaInstance, result: Result[Solution]) -> str:
         return f"No {family} can be better than {bound}; this bound {checked}."
     if result.status is Status.OPTIMAL and gap <= _LEAST_SHARE:
         return f"No {family} can be better: proven. The proof {checked}."
-    at_most = f"at most {format_share(gap)} from the best possible"
-    return f"No {family} can be better than {bound}, so this is {at_most}. The bound {checked}."
+    lower = f"the best possible is at most {format_share(gap)} lower"
+    return f"No {family} can be better than {bound}, so {lower}. The bound {checked}."
 
 
 def name_status(result: Result[Solution]) -> str:
@@ -214,7 +218,7 @@ def name_status(result: Result[Solution]) -> str:
         proven = result.bound_proof in (BoundProof.LAGRANGIAN, BoundProof.EXHAUSTIVE, BoundProof.EXHAUSTION)
         return "proven optimal" if proven else "optimal, says the engine"
     if result.status is Status.FEASIBLE:
-        return "no bound" if gap is None else f"within {format_share(gap)} of the best"
+        return "no bound" if gap is None else f"the best is at most {format_share(gap)} lower"
     return {Status.INFEASIBLE: "infeasible: proven", Status.UNKNOWN: "no plan found"}[result.status]
 
 
@@ -233,7 +237,7 @@ def shadow_price(instance: BoaInstance, result: Result[Solution], frontier: Fron
     if BUDGET in result.shadow_prices:
         own: ShadowPrice = result.shadow_prices[BUDGET]
         return own
-    point = look_up(frontier, instance.budget_gpus())
+    point = look_up(frontier, instance.budget_amount())
     return None if point is None else point.shadow_price
 
 

@@ -190,7 +190,7 @@ def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
         Increasing: the least feasible one, some around the instance's own, and the one beyond which nothing improves.
     """
     least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
-    middle = 1.5 * least if instance.budget is None else instance.budget_gpus()
+    middle = 1.5 * least if instance.budget is None else instance.budget_amount()
     between = (step * middle for step in _BUDGET_STEPS)
     return sorted({least, far, *(budget for budget in between if least < budget < far)})
 
@@ -209,7 +209,7 @@ def list_budgets(
     reference
         The objective that the points are compared with; None for no comparison.
     """
-    own = None if instance.budget is None else instance.budget_gpus()
+    own = None if instance.budget is None else instance.budget_amount()
     rows = []
     for point in points:
         usd = monthly_usd(instance, point.budget)

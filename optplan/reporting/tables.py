@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Literal
 from optplan.contracts import Check, FrontierPoint, Instance, Result, Solution, Verification
 from optplan.formulations.boa.data import BoaInstance
 from optplan.reporting.breakdown import break_down, load_gpus, require_boa
+from optplan.reporting.budgets import BUDGET_NAMES, WORTH_NAMES, cost_of_month
 from optplan.reporting.explanations import describe_classes
 from optplan.reporting.phrases import (
     NOTHING,
     PROBLEM_WORDS,
+    compare_durations,
     count_gpus,
     describe_budget,
     format_gpus,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
+
+    from optplan.reporting.sweeps import SweepPoint
 
 #: Largest number that a table of records writes with all its digits before the point.
 _MOST_DIGITS = 6
@@ -66,7 +70,7 @@ def instance_summary(instance: Instance) -> RenderableType:
         *((f"source: {kind}", text) for kind, text in instance.source.items()),
         ("hash", instance.content_hash()),
     ]
-    table = _new_table(
+    table = new_table(
         ("class", False),
         ("jobs/h", True),
         ("epochs", True),
@@ -77,7 +81,7 @@ def instance_summary(instance: Instance) -> RenderableType:
         ("weight", True),
     )
     for row in describe_classes(instance):
-        _add_row(
+        add_row(
             table, row.name, row.jobs_per_hour, row.epochs, row.size, row.speedup, row.widths, row.pause, row.weight
         )
     return Group(_fact_table(facts), _text(""), table)
@@ -104,9 +108,9 @@ def result_summary(instance: Instance, result: Result[Solution]) -> RenderableTy
     parts: list[RenderableType] = [_text(say_answer(boa, result), "bold"), _text(say_how_good(boa, result))]
     limits = list_limits(result)
     if limits:
-        table = _new_table(("limit", False), ("given", True), ("least that works", True))
+        table = new_table(("limit", False), ("given", True), ("least that works", True))
         for row in limits:
-            _add_row(table, row.name, row.given, row.least)
+            add_row(table, row.name, row.given, row.least)
         parts += [_text(""), table]
     parts += [_text(""), _fact_table(_result_facts(boa, result))]
     parts += [_text(f"note: {warning}") for warning in result.warnings]
@@ -131,16 +135,16 @@ def width_table(instance: Instance, result: Result[Solution]) -> Table:
     classes = list_plan(break_down(require_boa(instance), result))
     shares = any(len(c.paths) > 1 for c in classes)
     columns = [("class", False), ("share", True), ("epochs", True), ("GPUs", True), ("expected time", True)]
-    table = _new_table(*(column for column in columns if shares or column[0] != "share"))
+    table = new_table(*(column for column in columns if shares or column[0] != "share"))
     for part in classes:
         name = part.name
         for path in part.paths:
             share = [path.share] if shares else []
             for row in path.rows:
-                _add_row(table, name, *share, row.epochs, row.gpus, row.duration)
+                add_row(table, name, *share, row.epochs, row.gpus, row.duration)
                 name, share = "", [""] if shares else []
             if path.rest:
-                _add_row(table, "", *share, path.rest, "", "")
+                add_row(table, "", *share, path.rest, "", "")
         table.add_section()
     return table
 
@@ -160,7 +164,7 @@ def class_table(instance: Instance, result: Result[Solution]) -> Table:
     UsageError
         When the instance is of a formulation that tables cannot show.
     """
-    table = _new_table(
+    table = new_table(
         ("class", False),
         ("GPUs running", True),
         ("GPUs rescaling", True),
@@ -169,7 +173,7 @@ def class_table(instance: Instance, result: Result[Solution]) -> Table:
         ("share of the mean", True),
     )
     for row in list_classes(break_down(require_boa(instance), result)):
-        _add_row(table, row.name, row.running, row.rescaling, row.gpus_share, row.mean_jct, row.time_share)
+        add_row(table, row.name, row.running, row.rescaling, row.gpus_share, row.mean_jct, row.time_share)
     return table
 
 
@@ -189,7 +193,7 @@ def comparison_table(instance: Instance, results: Sequence[Result[Solution]]) ->
         When the instance is of a formulation that tables cannot show.
     """
     boa = require_boa(instance)
-    table = _new_table(
+    table = new_table(
         ("solver", False),
         (name_objective(boa), True),
         ("difference", True),
@@ -200,11 +204,17 @@ def comparison_table(instance: Instance, results: Sequence[Result[Solution]]) ->
         ("solved in", True),
     )
     for row in compare_solvers(boa, results):
-        _add_row(table, row.solver, row.objective, row.above, row.gpus, row.bound, row.gap, row.proof, row.seconds)
+        add_row(table, row.solver, row.objective, row.above, row.gpus, row.bound, row.gap, row.proof, row.seconds)
     return table
 
 
-def frontier_table(instance: Instance, points: Sequence[FrontierPoint], *, reference: float | None = None) -> Table:
+def frontier_table(
+    instance: Instance,
+    points: Sequence[FrontierPoint],
+    *,
+    reference: float | None = None,
+    bounds: Sequence[float] | None = None,
+) -> Table:
     """List what budgets buy at best.
 
     Parameters
@@ -215,6 +225,8 @@ def frontier_table(instance: Instance, points: Sequence[FrontierPoint], *, refer
         Of its frontier.
     reference
         An objective, in seconds, that the points are compared with; None for no comparison.
+    bounds
+        For each point, what its certificate proves, in seconds; None to leave it out.
 
     Raises
     ------
@@ -222,16 +234,48 @@ def frontier_table(instance: Instance, points: Sequence[FrontierPoint], *, refer
         When the instance is of a formulation that tables cannot show.
     """
     boa = require_boa(instance)
-    priced = monthly_usd(boa, 1.0) is not None
-    columns = [("GPUs on average", True)]
+    priced = cost_of_month(boa, 1.0) is not None
+    columns = [(BUDGET_NAMES[boa.budget_unit], True)]
     columns += [("cost a month", True)] if priced else []
     columns.append((f"best possible {name_objective(boa)}", True))
+    columns += [("proven bound", True)] if bounds is not None else []
     columns += [("against the plan", True)] if reference is not None else []
-    table = _new_table(*columns, ("one more GPU saves", True), ("", False))
-    for row in list_budgets(boa, points, reference=reference):
-        money = [row.money] if priced else []
+    table = new_table(*columns, (WORTH_NAMES[boa.budget_unit], True), ("", False))
+    for position, row in enumerate(list_budgets(boa, points, reference=reference)):
+        usd = cost_of_month(boa, points[position].budget)
+        money = [NOTHING if usd is None else format_usd(usd)] if priced else []
+        proven = [] if bounds is None else [f"{bounds[position]:.6g} s"]
         change = [row.change] if reference is not None else []
-        _add_row(table, row.gpus, *money, row.objective, *change, row.marginal, row.note)
+        add_row(table, row.gpus, *money, row.objective, *proven, *change, row.marginal, row.note)
+    return table
+
+
+def sweep_table(instance: Instance, points: Sequence[SweepPoint]) -> Table:
+    """List what a solver reaches at budgets, and how far above the frontier that is.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    points
+        Of one solver; where none of its results has a bound, no column for bounds is shown.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    boa = require_boa(instance)
+    columns = [(BUDGET_NAMES[boa.budget_unit], True), ("best possible", True), (name_objective(boa), True)]
+    columns.append(("above the best", True))
+    has_bounds = any(point.result.bound is not None for point in points)
+    columns += [("own bound", True), ("gap", True), ("proof", False)] if has_bounds else []
+    table = new_table(*columns, ("solved in", True))
+    for point, row in zip(points, list_budgets(boa, [point.best for point in points]), strict=True):
+        (found,) = compare_solvers(boa, [point.result])
+        above = NOTHING if point.above is None else compare_durations(point.above)
+        proof = [found.bound, found.gap, found.proof] if has_bounds else []
+        add_row(table, row.gpus, row.objective, found.objective, above, *proof, found.seconds)
     return table
 
 
@@ -245,7 +289,7 @@ def verification_table(verification: Verification) -> RenderableType:
     """
     from rich.console import Group
 
-    table = _new_table(("", False), ("check", False), ("left", True), ("right", True), ("what must hold", False))
+    table = new_table(("", False), ("check", False), ("left", True), ("right", True), ("what must hold", False))
     for check in verification.failures:
         name = f"{check.family} {check.index}".strip()
         mark, numbers = _text("FAILS", "bold red"), (f"{check.left:.12g}", f"{check.right:.12g}")
@@ -285,10 +329,10 @@ def record_table(name: str, records: Iterable[Mapping[str, object]]) -> Renderab
         return _text(f"{name}: none")
     fields = [field for field in rows[0] if any(row[field] != NOTHING for row in rows)]
     numeric = {field for field in fields if all(_is_number(row[field]) for row in rows)}
-    table = _new_table(*((field.replace("_", " "), field in numeric) for field in fields))
+    table = new_table(*((field.replace("_", " "), field in numeric) for field in fields))
     table.title, table.title_justify, table.title_style = _text(f"{name} ({len(rows)})", "bold"), "left", ""
     for row in rows:
-        _add_row(table, *(row[field] for field in fields))
+        add_row(table, *(row[field] for field in fields))
     return table
 
 
@@ -359,11 +403,11 @@ def _fact_table(facts: Iterable[tuple[str, str]]) -> Table:
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for name, text in facts:
-        _add_row(table, name, text)
+        add_row(table, name, text)
     return table
 
 
-def _new_table(*columns: tuple[str, bool]) -> Table:
+def new_table(*columns: tuple[str, bool]) -> Table:
     """Make a table; each column has a heading and whether it holds numbers."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -376,7 +420,8 @@ def _new_table(*columns: tuple[str, bool]) -> Table:
     return table
 
 
-def _add_row(table: Table, *cells: str) -> None:
+def add_row(table: Table, *cells: str) -> None:
+    """Add a row of plain texts."""
     table.add_row(*(_text(cell) for cell in cells))
 
 

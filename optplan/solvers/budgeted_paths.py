@@ -1,9 +1,10 @@
 """Budgeted paths: the problem that the general engines of this folder take, and what they hand back.
 
 There is one layered graph per subject and one path through each; a path takes one node per layer. Being at a node costs
-value and consumption, and so does entering it: in the first layer always, later when the path was at another node
-before. Minimise the total value such that the total consumption keeps the budget. A *mixture* follows several paths
-through one graph, each with a fraction; that is the convexified problem.
+value, and consumption of each of some limits, and so does entering it: in the first layer always, later when the path
+was at another node before. What entering costs may depend on the group of that other node. Minimise the total value
+such that the total consumption keeps the budget of every limit. A *mixture* follows several paths through one graph,
+each with a fraction; that is the convexified problem.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from optplan.contracts.result import Status, Termination
 from optplan.errors import DataError
 from optplan.schema import FloatArray, IntArray
 
-#: Relative tolerance on the budget: a choice exactly at the budget keeps it, however its terms were added up.
+#: Relative tolerance on the budgets: a choice exactly at a budget keeps it, however its terms were added up.
 TOLERANCE = 1e-9
 
 
@@ -30,7 +31,7 @@ class WeightedPath:
     fraction
         Share of whatever flows through the graph; the fractions of a graph's paths add up to one.
     columns
-        (E,) Column of the node in each layer; ``graph.nodes[columns]`` is what the nodes mean.
+        (E,) Column of the node in each layer; ``graph.labels`` says what the nodes mean.
     """
 
     fraction: float
@@ -41,33 +42,45 @@ class WeightedPath:
 Choice = tuple[tuple[WeightedPath, ...], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BudgetedPaths:
-    """Layered graphs that share one budget.
+    """Layered graphs that share one budget for each of some limits.
 
     Parameters
     ----------
     graphs
-        What steps cost; all costs are finite and not negative.
-    budget
-        Limit on the total consumption, above zero.
+        What steps cost; all costs are finite and not negative, and all graphs have the same limits.
+    budgets
+        (L,) For each limit the most that the total consumption may be: finite and above zero. A limit that limits
+        nothing is left out.
 
     Raises
     ------
     DataError
-        When there is no graph, shapes differ, or a number is out of its range.
+        When there is no graph, limits or shapes differ, or a number is out of its range.
     """
 
     graphs: tuple[PathCosts, ...]
-    budget: float
+    budgets: FloatArray
 
     def __post_init__(self) -> None:
         if not self.graphs:
             raise DataError("graphs", "is empty; at least one graph is needed")
-        if not (np.isfinite(self.budget) and self.budget > 0):
-            raise DataError("budget", f"got {self.budget!r}; a finite number above zero is needed")
         for graph in self.graphs:
+            if graph.limits != self.limits:
+                problem = f"has the limits {', '.join(graph.limits)}; those of {self.graphs[0].name} are needed"
+                raise DataError(f"graphs.{graph.name}.limits", f"{problem}: {', '.join(self.limits)}")
             _check_graph(graph)
+        if self.budgets.shape != (len(self.limits),) or not len(self.limits):
+            raise DataError("budgets", f"has shape {self.budgets.shape}; one budget for each limit is needed")
+        for limit, budget in zip(self.limits, self.budgets.tolist(), strict=True):
+            if not (np.isfinite(budget) and budget > 0):
+                raise DataError(f"budgets.{limit}", f"got {budget!r}; a finite number above zero is needed")
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """(L,) Names of the limits."""
+        return self.graphs[0].limits
 
     @property
     def num_layers(self) -> int:
@@ -76,12 +89,12 @@ class BudgetedPaths:
 
     @property
     def least_value(self) -> float:
-        """Total value of the best paths when the budget is no object: a lower bound on every choice."""
-        return sum(least_path(graph.run_value, graph.enter_value)[0] for graph in self.graphs)
+        """Total value of the best paths when the budgets are no object: a lower bound on every choice."""
+        return sum(least_path(graph.run_value, graph.enter_value, graph.group)[0] for graph in self.graphs)
 
-    def totals(self, choice: Choice) -> tuple[float, float]:
-        """Return total value and total consumption of a choice."""
-        value = consumption = 0.0
+    def totals(self, choice: Choice) -> tuple[float, FloatArray]:
+        """Return total value and total consumption (L,) of a choice."""
+        value, consumption = 0.0, np.zeros(len(self.limits))
         for graph, mixture in zip(self.graphs, choice, strict=True):
             for path in mixture:
                 path_value, path_consumption = path_totals(graph, path.columns)
@@ -90,12 +103,16 @@ class BudgetedPaths:
         return value, consumption
 
     @property
-    def most_consumption(self) -> float:
-        """What a total consumption may be at most: the budget, to within :data:`TOLERANCE`."""
-        return self.budget * (1.0 + TOLERANCE)
+    def most_consumption(self) -> FloatArray:
+        """(L,) What total consumptions may be at most: the budgets, to within :data:`TOLERANCE`."""
+        return self.budgets * (1.0 + TOLERANCE)
+
+    def keeps_budgets(self, consumption: FloatArray) -> bool:
+        """Whether total consumptions (L,) are within :attr:`most_consumption`."""
+        return bool((consumption <= self.most_consumption).all())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PathsOutcome:
     """What an engine found out about :class:`BudgetedPaths`.
 
@@ -104,11 +121,11 @@ class PathsOutcome:
     status, termination
         As in :class:`~optplan.contracts.Result`; OPTIMAL is the engine's word.
     choice
-        The best choice found, or None; it keeps the budget to within :data:`TOLERANCE`.
+        The best choice found, or None; it keeps the budgets to within :data:`TOLERANCE`.
     bound
         Lower bound on the total value by the engine; None when it has none.
-    multiplier
-        Dual value of the budget, in value per consumption; None for integer problems.
+    multipliers
+        (L,) Dual values of the budgets, in value per consumption; None for integer problems.
     counters
         What the engine counted.
     engine, engine_version
@@ -119,14 +136,14 @@ class PathsOutcome:
     termination: Termination
     choice: Choice | None = None
     bound: float | None = None
-    multiplier: float | None = None
+    multipliers: FloatArray | None = None
     counters: dict[str, float] = field(default_factory=dict)
     engine: str = "optplan"
     engine_version: str = ""
 
 
-def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, float]:
-    """Return value and consumption of one path.
+def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]:
+    """Return value and consumption (L,) of one path.
 
     Parameters
     ----------
@@ -136,49 +153,69 @@ def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, float]:
         (E,) Column of the node in each layer.
     """
     layers = np.arange(columns.size)
-    entered = np.concatenate(([True], columns[1:] != columns[:-1]))
-    value = graph.run_value[layers, columns].sum() + graph.enter_value[layers, columns][entered].sum()
-    consumption = graph.run_consumption[layers, columns].sum() + graph.enter_consumption[layers, columns][entered].sum()
-    return float(value), float(consumption)
+    entered = np.flatnonzero(np.concatenate(([True], columns[1:] != columns[:-1])))
+    left = graph.group[columns[np.maximum(entered - 1, 0)]]
+    value = graph.run_value[layers, columns].sum() + graph.enter_value[left, entered, columns[entered]].sum()
+    consumption = graph.run_consumption[:, layers, columns].sum(axis=1)
+    consumption = consumption + graph.enter_consumption[:, left, entered, columns[entered]].sum(axis=1)
+    return float(value), consumption
 
 
-def least_path(run: FloatArray, enter: FloatArray) -> tuple[float, IntArray]:
+def least_path(run: FloatArray, enter: FloatArray, group: IntArray | None = None) -> tuple[float, IntArray]:
     """Return the least cost of a path and the columns of one that has it.
 
     Parameters
     ----------
-    run, enter
-        (E, K) Costs of being at and of entering a node.
+    run
+        (E, K) Costs of being at a node.
+    enter
+        (F, E, K) Costs of entering a node from another one of each group.
+    group
+        (K,) Group of each node; None where there is one group.
     """
-    staying = np.zeros(run.shape, dtype=np.bool_)
-    cheapest = np.zeros(len(run), dtype=np.int64)
-    best = enter[0] + run[0]
-    for layer in range(1, len(run)):
-        cheapest[layer] = best.argmin()
-        entering = best[cheapest[layer]] + enter[layer]
-        staying[layer] = best <= entering
-        best = run[layer] + np.where(staying[layer], best, entering)
-    columns = np.empty(len(run), dtype=np.int64)
+    layers, nodes = run.shape
+    group = np.zeros(nodes, dtype=np.int64) if group is None else group
+    members = [np.flatnonzero(group == number) for number in range(len(enter))]
+    members = [nodes_of for nodes_of in members if nodes_of.size]
+    groups = group[[nodes_of[0] for nodes_of in members]]
+    come_from = np.tile(np.arange(nodes), (layers, 1))
+    best = enter[group, 0, np.arange(nodes)] + run[0]
+    for layer in range(1, layers):
+        cheapest = np.array([nodes_of[best[nodes_of].argmin()] for nodes_of in members])
+        coming = best[cheapest][:, None] + enter[groups, layer]
+        source = coming.argmin(axis=0)
+        entering = coming[source, np.arange(nodes)]
+        moved = entering < best
+        come_from[layer, moved] = cheapest[source[moved]]
+        best = run[layer] + np.where(moved, entering, best)
+    columns = np.empty(layers, dtype=np.int64)
     columns[-1] = best.argmin()
-    for layer in range(len(run) - 1, 0, -1):
-        columns[layer - 1] = columns[layer] if staying[layer, columns[layer]] else cheapest[layer]
+    for layer in range(layers - 1, 0, -1):
+        columns[layer - 1] = come_from[layer, columns[layer]]
     return float(best.min()), columns
 
 
 def _check_graph(graph: PathCosts) -> None:
-    shape = graph.run_value.shape
-    arrays = {
-        "run_value": graph.run_value,
-        "run_consumption": graph.run_consumption,
-        "enter_value": graph.enter_value,
-        "enter_consumption": graph.enter_consumption,
+    nodes, groups, limits = len(graph.labels), len(graph.enter_value), len(graph.limits)
+    layers = len(graph.run_value)
+    shapes = {
+        "run_value": ("layers, nodes", (layers, nodes)),
+        "run_consumption": ("limits, layers, nodes", (limits, layers, nodes)),
+        "enter_value": ("groups, layers, nodes", (groups, layers, nodes)),
+        "enter_consumption": ("limits, groups, layers, nodes", (limits, groups, layers, nodes)),
     }
-    for name, array in arrays.items():
+    for name, (axes, shape) in shapes.items():
+        array: FloatArray = getattr(graph, name)
         path = f"graphs.{graph.name}.{name}"
-        if array.ndim != 2 or array.shape != shape or not array.size or shape[1] != graph.nodes.size:
-            raise DataError(path, f"has shape {array.shape}; (layers, {graph.nodes.size} nodes) is needed")
+        if array.shape != shape or not array.size:
+            raise DataError(path, f"has shape {array.shape}; {shape} is needed ({axes}), none of them zero")
         wrong = np.argwhere(~(np.isfinite(array) & (array >= 0)))
         if wrong.size:
-            layer, node = wrong[0]
-            problem = f"entry [{layer}][{node}]: got {array[layer, node]}; finite numbers from 0 on are allowed"
-            raise DataError(path, problem)
+            place = "".join(f"[{position}]" for position in wrong[0])
+            got = float(array[tuple(wrong[0])])
+            raise DataError(path, f"entry {place}: got {got!r}; finite numbers from 0 on are allowed")
+    path = f"graphs.{graph.name}.group"
+    if graph.group.shape != (nodes,):
+        raise DataError(path, f"has shape {graph.group.shape}; ({nodes},) is needed (nodes)")
+    if graph.group.min() < 0 or graph.group.max() >= groups:
+        raise DataError(path, f"got {graph.group.tolist()}; whole numbers from 0 to {groups - 1} are allowed")

@@ -2,17 +2,17 @@
 
 Rounding is arranged so that both answers are about the real problem:
 
-* *Bound.* Values and consumptions are rounded down and the budget is not: whatever keeps the real budget keeps the
-  rounded one, and its rounded value is at most its real value. So the bound of CP-SAT on the rounded problem, scaled
+* *Bound.* Values and consumptions are rounded down and the budgets are not: whatever keeps the real budgets keeps the
+  rounded ones, and its rounded value is at most its real value. So the bound of CP-SAT on the rounded problem, scaled
   back, is a bound on the real one. It is weaker than one without rounding would be, by at most one unit of value for
   each term of a path (two per layer).
-* *Incumbent.* What CP-SAT returns may exceed the real budget by at most one unit of consumption per term. A choice that
-  does (relative excess above 1e-9) is discarded, and the problem solved once more with consumptions rounded up and the
-  budget down: whatever that returns keeps the real budget. The bound stays that of the first solve.
+* *Incumbent.* What CP-SAT returns may exceed a real budget by at most one unit of its consumption per term. A choice
+  that does (relative excess above 1e-9) is discarded, and the problem solved once more with consumptions rounded up and
+  budgets down: whatever that returns keeps the real budgets. The bound stays that of the first solve.
 
-A unit is ``1 / resolution`` of the budget and of the value, per term, but never so small that the sum of a constraint's
-coefficients leaves 64-bit integers. Scales are powers of two, so that scaling itself does not round. With the default
-resolution the second solve is not needed.
+Each limit has a unit of its own. A unit is ``1 / resolution`` of the budget and of the value, per term, but never so
+small that the sum of a constraint's coefficients leaves 64-bit integers. Scales are powers of two, so that scaling
+itself does not round. With the default resolution the second solve is not needed.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
-from optplan.schema import FloatArray, IntArray
+from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import BudgetedPaths, Choice, PathsOutcome, WeightedPath, least_path
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-#: Units that budget and least value are divided into, for each term of a path.
+#: Units that each budget and the least value are divided into, for each term of a path.
 DEFAULT_RESOLUTION = 2**32
 #: Coefficients of one constraint add up to no more than this; CP-SAT wants room within 64-bit integers.
 _LARGEST_SUM = 2.0**60
-#: A choice exactly at the budget is kept, however its terms were added up.
+#: A choice exactly at a budget is kept, however its terms were added up.
 _BUDGET_SLACK = 5e-10
 #: CP-SAT stops a little before the gap that was asked for, so that scaling back does not leave it a little after.
 _GAP_SHARE = 0.999
@@ -54,11 +55,14 @@ _ENDINGS = {
 
 @dataclass(frozen=True)
 class _Rounded:
-    """Integer costs of the graphs' terms, flat: being at each node (with the first entry), then entering each."""
+    """Integer costs of the graphs' terms, flat: being at each node (with the first entry), then entering each.
 
-    value: list[IntArray]
-    consumption: list[IntArray]
-    budget: int
+    ``consumption`` and ``budget`` are by limit.
+    """
+
+    value: list[int]
+    consumption: list[list[int]]
+    budget: list[int]
     #: Real value of one unit.
     value_unit: float
 
@@ -83,16 +87,16 @@ def solve_cp_sat(
     Parameters
     ----------
     problem
-        Graphs and budget.
+        Graphs and budgets.
     request
         Gap, seed and time limit. One worker, so the same request gives the same answer.
     resolution
-        Units that the budget and the least value are divided into, for each term of a path.
+        Units that each budget and the least value are divided into, for each term of a path.
 
     Returns
     -------
     PathsOutcome
-        The choice keeps the real budget, the bound holds for the real problem. OPTIMAL is about the rounded problem;
+        The choice keeps the real budgets, the bound holds for the real problem. OPTIMAL is about the rounded problem;
         the real gap is that between the choice's real value and the bound.
 
     Raises
@@ -103,12 +107,12 @@ def solve_cp_sat(
     request.stopwatch.emit("cp-sat")
     run = _solve_rounded(problem, request, _round(problem, resolution, upwards=False))
     runs = [run]
-    if run.choice is not None and problem.totals(run.choice)[1] > problem.most_consumption:
+    if run.choice is not None and not problem.keeps_budgets(problem.totals(run.choice)[1]):
         request.stopwatch.emit("cp-sat rounded up", bound=run.bound)
         runs.append(_solve_rounded(problem, request, _round(problem, resolution, upwards=True)))
     last = runs[-1]
     status = last.status
-    if len(runs) == 2:  # the second solve excludes choices close to the budget, so it proves nothing
+    if len(runs) == 2:  # the second solve excludes choices close to a budget, so it proves nothing
         status = Status.UNKNOWN if last.choice is None else Status.FEASIBLE
     return PathsOutcome(
         status=status,
@@ -126,33 +130,39 @@ def solve_cp_sat(
 
 
 def _round(problem: BudgetedPaths, resolution: int, *, upwards: bool) -> _Rounded:
-    """Round values down, and consumptions down or up; the budget goes the other way."""
-    terms = 2 * problem.num_layers
-    values = [_terms(graph.run_value, graph.enter_value) for graph in problem.graphs]
-    consumptions = [_terms(graph.run_consumption, graph.enter_consumption) for graph in problem.graphs]
-    # What alone exceeds the budget is excluded just as well by a little more than the budget.
-    consumptions = [np.minimum(array, 2.0 * problem.budget) for array in consumptions]
-    value_scale = _power_of_two(terms * resolution / (problem.least_value or 1.0), values)
-    consumption_scale = _power_of_two(terms * resolution / problem.budget, consumptions)
+    """Round values down, and consumptions down or up; the budgets go the other way."""
+    units = 2 * problem.num_layers * resolution
+    values = np.concatenate([_terms(graph, graph.run_value, graph.enter_value) for graph in problem.graphs])
+    value_scale = _power_of_two(units / (problem.least_value or 1.0), values)
     to_integer, slack = (np.ceil, 0.0) if upwards else (np.floor, _BUDGET_SLACK)
+    consumptions, budgets = [], []
+    for limit, budget in enumerate(problem.budgets.tolist()):
+        terms = np.concatenate(
+            [_terms(graph, graph.run_consumption[limit], graph.enter_consumption[limit]) for graph in problem.graphs]
+        )
+        # What alone exceeds the budget is excluded just as well by a little more than the budget.
+        terms = np.minimum(terms, 2.0 * budget)
+        scale = _power_of_two(units / budget, terms)
+        consumptions.append(to_integer(terms * scale).astype(np.int64).tolist())
+        budgets.append(math.floor(budget * (1.0 + slack) * scale))
     return _Rounded(
-        value=[np.floor(array * value_scale).astype(np.int64) for array in values],
-        consumption=[to_integer(array * consumption_scale).astype(np.int64) for array in consumptions],
-        budget=math.floor(problem.budget * (1.0 + slack) * consumption_scale),
+        value=np.floor(values * value_scale).astype(np.int64).tolist(),
+        consumption=consumptions,
+        budget=budgets,
         value_unit=1.0 / value_scale,
     )
 
 
-def _terms(run: FloatArray, enter: FloatArray) -> FloatArray:
+def _terms(graph: PathCosts, run: FloatArray, enter: FloatArray) -> FloatArray:
     """List the terms of a graph's paths: being at each node (entering the first layer included), then entering each."""
     at_nodes = run.copy()
-    at_nodes[0] += enter[0]
-    return np.concatenate([at_nodes.ravel(), enter[1:].ravel()])
+    at_nodes[0] += enter[graph.group, 0, np.arange(graph.group.size)]
+    return np.concatenate([at_nodes.ravel(), enter[:, 1:].swapaxes(0, 1).ravel()])
 
 
-def _power_of_two(wanted: float, arrays: Sequence[FloatArray]) -> float:
+def _power_of_two(wanted: float, terms: FloatArray) -> float:
     """Return the largest power of two that is not above the wanted scale and keeps the sum of the terms in range."""
-    total = sum(float(array.sum()) for array in arrays)
+    total = float(terms.sum())
     allowed = _LARGEST_SUM / total if total else wanted
     return 2.0 ** math.floor(math.log2(min(wanted, allowed)))
 
@@ -161,11 +171,11 @@ def _solve_rounded(problem: BudgetedPaths, request: SolveRequest, rounded: _Roun
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    nodes = [_add_graph(model, graph) for graph in problem.graphs]
+    nodes = [_add_graph(model, graph, 1.0 / problem.budgets) for graph in problem.graphs]
     literals = [literal for at_nodes, entering in nodes for literal in (*at_nodes, *entering)]
-    value, consumption = np.concatenate(rounded.value).tolist(), np.concatenate(rounded.consumption).tolist()
-    model.add(cp_model.LinearExpr.weighted_sum(literals, consumption) <= rounded.budget)
-    model.minimize(cp_model.LinearExpr.weighted_sum(literals, value))
+    for consumption, budget in zip(rounded.consumption, rounded.budget, strict=True):
+        model.add(cp_model.LinearExpr.weighted_sum(literals, consumption) <= budget)
+    model.minimize(cp_model.LinearExpr.weighted_sum(literals, rounded.value))
     problem_with_model = model.validate()
     if problem_with_model:
         message = f"CP-SAT refuses the model: {problem_with_model}"
@@ -192,26 +202,64 @@ def _solve_rounded(problem: BudgetedPaths, request: SolveRequest, rounded: _Roun
         choice=tuple(_read_path(solver, graph, at) for graph, (at, _) in zip(problem.graphs, nodes, strict=True))
         if found
         else None,
-        bound=None if status is Status.INFEASIBLE else solver.best_objective_bound * rounded.value_unit,
+        # The bound is a whole number; as a float it may be a little beside it.
+        bound=None if status is Status.INFEASIBLE else _nearest(solver.best_objective_bound) * rounded.value_unit,
         branches=solver.num_branches,
         conflicts=solver.num_conflicts,
     )
 
 
-def _add_graph(model: cp_model.CpModel, graph: PathCosts) -> tuple[list[cp_model.IntVar], list[cp_model.IntVar]]:
-    """Add a graph's literals, at each node and entering each node from the second layer on; hint at a frugal path."""
+def _nearest(bound: float) -> float:
+    """Return the nearest whole number; an infinite bound, of which there is nothing to round, as it is."""
+    return float(round(bound)) if math.isfinite(bound) else bound
+
+
+def _add_graph(
+    model: cp_model.CpModel, graph: PathCosts, weights: FloatArray
+) -> tuple[list[cp_model.IntVar], list[cp_model.IntVar]]:
+    """Add a graph's literals: at each node, and entering each from each group from the second layer on.
+
+    The path of least weighted consumption is the hint.
+    """
     layers, nodes = graph.run_value.shape
     at = [model.new_bool_var("") for _ in range(layers * nodes)]
-    entering = [model.new_bool_var("") for _ in range((layers - 1) * nodes)]
+    entering = [model.new_bool_var("") for _ in range((layers - 1) * graph.num_groups * nodes)]
     for layer in range(layers):
         model.add_exactly_one(at[layer * nodes : (layer + 1) * nodes])
-    for cell, entered in enumerate(entering):
-        model.add_bool_or(at[cell + nodes].negated(), at[cell], entered)
-    _, frugal = least_path(graph.run_consumption, graph.enter_consumption)
+    if graph.num_groups == 1:
+        for cell, entered in enumerate(entering):
+            model.add_bool_or(at[cell + nodes].negated(), at[cell], entered)
+    else:
+        _add_hubs(
+            model,
+            graph,
+            np.array(at, dtype=np.object_).reshape(layers, nodes),
+            np.array(entering, dtype=np.object_).reshape(layers - 1, graph.num_groups, nodes),
+        )
+    run, enter = graph.weighted(weights, value=0.0)
+    _, frugal = least_path(run, enter, graph.group)
     for layer, column in enumerate(frugal.tolist()):
         for node in range(nodes):
             model.add_hint(at[layer * nodes + node], node == column)
     return at, entering
+
+
+def _add_hubs(
+    model: cp_model.CpModel, graph: PathCosts, at: NDArray[np.object_], entering: NDArray[np.object_]
+) -> None:
+    """Say which entries a path makes where it matters which group it leaves.
+
+    The rows are those of :mod:`optplan.solvers.path_program`, with a literal for staying at each node: bare
+    implications would leave next to nothing of what changes cost to the linear relaxation.
+    """
+    for before, now, entered in zip(at[:-1], at[1:], entering, strict=True):
+        stay = np.array([model.new_bool_var("") for _ in now], dtype=np.object_)
+        for node, stays in enumerate(stay):
+            model.add_exactly_one(now[node].negated(), stays, *entered[:, node])
+            model.add_implication(stays, before[node])
+        for group, entries in enumerate(entered):
+            own = graph.group == group
+            model.add(sum(before[own]) - sum(stay[own]) == sum(entries))
 
 
 def _read_path(solver: cp_model.CpSolver, graph: PathCosts, at: Sequence[cp_model.IntVar]) -> tuple[WeightedPath, ...]:

@@ -12,7 +12,7 @@ from optplan.errors import UnsupportedError
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome, WeightedPath
 
-#: Most choices that are looked at: two arrays of this length are the working set.
+#: Most choices that are looked at: a few arrays of this length, one for each limit among them, are the working set.
 MAX_CHOICES = 4_000_000
 
 
@@ -22,7 +22,7 @@ def enumerate_choices(problem: BudgetedPaths, request: SolveRequest) -> PathsOut
     Parameters
     ----------
     problem
-        Graphs and budget.
+        Graphs and budgets.
     request
         Only its listener is used: the work is limited by :data:`MAX_CHOICES`, not by time.
 
@@ -36,7 +36,7 @@ def enumerate_choices(problem: BudgetedPaths, request: SolveRequest) -> PathsOut
     UnsupportedError
         When there are more than :data:`MAX_CHOICES` choices.
     """
-    numbers = [graph.nodes.size ** len(graph.run_value) for graph in problem.graphs]
+    numbers = [len(graph.labels) ** len(graph.run_value) for graph in problem.graphs]
     if math.prod(numbers) > MAX_CHOICES:
         message = (
             f"enumeration looks at {MAX_CHOICES:,} choices at most and this problem has {math.prod(numbers):.3g}; "
@@ -44,13 +44,13 @@ def enumerate_choices(problem: BudgetedPaths, request: SolveRequest) -> PathsOut
         )
         raise UnsupportedError(message)
     request.stopwatch.emit("enumeration")
-    value, consumption = np.zeros(1), np.zeros(1)
+    value, consumption = np.zeros(1), np.zeros((len(problem.limits), 1))
     for graph in problem.graphs:
         path_value, path_consumption = _all_paths(graph)
         value = (value[:, None] + path_value).ravel()
-        consumption = (consumption[:, None] + path_consumption).ravel()
+        consumption = (consumption[:, :, None] + path_consumption[:, None]).reshape(len(consumption), -1)
     counters = {"choices": float(value.size)}
-    within = np.flatnonzero(consumption <= problem.most_consumption)
+    within = np.flatnonzero((consumption <= problem.most_consumption[:, None]).all(axis=0))
     if not within.size:
         return PathsOutcome(Status.INFEASIBLE, Termination.COMPLETED, counters=counters)
     best = within[value[within].argmin()]
@@ -64,15 +64,15 @@ def enumerate_choices(problem: BudgetedPaths, request: SolveRequest) -> PathsOut
 
 
 def _all_paths(graph: PathCosts) -> tuple[FloatArray, FloatArray]:
-    """Total value and consumption of every path, in the order of their columns read as digits."""
-    nodes = graph.nodes.size
-    value = graph.run_value[0] + graph.enter_value[0]
-    consumption = graph.run_consumption[0] + graph.enter_consumption[0]
+    """Total value (N,) and consumption (L, N) of every path, in the order of their columns read as digits."""
+    nodes = np.arange(len(graph.labels))
+    value = graph.run_value[0] + graph.enter_value[graph.group, 0, nodes]
+    consumption = graph.run_consumption[:, 0] + graph.enter_consumption[:, graph.group, 0, nodes]
     for layer in range(1, len(graph.run_value)):
-        last = np.arange(value.size) % nodes
-        entered = last[:, None] != np.arange(nodes)
-        value = (value[:, None] + graph.run_value[layer] + entered * graph.enter_value[layer]).ravel()
-        consumption = (
-            consumption[:, None] + graph.run_consumption[layer] + entered * graph.enter_consumption[layer]
-        ).ravel()
+        last = np.arange(value.size) % nodes.size
+        left = graph.group[last]
+        entered = last[:, None] != nodes
+        value = (value[:, None] + graph.run_value[layer] + entered * graph.enter_value[left, layer]).ravel()
+        steps = graph.run_consumption[:, None, layer] + entered * graph.enter_consumption[:, left, layer]
+        consumption = (consumption[:, :, None] + steps).reshape(len(consumption), -1)
     return value, consumption

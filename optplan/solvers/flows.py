@@ -1,91 +1,142 @@
 """From flows through layered graphs, which is what linear programs return, to mixtures of paths.
 
-A path that stays at its node pays nothing for it, and what entering a node costs does not depend on where a path comes
-from. So of all ways to take a flow apart into paths, those are cheapest in which as much as possible stays.
+A path that stays at its node pays nothing for it. Where entering a node costs the same whatever node a path leaves, the
+cheapest of all ways to take a flow apart into paths are those in which as much as possible stays. Where it depends on
+the group left, the linear program says who goes where, and paths follow that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from optplan.errors import EngineError
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.budgeted_paths import BudgetedPaths, Choice, WeightedPath, least_path, path_totals
+from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, WeightedPath, least_path, path_totals
 from optplan.speedup import lower_left_hull
 
 #: Flows below this are rounding noise of a linear program.
 _NO_FLOW = 1e-9
 #: Fractions below this are rounding noise of a mixture.
 _NO_FRACTION = 1e-12
+#: Absolute tolerance of the linear program over paths, in which every limit is one.
+_PATHS_TOLERANCE = 1e-10
+#: Budgets may be larger by this where they cannot be kept otherwise; with that tolerance it is less than TOLERANCE.
+_PATHS_SLACK = 8e-10
 
 
-def choice_of_flows(problem: BudgetedPaths, flows: Sequence[FloatArray], *, mixed: bool) -> Choice | None:
-    """Turn the flows of an engine into a choice that keeps the budget.
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """What flows through a graph.
+
+    Parameters
+    ----------
+    at
+        (E, K) Share at each node; the shares of a layer add up to one, to within an engine's tolerance.
+    stay
+        (E - 1, K) Share that stays at each node from one layer to the next.
+    enter
+        (E - 1, F, K) Share that comes to each node from other nodes, by the group that it leaves.
+    group
+        (K,) Group of each node.
+    """
+
+    at: FloatArray
+    stay: FloatArray
+    enter: FloatArray
+    group: IntArray
+
+    @classmethod
+    def of_shares(cls, at: FloatArray) -> Flow:
+        """Return the flow with given shares (E, K) at the nodes in which as much as possible stays; one group."""
+        at = np.where(at < _NO_FLOW, 0.0, at)
+        at = at / at.sum(axis=1, keepdims=True)
+        stay = np.minimum(at[:-1], at[1:])
+        return cls(at, stay, (at[1:] - stay)[:, None], np.zeros(at.shape[1], dtype=np.int64))
+
+
+def choice_of_flows(problem: BudgetedPaths, flows: Sequence[Flow], *, mixed: bool) -> Choice | None:
+    """Turn the flows of an engine into a choice that keeps the budgets.
 
     Parameters
     ----------
     problem
-        Graphs and budget.
+        Graphs and budgets.
     flows
-        For each graph (E, K), the share at each node.
+        One for each graph.
     mixed
-        Whether mixtures are allowed; otherwise the flows are integer to within the engine's tolerance.
+        Whether mixtures are allowed; otherwise the shares are integer to within the engine's tolerance.
 
     Returns
     -------
     Choice or None
-        Of mixtures the best one of the paths that the flows are made of; None when none keeps the budget.
+        Of mixtures the best one of the paths that the flows are made of; None when none keeps the budgets.
 
     Raises
     ------
     EngineError
-        When a pure choice does not keep the budget.
+        When a pure choice does not keep the budgets.
     """
     if mixed:
-        # With the paths of least consumption among the candidates every feasible budget can be kept.
-        least = [least_path(graph.run_consumption, graph.enter_consumption)[1] for graph in problem.graphs]
+        paths = [take_apart(flow) for flow in flows]
         return mix_within_budget(
-            problem, [[columns, *take_apart(flow)] for columns, flow in zip(least, flows, strict=True)]
+            problem, [[*frugal, *own] for frugal, own in zip(_frugal_paths(problem), paths, strict=True)]
         )
-    choice = tuple((WeightedPath(1.0, flow.argmax(axis=1)),) for flow in flows)
+    choice = tuple((WeightedPath(1.0, flow.at.argmax(axis=1)),) for flow in flows)
     used = problem.totals(choice)[1]
-    if used > problem.most_consumption:
-        message = f"the engine returned a choice that consumes {used!r} of a budget of {problem.budget!r}"
-        raise EngineError(message)
+    for limit, budget, amount in zip(problem.limits, problem.budgets.tolist(), used.tolist(), strict=True):
+        if amount > budget * (1.0 + TOLERANCE):
+            message = f"the engine returned a choice that consumes {amount!r} of a limit ({limit}) of {budget!r}"
+            raise EngineError(message)
     return choice
 
 
-def take_apart(flow: FloatArray) -> list[IntArray]:
-    """Take a flow apart into paths: at each node as much as possible stays, the rest goes where something is missing.
+def _frugal_paths(problem: BudgetedPaths) -> list[list[IntArray]]:
+    """Return for each graph the paths of least consumption of each limit, and of all of them together.
+
+    With one limit every feasible budget can be kept by them; with several they help where rounding took a little of a
+    flow away.
+    """
+    shares = 1.0 / problem.budgets
+    weights = [shares] if shares.size == 1 else [*np.diag(shares), shares]
+    frugal = []
+    for graph in problem.graphs:
+        costs = (graph.weighted(each, value=0.0) for each in weights)
+        frugal.append([least_path(run, enter, graph.group)[1] for run, enter in costs])
+    return frugal
+
+
+def take_apart(flow: Flow) -> list[IntArray]:
+    """Take a flow apart into paths, layer by layer: what stays stays, and the rest goes on by the group that it leaves.
 
     Parameters
     ----------
     flow
-        (E, K) Share at each node; the shares of a layer add up to one, to within an engine's tolerance.
+        Shares below a relative 1e-9 are taken for rounding noise.
 
     Returns
     -------
     list of IntArray
         Paths as columns (E,), in a fixed order.
     """
-    flow = np.where(flow < _NO_FLOW, 0.0, flow)
-    flow = flow / flow.sum(axis=1, keepdims=True)
-    strands = [(float(share), [int(node)]) for node, share in enumerate(flow[0]) if share > 0.0]
-    for shares in flow[1:]:
-        missing = shares.copy()
+    strands = [(float(share), [int(node)]) for node, share in enumerate(flow.at[0]) if share > _NO_FLOW]
+    for stay, enter in zip(flow.stay, flow.enter, strict=True):
+        room = stay.copy()
         kept: list[tuple[float, list[int]]] = []
-        leaving: list[tuple[float, list[int]]] = []
+        leaving: list[list[tuple[float, list[int]]]] = [[] for _ in enter]
         for share, path in strands:
-            stays = min(share, float(missing[path[-1]]))
-            missing[path[-1]] -= stays
+            stays = min(share, float(room[path[-1]]))
+            room[path[-1]] -= stays
             if stays > _NO_FLOW:
                 kept.append((stays, [*path, path[-1]]))
             if share - stays > _NO_FLOW:
-                leaving.append((share - stays, path))
-        strands = kept + _redirect(leaving, missing)
+                leaving[flow.group[path[-1]]].append((share - stays, path))
+        strands = kept
+        for paths, shares in zip(leaving, enter, strict=True):
+            strands = strands + _redirect(paths, shares)
     return [np.array(path, dtype=np.int64) for _, path in strands]
 
 
@@ -108,33 +159,46 @@ def _redirect(leaving: list[tuple[float, list[int]]], missing: FloatArray) -> li
 
 
 def mix_within_budget(problem: BudgetedPaths, candidates: Sequence[Sequence[IntArray]]) -> Choice | None:
-    """Return the best mixture of given paths; at most one graph gets two of them.
-
-    Each graph's lower hull of (consumption, value) is walked from its least consumption on, steepest segments of all
-    graphs first, until the budget is spent.
+    """Return the best mixture of given paths, with at most one path more than graphs for each limit.
 
     Parameters
     ----------
     problem
-        Graphs and budget.
+        Graphs and budgets.
     candidates
         For each graph some paths, as columns (E,).
 
     Returns
     -------
     Choice or None
-        None when even the candidates of least consumption exceed the budget.
+        None when no mixture of the candidates keeps the budgets.
     """
     totals = [
-        np.array([path_totals(graph, columns) for columns in paths]).T
+        [path_totals(graph, columns) for columns in paths]
         for graph, paths in zip(problem.graphs, candidates, strict=True)
     ]
+    value = [np.array([value for value, _ in each]) for each in totals]
+    consumption = [np.array([consumption for _, consumption in each]).T for each in totals]
+    if problem.budgets.size > 1:
+        return _mix_by_program(problem, candidates, value, consumption)
+    return _mix_along_hulls(problem, candidates, value, [each[0] for each in consumption])
+
+
+def _mix_along_hulls(
+    problem: BudgetedPaths,
+    candidates: Sequence[Sequence[IntArray]],
+    values: Sequence[FloatArray],
+    consumptions: Sequence[FloatArray],
+) -> Choice | None:
+    """Walk each graph's lower hull of (consumption, value), steepest segments first, until the one budget is spent."""
+    totals = list(zip(values, consumptions, strict=True))
     hulls = [_hull_order(value, consumption) for value, consumption in totals]
     at = [(int(hull[0]), int(hull[0]), 0.0) for hull in hulls]
     least = sum(float(consumption[hull[0]]) for (_, consumption), hull in zip(totals, hulls, strict=True))
-    if least > problem.most_consumption:
+    budget = float(problem.budgets[0])
+    if least > budget * (1.0 + TOLERANCE):
         return None
-    room = problem.budget - least
+    room = budget - least
     segments = [
         ((value[low] - value[high]) / (consumption[high] - consumption[low]), number, int(low), int(high))
         for number, ((value, consumption), hull) in enumerate(zip(totals, hulls, strict=True))
@@ -150,6 +214,48 @@ def mix_within_budget(problem: BudgetedPaths, candidates: Sequence[Sequence[IntA
         if share < 1.0:
             break
     return tuple(_mixture(paths, *place) for paths, place in zip(candidates, at, strict=True))
+
+
+def _mix_by_program(
+    problem: BudgetedPaths,
+    candidates: Sequence[Sequence[IntArray]],
+    values: Sequence[FloatArray],
+    consumptions: Sequence[FloatArray],
+) -> Choice | None:
+    """Solve the linear program over fractions of paths; a vertex has one path per graph, and one more per limit."""
+    from scipy.optimize import linprog
+
+    owner = np.repeat(np.arange(len(candidates)), [len(paths) for paths in candidates])
+    value, shares = np.concatenate(values), np.concatenate(consumptions, axis=1) / problem.budgets[:, None]
+    for most in (1.0, 1.0 + _PATHS_SLACK):
+        found = linprog(
+            value / (np.abs(value).max() or 1.0),
+            A_ub=shares,
+            b_ub=np.full(len(shares), most),
+            A_eq=(owner == np.arange(len(candidates))[:, None]).astype(float),
+            b_eq=np.ones(len(candidates)),
+            method="highs-ds",
+            options={
+                "primal_feasibility_tolerance": _PATHS_TOLERANCE,
+                "dual_feasibility_tolerance": _PATHS_TOLERANCE,
+            },
+        )
+        if found.x is not None:
+            return _fractions(problem, candidates, owner, found.x)
+    return None
+
+
+def _fractions(
+    problem: BudgetedPaths, candidates: Sequence[Sequence[IntArray]], owner: IntArray, fractions: FloatArray
+) -> Choice | None:
+    """Make fractions of all paths, which add up to one for each graph but for rounding, a choice."""
+    fractions = np.where(fractions > _NO_FRACTION, fractions, 0.0)
+    choice = []
+    for number, paths in enumerate(candidates):
+        own = fractions[owner == number]
+        own = own / own.sum()
+        choice.append(tuple(WeightedPath(float(own[k]), paths[k]) for k in np.flatnonzero(own).tolist()))
+    return tuple(choice) if problem.keeps_budgets(problem.totals(tuple(choice))[1]) else None
 
 
 def _hull_order(value: FloatArray, consumption: FloatArray) -> IntArray:

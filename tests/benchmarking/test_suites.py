@@ -60,7 +60,7 @@ def test_growth_rows_say_what_grows(rows: list[dict[str, object]]) -> None:
 
 def test_unknown_suites_are_refused_with_the_nearest_name() -> None:
     """And quick and full exclude each other."""
-    assert suites() == ["boa"]
+    assert suites() == ["boa", "boa-types"]
     with pytest.raises(UsageError, match="no benchmark suite 'bao'; did you mean 'boa'"):
         run_suite("bao")
     with pytest.raises(UsageError, match="quick and full exclude each other"):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -230,6 +233,62 @@ def test_a_failing_engine_exits_with_70(run: Runner, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("optplan.solving.solve", fail_with(EngineError("HiGHS gave up")))
     told = run("solve", "boa-one-table")
     assert (told.code, told.err) == (70, "error: HiGHS gave up\n")
+
+
+class FullDisk(io.StringIO):
+    """A stream that takes nothing."""
+
+    def write(self, _: str) -> int:
+        """Fail as a full disk does."""
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["solve", "boa-one-table"],
+        ["solve", "boa-one-table", "--json"],
+        ["frontier", "boa-one-table"],
+        ["list"],
+        ["schema"],
+        ["show", "boa-one-table", "--model", "lp"],
+    ],
+)
+@pytest.mark.parametrize(
+    ("stdout", "reason"),
+    [
+        (FullDisk(), f"stdout cannot be written ({os.strerror(errno.ENOSPC)}); send it to another place"),
+        (None, "stdout is closed; the answer has nowhere to go"),
+    ],
+)
+def test_an_answer_that_cannot_be_printed_exits_with_1(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, arguments: list[str], stdout: FullDisk | None, reason: str
+) -> None:
+    """A full disk behind stdout, or no stdout, is the user's to mend: one line, no traceback, no call for a report."""
+    monkeypatch.setattr(sys, "stdout", stdout)
+    told = run(*arguments)
+    assert told.code == 1
+    if "--json" in arguments:
+        assert json.loads(told.err)["error"] == {"kind": "OutputError", "message": reason}
+    else:
+        assert told.err == f"error: {reason}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize("json_flag", [[], ["--json"]])
+def test_a_full_disk_leaves_one_line(json_flag: list[str]) -> None:
+    """In a process of its own: what the interpreter flushes at its end adds nothing to the report."""
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "optplan.cli", "show", "boa-newtrace", *json_flag],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "stdout cannot be written" in done.stderr
 
 
 def test_interrupting_exits_with_130(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import pytest
 from hypothesis import given
@@ -9,7 +11,13 @@ from hypothesis import strategies as st
 
 from optplan.cli import application
 from optplan.cli.options import complete_instance, read_duration, write_amendments
+from optplan.instances.changes import parse_change
 from optplan.units import Amount, BudgetUnit, parse_budget
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Runner
 
 POSITIVE = st.floats(min_value=1e-6, max_value=1e9)
 
@@ -42,7 +50,7 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
         ("solve", "--problem", "w", ["whole"]),
         ("solve", "--policy", "", ["mixed", "pure"]),
         ("schema", "--formulation", "b", ["boa"]),
-        ("bench", "suite", "b", ["boa"]),
+        ("bench", "suite", "b", ["boa", "boa-types"]),
     ],
 )
 def test_completion_comes_from_the_registry(command: str, option: str, text: str, offered: list[str]) -> None:
@@ -58,3 +66,54 @@ def test_instances_complete_by_name_and_by_file() -> None:
     last = found[-1]
     assert not isinstance(last, str)
     assert last.type == "file"
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        name
+        for name, command in application.commands.items()
+        if any(p.metavar in ("INSTANCE", "INSTANCE...") for p in command.params)
+    ),
+)
+def test_every_command_with_an_instance_takes_changes(name: str) -> None:
+    """Who reads an instance can ask what if."""
+    assert any("--set" in parameter.opts for parameter in application.commands[name].params)
+
+
+def test_changes_of_any_field_are_written_first() -> None:
+    """They apply before the options that have a field of their own, and so they stand before them."""
+    edits = (parse_change("classes.*.weight*=2"), parse_change("budget=9gpu"))
+    written = write_amendments({"budget": Amount(8.0, BudgetUnit.GPU), "set": edits, "policy": None})
+    assert written == ["--set", "classes.*.weight*=2", "--set", "budget=9gpu", "--budget", "8gpu"]
+
+
+def test_changes_apply_before_the_other_options(run: Runner) -> None:
+    """Both change the budget: the option has the last word, and what was set is on record."""
+    told = run(
+        "show", "boa-two-classes", "--set", "classes.*.arr*=1.5", "--set", "budget=9gpu", "--budget", "8gpu", "--json"
+    )
+    assert [c["arrival_rate_per_hour"] for c in told.data["classes"].values()] == [3.0, 1.5]
+    assert told.data["budget"] == "8gpu"
+    assert told.data["source"]["changes"] == "classes.*.arr*=1.5; budget=9gpu"
+
+
+def test_a_wrong_change_names_the_option_and_the_field(run: Runner) -> None:
+    """What cannot be made is wrong usage; what makes the data wrong is wrong data, at its path."""
+    told = run("show", "boa-two-classes", "--set", "classes.visio.weight=2", "--json")
+    assert (told.code, told.out) == (2, "")
+    assert told.error["message"] == "--set 'classes.visio.weight=2': classes has no 'visio'; did you mean 'vision'?"
+    told = run("show", "boa-two-classes", "--set", "classes.vision.weight=-2", "--json")
+    assert (told.code, told.error["path"]) == (1, "classes.vision.weight")
+    assert "--set 'classes.vision.weight=-2' led to this" in told.error["message"]
+    told = run("show", "boa-two-classes", "--set", "budget")
+    assert told.code == 2
+    assert "--set: cannot read 'budget'" in told.err
+
+
+def test_what_is_solved_with_changes_is_verified_with_them(run: Runner, tmp_path: Path) -> None:
+    """A result belongs to the changed instance: verify needs the same changes."""
+    path, change = tmp_path / "result.json", ("--set", "classes.*.arrival_rate*=0.5")
+    assert run("solve", "boa-two-classes", *change, "-o", path).code == 0
+    assert run("verify", "boa-two-classes", path, *change).code == 0
+    assert run("verify", "boa-two-classes", path).code != 0

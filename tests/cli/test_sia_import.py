@@ -70,7 +70,7 @@ def test_options_reach_the_import(run: Runner, monkeypatch: pytest.MonkeyPatch) 
         *("--application", "bert", "--application", "yolov3"),
     )
     assert told.code == 0
-    assert given.pop("paths") == (Path("nowhere.csv"), Path("nowhere"), "aws")
+    assert given.pop("paths") == (Path("nowhere.csv"), Path("nowhere"), ("aws",))
     assert given == {
         "max_width": 16,
         "slowdown": True,
@@ -78,6 +78,35 @@ def test_options_reach_the_import(run: Runner, monkeypatch: pytest.MonkeyPatch) 
         "span_h": 1.5,
         "applications": ("bert", "yolov3"),
     }
+
+
+def test_several_gpu_types(run: Runner, files: tuple[str, ...], tmp_path: Path) -> None:
+    """Each with its price and its widths; the budget may be money."""
+    path = tmp_path / "mine.json"
+    told = run(
+        *(*files[:-2], "--gpu", "aws", "--gpu", "rtx", "--max-width", "aws=4", "--max-width", "rtx=2"),
+        *("--price", "t4=0.978usd/hour", "--price", "rtx-2080-ti=0.69usd/hour", "--budget", "90usd/hour", "-o", path),
+    )
+    assert (told.code, told.err) == (0, f"wrote {path}\n")
+    data = read_instance(path).to_json_data()
+    prices = {name: gpu_type["price_usd_per_hour"] for name, gpu_type in data["gpu_types"].items()}
+    assert prices == pytest.approx({"t4": 0.978, "rtx-2080-ti": 0.69})
+    widths = {name: curve["gpus"] for name, curve in data["classes"]["bert"]["speedup"].items()}
+    assert widths == {"t4": [1, 2, 3, 4], "rtx-2080-ti": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--price", "1usd/hour"], "--price: there are several GPU types; say of which one, as in t4=0.978usd/hour"),
+        (["--price", "t5=1usd/hour"], "--price: no GPU type 't5'; known: t4, rtx-2080-ti"),
+    ],
+)
+def test_prices_of_several_types(run: Runner, files: tuple[str, ...], options: list[str], message: str) -> None:
+    """A price has to say of what."""
+    told = run(*files, "--gpu", "aws", "--gpu", "rtx", *options, "--json")
+    assert (told.code, told.out) == (2, "")
+    assert message in told.error["message"]
 
 
 def test_an_unknown_gpu(run: Runner, files: tuple[str, ...]) -> None:
@@ -101,6 +130,14 @@ def test_an_import_needs_somewhere_to_go(run: Runner) -> None:
         (["--json"], 1, "nowhere.csv"),
         (["--json", "--span", "48"], 2, "--span: '48' has no known unit of time"),
         (["--json", "--price", "3gpu"], 2, "--price: got '3gpu'; money for an hour, a day or a month is needed"),
+        (["--json", "--price", "1usd/day", "--price", "2usd/day"], 2, "--price: two prices are given; give one"),
+        (["--json", "--max-width", "x"], 2, "--max-width: got 'x'; a number of GPUs of at least 1 is needed, as in 64"),
+        (["--json", "--max-width", "rtx=0"], 2, "--max-width: got 'rtx=0'; a number of GPUs of at least 1 is needed"),
+        (
+            ["--json", "--max-width", "8", "--max-width", "rtx=4"],
+            2,
+            "--max-width: got 8 and rtx=4; give one for all GPU",
+        ),
         (["--json", "--timing", "tabels"], 2, "--timing: no timing 'tabels'; did you mean 'tables'?"),
     ],
 )

@@ -90,9 +90,9 @@ def test_settings_reach_the_solver(run: Runner) -> None:
 
 
 def test_files_are_written_and_named(run: Runner, tmp_path: Path) -> None:
-    """Result, plan and report are written whole; their names go to stderr; folders are made."""
+    """Result, plan and report are written whole; their names go to stderr."""
     pytest.importorskip("plotly")
-    result, plan, page = tmp_path / "out" / "result.json", tmp_path / "plan.json", tmp_path / "report.html"
+    result, plan, page = tmp_path / "result.json", tmp_path / "plan.json", tmp_path / "report.html"
     told = run("solve", "boa-two-classes", "-o", result, "--plan", plan, "--report", page, "--compare", "fixed-width")
     assert told.code == 0
     assert told.err.splitlines() == [f"wrote {path}" for path in (result, plan, page)]
@@ -127,6 +127,32 @@ def test_a_file_that_exists_is_refused_before_solving(
     assert path.read_text(encoding="utf-8") == "kept"
 
 
+@pytest.mark.parametrize("option", ["--output", "--plan", "--report"])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_folder_that_does_not_exist_is_refused_before_solving(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, is_file: bool
+) -> None:
+    """A misspelt folder is named, not made; a file is no folder either."""
+    folder = tmp_path / "reslts"
+    if is_file:
+        folder.touch()
+    monkeypatch.setattr("optplan.solving.solve", lambda *_, **__: pytest.fail("solved"))
+    told = run("solve", "boa-one-table", option, folder / "result.json")
+    assert (told.code, told.out) == (1, "")
+    assert told.err == f"error: {option}: there is no folder {folder}; make it, or give another path\n"
+    assert not folder.is_dir()
+
+
+@pytest.mark.parametrize("option", ["-o", "--plan", "--report"])
+def test_a_dash_is_no_file(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    """Elsewhere it means stdout; here it would silently become the name of a file."""
+    monkeypatch.chdir(tmp_path)
+    told = run("solve", "boa-one-table", option, "-")
+    assert (told.code, told.out) == (2, "")
+    assert "'-' does not stand for stdout; give a path, or --json for JSON on stdout\n" in told.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_force_replaces(run: Runner, tmp_path: Path) -> None:
     """--force replaces what is there."""
     path = tmp_path / "result.json"
@@ -140,9 +166,9 @@ def test_an_output_that_cannot_be_written_still_prints_the_answer(
     run: Runner, tmp_path: Path, json_flag: list[str]
 ) -> None:
     """The answer is on stdout, the error on stderr, the other file is written, and the exit code is 1."""
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    lost, plan = tmp_path / "file" / "result.json", tmp_path / "plan.json"
-    told = run("solve", "boa-one-table", "-o", lost, "--plan", plan, *json_flag)
+    lost, plan = tmp_path / "folder", tmp_path / "plan.json"
+    lost.mkdir()
+    told = run("solve", "boa-one-table", "-o", lost, "--plan", plan, "--force", *json_flag)
     assert told.code == 1
     assert "2250" in told.out
     assert f"{lost} cannot be written" in told.err

@@ -51,7 +51,21 @@ def test_types_are_records_with_a_version(formulation: Formulation) -> None:
 
 
 @every_formulation
-@pytest.mark.parametrize("part", ["evaluate", "dual_bound", "path_costs", "describe", "build_plan", "build_frontier"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "evaluate",
+        "dual_bound",
+        "path_costs",
+        "least_consumption",
+        "describe",
+        "build_plan",
+        "build_frontier",
+        "explain",
+        "analyse_sensitivity",
+        "estimate_errors",
+    ],
+)
 def test_parts_are_there(formulation: Formulation, part: str) -> None:
     """A judge that re-derives bounds, a plan, a frontier."""
     assert callable(formulation.loaded(part))

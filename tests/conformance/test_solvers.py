@@ -5,18 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
+from scipy.sparse import block_diag
 
-from optplan.contracts import Instance, Status, Termination
+from optplan.contracts import Instance, PathCosts, Status, Termination
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.formulations import formulation_of, formulations
-from optplan.formulations.boa.data import BoaInstance, GpuType, JobClass, Policy, Problem, Widths
-from optplan.formulations.boa.evaluation import path_costs
+from optplan.formulations.boa.data import BoaInstance, Policy, Problem
+from optplan.formulations.boa.duality import path_costs
+from optplan.formulations.boa.gpu_types import GpuType
+from optplan.formulations.boa.job_classes import JobClass, Widths
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
-from optplan.solving import solve
+from optplan.schema import FloatArray
+from optplan.solving import build_plan, solve
 from optplan.speedup import PowerSpeedup, TableSpeedup
 from optplan.units import Amount, BudgetUnit
 from optplan.verification import verify
@@ -65,6 +71,81 @@ def boa_cases() -> Iterator[Case]:
     for problem, policy in itertools.product((Problem.WHOLE, Problem.RESCALING), Policy):
         instance = _odd_tables(problem, policy)
         yield Case(f"odd-tables-{problem}-{policy}", instance, _look_at_every_plan(instance))
+    for name, changes in TYPED.items():
+        for problem, policy in itertools.product((Problem.WHOLE, Problem.RESCALING), Policy):
+            instance = _typed(changes | {"problem": problem.value, "policy": policy.value})
+            yield Case(f"{name}-{problem}-{policy}", instance, _look_at_every_plan(instance))
+        instance = _typed(changes | {"problem": "continuous", "policy": "mixed"})
+        yield Case(f"{name}-continuous", instance, _look_at_every_plan(instance))
+    yield Case("square-roots", _square_roots(), 1800.0)
+    for name, changes in TYPED_INFEASIBLE.items():
+        for policy in Policy:
+            yield Case(f"{name}-{policy}", _typed(changes | {"policy": policy.value}), None)
+
+
+T4: dict[str, Any] = {"price_usd_per_hour": 0.5}
+A100: dict[str, Any] = {"price_usd_per_hour": 3.0}
+SPOT: dict[str, Any] = {"interruptions_per_gpu_hour": 0.1, "restart_s": 120.0, "lost_work_s": 300.0}
+#: What every set of features is tried on: changes of the instance in :func:`_typed`.
+TYPED: dict[str, dict[str, Any]] = {
+    "types": {},
+    "types-of-gpus": {"gpu_types": {"t4": {}, "a100": {}}, "budget": "5gpu"},
+    "spot": {"gpu_types": {"t4": T4 | {"spot": SPOT}, "a100": A100 | {"spot": SPOT | {"restart_billed": False}}}},
+    "quotas": {
+        "gpu_types": {"t4": T4 | {"quota_gpus": 3.5}, "a100": A100 | {"quota_gpus": 1.5}},
+        "budget": "7usd/hour",
+    },
+    "one-quota": {"gpu_types": {"t4": T4 | {"quota_gpus": 6.5}}, "only": "t4", "budget": "8gpu"},
+    "type-changes": {"type_change_s": 300.0, "type_change_s_from": {"a100": {"t4": 30.0}}},
+    "quotas-type-changes": {
+        "gpu_types": {"t4": T4 | {"spot": SPOT, "quota_gpus": 4.5}, "a100": A100 | {"quota_gpus": 1.5}},
+        "type_change_s": 300.0,
+        "type_change_s_from": {"a100": {"t4": 30.0}},
+        "budget": "150usd/day",
+    },
+}
+#: The load is 6 GPUs of one kind; an A100 does the work of about 4.
+TYPED_INFEASIBLE: dict[str, dict[str, Any]] = {
+    "types-infeasible": {"budget": "1500usd/month"},
+    "one-quota-infeasible": {"gpu_types": {"t4": T4 | {"quota_gpus": 5.0}}, "only": "t4", "budget": "8gpu"},
+    "quotas-infeasible": {
+        "gpu_types": {"t4": T4 | {"quota_gpus": 3.0}, "a100": A100 | {"quota_gpus": 0.5}},
+        "budget": "20usd/hour",
+    },
+    "quotas-and-budget-infeasible": {
+        "gpu_types": {"t4": T4 | {"quota_gpus": 3.0}, "a100": A100 | {"quota_gpus": 0.8}},
+        "type_change_s": 300.0,
+        "budget": "3.5usd/hour",
+    },
+}
+
+
+def _typed(changes: dict[str, Any]) -> BoaInstance:
+    """Make two classes that run on T4 and on A100, of 2 epochs each, with some fields changed.
+
+    Changes of ``type_change_s`` and ``type_change_s_from`` are made in all classes; ``only`` keeps one type.
+    """
+    gpu_types = changes.get("gpu_types", {"t4": T4, "a100": A100})
+    bert: dict[str, Any] = {
+        "arrival_rate_per_hour": 1.0,
+        "epoch_size_gpu_hours": [2.0, 2.0],
+        "speedup": {
+            "t4": {"form": "table", "gpus": [1, 2, 4], "speedup": [[1.0, 1.9, 3.4], [1.0, 1.6, 2.2]]},
+            "a100": {"form": "table", "gpus": [1, 2], "speedup": [[3.5, 6.0], [4.5, 8.5]]},
+        },
+        "rescale_s": 120.0,
+        "rescale_s_on": {name: 180.0 for name in gpu_types if name == "a100"},
+    }
+    yolo = bert | {"epoch_size_gpu_hours": [0.5, 0.5], "arrival_rate_per_hour": 2.0, "weight": 2.0}
+    classes = {"bert": bert, "yolo": yolo}
+    extra = {field: changes[field] for field in ("type_change_s", "type_change_s_from") if field in changes}
+    for name, job_class in classes.items():
+        speedup = {key: curve for key, curve in job_class["speedup"].items() if key in gpu_types}
+        classes[name] = job_class | extra | {"speedup": speedup}
+    top = {field: value for field, value in changes.items() if field not in {*extra, "gpu_types", "only"}}
+    return BoaInstance.parse(
+        {"formulation": "boa", "classes": classes, "gpu_types": gpu_types, "budget": "4.5usd/hour"} | top
+    )
 
 
 CASES: dict[str, Callable[[], Iterator[Case]]] = {"boa": boa_cases}
@@ -100,6 +181,24 @@ def _square_root(gpus: float) -> BoaInstance:
     return _one_class(job_class, gpus, Problem.CONTINUOUS, Policy.MIXED)
 
 
+def _square_roots() -> BoaInstance:
+    """Make a class with s(k) = k^0.5 on types at 1 and 2 usd per hour, a quota of 1 on the first, a budget of 3.
+
+    A fraction p of the jobs on the first type at k GPUs uses u = p k^0.5 of them and takes p / k^0.5 = p^2 / u hours,
+    and likewise the others with v: for given u and v the best p makes that 1 / (u + v). So it is best to use the cheap
+    ones up, u = 1, and v = (3 - 1) / 2 of the others: half an hour, at p = 1/2 and 4 GPUs of either type.
+    """
+    one_type = _square_root(2.0)
+    return one_type.replace(
+        gpu_types={"cheap": GpuType(price_usd_per_hour=1.0, quota_gpus=1.0), "dear": GpuType(price_usd_per_hour=2.0)},
+        classes={
+            name: job_class.replace(speedup=dict.fromkeys(("cheap", "dear"), job_class.speedup["gpu"]))
+            for name, job_class in one_type.classes.items()
+        },
+        budget=Amount(3.0, BudgetUnit.USD_PER_HOUR),
+    )
+
+
 def _odd_tables(problem: Problem, policy: Policy) -> BoaInstance:
     job_class = JobClass(
         arrival_rate_per_hour=2.0,
@@ -129,35 +228,48 @@ def _scaled(instance: BoaInstance, scale: float) -> BoaInstance:
 
 
 def _look_at_every_plan(instance: BoaInstance) -> float:
-    """Return the best objective of all plans within the budget; of mixtures, the least chord between two plans.
+    """Return the best objective of all plans within the limits; of mixtures, by an LP over all paths.
 
     The continuous problem with tables is the mixed one: a real width is a fraction of the jobs at each of two widths.
     """
-    points = np.zeros((1, 2))
-    for costs in path_costs(instance):
-        own = []
-        for path in itertools.product(range(costs.nodes.size), repeat=len(costs.run_value)):
-            value = consumption = 0.0
-            for layer, node in enumerate(path):
-                entering = layer == 0 or node != path[layer - 1]
-                value += costs.run_value[layer, node] + entering * costs.enter_value[layer, node]
-                consumption += costs.run_consumption[layer, node] + entering * costs.enter_consumption[layer, node]
-            own.append((consumption, value))
-        points = (points[:, None, :] + np.array(own)).reshape(-1, 2)
-    budget = instance.budget_gpus() * (1 + 1e-9)
-    below, above = points[points[:, 0] <= budget], points[points[:, 0] > budget]
-    best = float(below[:, 1].min())
-    if (instance.policy is Policy.PURE and instance.problem is not Problem.CONTINUOUS) or not len(above):
-        return best
-    share = (budget - below[:, None, 0]) / (above[:, 0] - below[:, None, 0])
-    return min(best, float((below[:, None, 1] + share * (above[:, 1] - below[:, None, 1])).min()))
+    per_class = [_every_path(costs) for costs in path_costs(instance)]
+    limits = np.array(list(instance.limits.values())) * (1 + 1e-9)
+    if instance.policy is Policy.MIXED or instance.problem is Problem.CONTINUOUS:
+        values, uses = np.concatenate([v for v, _ in per_class]), np.concatenate([u for _, u in per_class])
+        one = block_diag([np.ones((1, v.size)) for v, _ in per_class])
+        program = linprog(values, A_ub=uses.T, b_ub=limits, A_eq=one, b_eq=np.ones(len(per_class)))
+        assert program.status == 0
+        return float(program.fun)
+    value, use = np.zeros(1), np.zeros((1, limits.size))
+    for more_value, more_use in per_class:
+        value = (value[:, None] + more_value).ravel()
+        use = (use[:, None] + more_use).reshape(-1, limits.size)
+    return float(value[(use <= limits).all(axis=1)].min())
+
+
+def _every_path(costs: PathCosts) -> tuple[FloatArray, FloatArray]:
+    """Return value (N,) and consumptions (N, L) of every path of a graph."""
+    values, uses = [], []
+    for path in itertools.product(range(len(costs.labels)), repeat=len(costs.run_value)):
+        value, use = 0.0, np.zeros(len(costs.limits))
+        for layer, node in enumerate(path):
+            value += costs.run_value[layer, node]
+            use += costs.run_consumption[:, layer, node]
+            left = path[max(0, layer - 1)]
+            if layer == 0 or node != left:
+                value += costs.enter_value[costs.group[left], layer, node]
+                use += costs.enter_consumption[:, costs.group[left], layer, node]
+        values.append(value)
+        uses.append(use)
+    return np.array(values), np.array(uses)
 
 
 def _size_and_kind(entry: SolverEntry, instance: Instance) -> bool:
-    """Whether an instance is of the kind and size that a solver takes, installed or not."""
+    """Whether an instance is of the kind and size that a solver takes, installed or not, and of its features."""
     asked = formulation_of(instance).loaded("describe")(instance)
     fits = entry.max_cells is None or asked["cells"] <= entry.max_cells
-    return fits and asked["problem"] in entry.problems and asked["policy"] in entry.policies
+    able = asked["features"] <= entry.features
+    return fits and able and asked["problem"] in entry.problems and asked["policy"] in entry.policies
 
 
 PAIRS = [
@@ -196,6 +308,7 @@ def test_solvers_reach_known_optima(formulation: Formulation, entry: SolverEntry
         assert result.objective == pytest.approx(case.optimum, rel=2 * TOLERANCE)
         assert result.bound is not None
         assert result.bound <= case.optimum * (1 + TOLERANCE)
+        assert build_plan(case.instance, result).objective == pytest.approx(case.optimum, rel=2 * TOLERANCE)
     elif result.objective is not None:
         assert result.status is Status.FEASIBLE
         assert result.objective >= case.optimum * (1 - 1e-9)
@@ -211,6 +324,19 @@ def test_every_solver_has_cases(formulation: Formulation) -> None:
         optima = [case.optimum for f, e, case in PAIRS if (f, e) == (formulation, entry)]
         assert None in optima, f"no infeasible case for {entry.name} of {formulation.name}"
         assert any(optimum is not None for optimum in optima), f"no case for {entry.name} of {formulation.name}"
+
+
+@pytest.mark.parametrize("formulation", formulations().values(), ids=lambda f: f.name)
+def test_every_feature_has_cases(formulation: Formulation) -> None:
+    """What a solver says it can do beyond the plain instances is tried."""
+    needed = [
+        (entry, formulation.loaded("describe")(c.instance)["features"]) for f, entry, c in PAIRS if f is formulation
+    ]
+    for entry in formulation.solvers:
+        tried = [features for other, features in needed if other is entry]
+        assert frozenset() in tried, f"no plain case for {entry.name} of {formulation.name}"
+        for feature in sorted(entry.features):
+            assert any(feature in features for features in tried), f"no case of {feature} for {entry.name}"
 
 
 INFEASIBLE = [

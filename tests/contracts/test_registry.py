@@ -29,9 +29,13 @@ FORMULATION = Formulation(
     evaluate="json:dumps",
     dual_bound="json:dumps",
     path_costs="json:dumps",
+    least_consumption="json:dumps",
     describe="json:dumps",
     build_plan="json:dumps",
     build_frontier="json:dumps",
+    explain="json:dumps",
+    analyse_sensitivity="json:dumps",
+    estimate_errors="json:JSONDecoder",
     objective_unit="s",
     solvers=(ENTRY, replace(ENTRY, name="other")),
 )
@@ -60,6 +64,16 @@ def test_a_refusal_says_what_the_solver_takes(asked: tuple[str, str, int], messa
     assert refusal is not None
     with pytest.raises(UsageError, match=message):
         raise UsageError(refusal)
+
+
+def test_what_an_instance_needs_must_be_declared() -> None:
+    """A solver that says nothing of quotas takes no instance with quotas; one that can do more takes the plain ones."""
+    able = replace(ENTRY, features=frozenset({"quotas", "gpu-types"}))
+    assert able.refusal("whole", "pure", 1) is None
+    assert able.refusal("whole", "pure", 1, frozenset({"quotas"})) is None
+    needed = frozenset({"type-changes", "quotas"})
+    assert able.refusal("whole", "pure", 1, needed) == "solver 'tiny' cannot handle type-changes"
+    assert ENTRY.refusal("whole", "pure", 1, needed) == "solver 'tiny' cannot handle quotas, type-changes"
 
 
 def test_a_missing_package_is_a_refusal() -> None:

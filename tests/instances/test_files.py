@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.errors import DataError, OutputError
+from optplan.errors import DataError, OutputError, UsageError
 from optplan.formulations import formulations
 from optplan.instances import files
 from optplan.instances.files import (
@@ -173,6 +174,16 @@ def test_names_in_yaml_are_text(tmp_path: Path) -> None:
     """A class called 1 has to be written '1'."""
     with pytest.raises(DataError, match=r"x\.yaml\.classes\.1.*: got 1; input should be a valid string"):
         read_instance(written(tmp_path, "x.yaml", YAML.replace("bert", "1")))
+
+
+@pytest.mark.parametrize("call", [read_instance, read_result, read_plan, lambda path: files.write_text("text", path)])
+@pytest.mark.parametrize("nothing", [None, 3, b"bytes.json"])
+def test_paths_are_text_or_paths(call: Callable[[Any], object], nothing: object) -> None:
+    """Nothing else is opened."""
+    with pytest.raises(
+        UsageError, match=f"^path: got {nothing!r}; the path of a file is needed, such as 'result.json'$"
+    ):
+        call(nothing)
 
 
 def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_every_size_is_a_valid_instance_with_a_feasible_budget(
         assert job_class.num_epochs == epochs
         assert 15.0 <= job_class.rescale_s <= 250.0
     load = sum(c.arrival_rate_per_hour * c.size_gpu_hours for c in instance.classes.values())
-    assert instance.budget_gpus() == pytest.approx(1.6 * load, rel=1e-5)
+    assert instance.budget_amount() == pytest.approx(1.6 * load, rel=1e-5)
     assert BoaInstance.parse(instance.to_json_data()) == instance
 
 
@@ -53,7 +53,7 @@ def test_problem_and_policy_are_passed_on(problem: Problem, policy: Policy) -> N
     """The same data for each of them, and each is solved."""
     instance = random_boa(classes=2, epochs=3, widths=4, noise=0.0, problem=problem, policy=policy)
     assert (instance.problem, instance.policy) == (problem, policy)
-    assert least_budget(instance)[0] < instance.budget_gpus()
+    assert least_budget(instance)[0] < instance.budget_amount()
     assert solve(instance).status is Status.OPTIMAL
 
 

@@ -39,7 +39,8 @@ from optplan.contracts import (
 )
 from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.evaluation import dual_bound, evaluate
+from optplan.formulations.boa.duality import dual_bound
+from optplan.formulations.boa.evaluation import evaluate
 
 ResultMaker = Callable[..., Result[Solution]]
 

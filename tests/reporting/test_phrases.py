@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("gpus", "text"),
-    [(8.0, "8"), (119.94, "119.9"), (3.4159, "3.42"), (0.0421, "0.042"), (1234.0, "1,234"), (119.9999999999, "120")],
+    [
+        (8.0, "8"),
+        (119.94, "119.9"),
+        (3.4159, "3.42"),
+        (0.0421, "0.042"),
+        (1234.0, "1,234"),
+        (119.9999999999, "120"),
+        (1e300, "1e+300"),
+    ],
 )
 def test_gpus(gpus: float, text: str) -> None:
     """Whole numbers have no decimals, others as many as are worth reading."""
@@ -128,8 +136,8 @@ def test_how_good_by_proof(
     )
     # (3,960 - 3,895.4) / 3,960 = 1.6 %
     assert phrases.say_how_good(instance, result) == (
-        "No plan that treats all jobs of a class alike can be better than 1 h 05 min, so this is at most 1.6 % from "
-        "the best possible. The bound can be checked without the solver, in one pass."
+        "No plan that treats all jobs of a class alike can be better than 1 h 05 min, so the best possible is at "
+        "most 1.6 % lower. The bound can be checked without the solver, in one pass."
     )
     assert phrases.say_how_good(instance, rival) == (
         "This solver proves nothing: how far its plan is from the best possible is not known."
@@ -161,7 +169,7 @@ def test_statuses(
     named = [phrases.name_status(r) for r in (by_engine, result, rival, infeasible_result, unknown_result)]
     assert named == [
         "optimal, says the engine",
-        "within 1.6 % of the best",
+        "the best is at most 1.6 % lower",
         "no bound",
         "infeasible: proven",
         "no plan found",

@@ -86,7 +86,7 @@ def page(instance: BoaInstance, result: Result[Solution], rival: Result[Solution
 def test_answer_comes_first(page: Page) -> None:
     """The headline answers the question, and what follows says how good the answer is."""
     assert "With 8 GPUs on average, jobs finish in 1 h 06 min on average." in page.text
-    assert "so this is at most 1.6 % from the best possible" in page.text
+    assert "so the best possible is at most 1.6 % lower" in page.text
     assert "One more GPU on average saves 5 min 23 s, one fewer costs 20 min 00 s." in page.text
 
 
@@ -234,7 +234,7 @@ def test_frontier_bounds_a_heuristic(instance: BoaInstance, rival: Result[Soluti
     text = Page(build_report(instance, rival, frontier=frontier)).text
     assert (
         "This solver proves nothing about its plan, but the frontier below does: nothing within this budget can be "
-        "better than 1 h 05 min, so this is at most 20 % from the best possible."
+        "better than 1 h 05 min, so the best possible is at most 20 % lower."
     ) in text
     assert "by the frontier; gap 20 %" in text
 

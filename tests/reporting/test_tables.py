@@ -62,7 +62,7 @@ def test_result_summary(instance: BoaInstance, result: Result[Solution]) -> None
     assert rows[0] == ["With 8 GPUs on average, jobs finish in 1 h 06 min on average."]
     facts = {row[0]: row[1] for row in rows if len(row) == 2}
     assert facts == {
-        "status": "within 1.6 % of the best (stopped: completed)",
+        "status": "the best is at most 1.6 % lower (stopped: completed)",
         "mean completion time": "1 h 06 min (3960 s)",
         "GPUs on average": "7.80 (0.80 of them rescaling)",
         "cost a month": "$11,388",

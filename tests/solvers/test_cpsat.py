@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,18 +24,19 @@ def random_problem(seed: int, *shapes: tuple[int, int]) -> BudgetedPaths:
     """Make graphs of given layers and nodes with real-valued costs, and a budget a third above the least."""
     rng = np.random.default_rng(seed)
     graphs = tuple(
-        PathCosts(f"g{number}", np.arange(1, shape[1] + 1), *(rng.random(shape) for _ in range(4)))
+        PathCosts.of_one_limit(f"g{number}", range(1, shape[1] + 1), *(rng.random(shape) for _ in range(4)))
         for number, shape in enumerate(shapes)
     )
-    least = sum(least_path(g.run_consumption, g.enter_consumption)[0] for g in graphs)
-    return BudgetedPaths(graphs, 4 / 3 * least)
+    least = sum(least_path(g.run_consumption[0], g.enter_consumption[0])[0] for g in graphs)
+    return BudgetedPaths(graphs, np.array([4 / 3 * least]))
 
 
 def knapsack(budget: float) -> BudgetedPaths:
     """Make one layer with nodes at (consumption, value) = (1, 4), (1.3, 2) and (1.6, 1)."""
     zeros = np.zeros((1, 3))
-    graph = PathCosts("a", np.array([1, 2, 3]), np.array([[4.0, 2.0, 1.0]]), np.array([[1.0, 1.3, 1.6]]), zeros, zeros)
-    return BudgetedPaths((graph,), budget)
+    value, consumption = np.array([[4.0, 2.0, 1.0]]), np.array([[1.0, 1.3, 1.6]])
+    graph = PathCosts.of_one_limit("a", [1, 2, 3], value, consumption, zeros, zeros)
+    return BudgetedPaths((graph,), np.array([budget]))
 
 
 @settings(max_examples=60)
@@ -46,7 +49,7 @@ def test_optimum_is_that_of_enumeration(problem: BudgetedPaths) -> None:
     assert outcome.choice is not None
     assert outcome.bound is not None
     assert problem.totals(outcome.choice)[0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
-    assert problem.totals(outcome.choice)[1] <= problem.most_consumption
+    assert problem.keeps_budgets(problem.totals(outcome.choice)[1])
     assert outcome.bound <= expected
     assert outcome.bound == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert outcome.counters["solves"] == 1
@@ -73,7 +76,7 @@ def test_coarse_rounding_keeps_bound_and_budget_true(problem: BudgetedPaths, res
     assert outcome.bound <= expected * (1 + 1e-12)
     if outcome.choice is not None:
         value, consumption = problem.totals(outcome.choice)
-        assert consumption <= problem.most_consumption
+        assert problem.keeps_budgets(consumption)
         assert value >= expected * (1 - 1e-12)
 
 
@@ -85,7 +88,8 @@ def test_a_choice_that_only_rounding_allows_is_replaced() -> None:
     assert outcome.bound == 1.0
     assert outcome.status is Status.FEASIBLE
     assert outcome.choice is not None
-    assert knapsack(1.5).totals(outcome.choice) == (4.0, 1.0)
+    value, consumption = knapsack(1.5).totals(outcome.choice)
+    assert (value, consumption.tolist()) == (4.0, [1.0])
 
 
 def test_finer_units_lose_less() -> None:
@@ -94,14 +98,32 @@ def test_finer_units_lose_less() -> None:
     assert outcome.counters["solves"] == 2
     assert outcome.bound == 1.0
     assert outcome.choice is not None
-    assert knapsack(1.5).totals(outcome.choice) == (2.0, 1.3)
+    value, consumption = knapsack(1.5).totals(outcome.choice)
+    assert (value, consumption.tolist()) == (2.0, [1.3])
+
+
+def test_each_limit_is_rounded_on_its_own_scale() -> None:
+    """A choice that exceeds the second budget only is replaced, too, whatever the units of the two limits are.
+
+    Of the first limit nobody consumes half. The second is that of the cases above in units a thousand times as small.
+    """
+    plain = knapsack(1.5)
+    (graph,) = plain.graphs
+    both = np.stack([np.full((1, 3), 1e9), 1e-3 * graph.run_consumption[0]])
+    graph = replace(graph, limits=("a", "b"), run_consumption=both, enter_consumption=np.zeros((2, 1, 1, 3)))
+    outcome = cpsat.solve_cp_sat(BudgetedPaths((graph,), np.array([2.1e9, 1.5e-3])), REQUEST, resolution=6)
+    assert outcome.counters["solves"] == 2
+    assert outcome.bound == 1.0
+    assert outcome.choice is not None
+    value, consumption = plain.totals(outcome.choice)
+    assert (value, consumption.tolist()) == (2.0, [1.3])
 
 
 def test_rounding_up_may_leave_nothing_which_proves_nothing() -> None:
     """In units of 1 the budget 1.05 has 1, and each of 1.01 and 1.06 has 2, rounded up."""
     zeros = np.zeros((1, 2))
-    graph = PathCosts("a", np.array([1, 2]), np.array([[4.0, 1.0]]), np.array([[1.01, 1.06]]), zeros, zeros)
-    outcome = cpsat.solve_cp_sat(BudgetedPaths((graph,), 1.05), REQUEST, resolution=1)
+    graph = PathCosts.of_one_limit("a", [1, 2], np.array([[4.0, 1.0]]), np.array([[1.01, 1.06]]), zeros, zeros)
+    outcome = cpsat.solve_cp_sat(BudgetedPaths((graph,), np.array([1.05])), REQUEST, resolution=1)
     assert (outcome.status, outcome.choice, outcome.bound) == (Status.UNKNOWN, None, 1.0)
 
 
@@ -132,17 +154,16 @@ def test_units_do_not_matter(value: float, consumption: float) -> None:
     problem = random_problem(2, (3, 3), (3, 3))
     scaled = BudgetedPaths(
         tuple(
-            PathCosts(
-                g.name,
-                g.nodes,
-                value * g.run_value,
-                consumption * g.run_consumption,
-                value * g.enter_value,
-                consumption * g.enter_consumption,
+            replace(
+                g,
+                run_value=value * g.run_value,
+                run_consumption=consumption * g.run_consumption,
+                enter_value=value * g.enter_value,
+                enter_consumption=consumption * g.enter_consumption,
             )
             for g in problem.graphs
         ),
-        consumption * problem.budget,
+        consumption * problem.budgets,
     )
     first, second = (cpsat.solve_cp_sat(each, REQUEST) for each in (problem, scaled))
     assert first.choice is not None

@@ -5,6 +5,8 @@ from optplan.contracts.result import BoundProof
 
 _WHOLE = frozenset({"whole", "rescaling"})
 _BOTH = frozenset({"pure", "mixed"})
+_TYPES = frozenset({"gpu-types"})
+_ALL = frozenset({"gpu-types", "quotas", "type-changes"})
 _HERE = "optplan.formulations.boa"
 
 FORMULATION = Formulation(
@@ -15,11 +17,15 @@ FORMULATION = Formulation(
     solution_type=f"{_HERE}.data:BoaSolution",
     plan_type=f"{_HERE}.planning:BoaPlan",
     evaluate=f"{_HERE}.evaluation:evaluate",
-    dual_bound=f"{_HERE}.evaluation:dual_bound",
-    path_costs=f"{_HERE}.evaluation:path_costs",
+    dual_bound=f"{_HERE}.duality:dual_bound",
+    path_costs=f"{_HERE}.duality:path_costs",
+    least_consumption=f"{_HERE}.duality:least_consumption",
     describe=f"{_HERE}.data:describe",
     build_plan=f"{_HERE}.planning:build_plan",
     build_frontier=f"{_HERE}.exact:build_frontier",
+    explain=f"{_HERE}.explaining:explain",
+    analyse_sensitivity=f"{_HERE}.sensitivity:analyse_sensitivity",
+    estimate_errors=f"{_HERE}.sampling:EstimateErrors",
     objective_unit="s",
     solvers=(
         SolverEntry(
@@ -29,6 +35,16 @@ FORMULATION = Formulation(
             proof=BoundProof.LAGRANGIAN,
             problems=_WHOLE,
             policies=_BOTH,
+            features=_TYPES,
+        ),
+        SolverEntry(
+            name="linked-paths",
+            target=f"{_HERE}.linked_limits:solve_linked_paths",
+            summary="exact with quotas and type changes: a multiplier for each limit, then labels within the gap",
+            proof=BoundProof.LAGRANGIAN,
+            problems=_WHOLE,
+            policies=_BOTH,
+            features=_ALL,
         ),
         SolverEntry(
             name="sorted-slopes",
@@ -55,6 +71,7 @@ FORMULATION = Formulation(
             problems=_WHOLE,
             policies=_BOTH,
             needs="pyomo",
+            features=_ALL,
         ),
         SolverEntry(
             name="highs",
@@ -64,6 +81,7 @@ FORMULATION = Formulation(
             problems=_WHOLE,
             policies=_BOTH,
             needs="highspy",
+            features=_ALL,
         ),
         SolverEntry(
             name="cp-sat",
@@ -74,6 +92,7 @@ FORMULATION = Formulation(
             policies=frozenset({"pure"}),
             needs="ortools",
             max_cells=20_000,
+            features=_ALL,
         ),
         SolverEntry(
             name="enumeration",
@@ -83,6 +102,7 @@ FORMULATION = Formulation(
             problems=_WHOLE,
             policies=frozenset({"pure"}),
             max_cells=60,
+            features=_ALL,
         ),
         SolverEntry(
             name="published-algorithm1",
@@ -111,6 +131,7 @@ FORMULATION = Formulation(
             problems=_WHOLE,
             policies=frozenset({"pure"}),
             exact=False,
+            features=_TYPES,
         ),
     ),
 )

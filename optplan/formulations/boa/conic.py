@@ -33,10 +33,10 @@ import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, ShadowPrice, SolveRequest, Termination
 from optplan.errors import EngineError, UnsupportedError
-from optplan.formulations.boa.answers import PRICE_UNIT, certificate_at, status_of
+from optplan.formulations.boa.answers import certificate_at, status_of
 from optplan.formulations.boa.convex_speedups import ConvexAmdahl, ConvexPower, ConvexSpeedup, ConvexTables
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Problem
-from optplan.formulations.boa.evaluation import BUDGET, TOLERANCE, evaluate
+from optplan.formulations.boa.data import BUDGET, BoaInstance, BoaSolution, Branch, Problem
+from optplan.formulations.boa.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.feasibility import answer_if_infeasible
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, lower_left_hull
@@ -128,7 +128,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         return infeasible
     request.stopwatch.emit("conic")
     classes = [_collect_epochs(instance, name) for name in instance.classes]
-    budget = instance.budget_gpus()
+    budget = instance.budget_amount()
     run = _run(classes, budget, request)
     certificate = certificate_at(instance, run.multiplier)
     solution = objective = None
@@ -139,7 +139,8 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         )
         objective = evaluate(instance, solution).objective
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
-    price = ShadowPrice(less=None if run.least else run.multiplier, more=run.multiplier, unit=PRICE_UNIT)
+    less = None if run.least else run.multiplier
+    price = ShadowPrice(less=less, more=run.multiplier, unit=instance.price_unit(BUDGET))
     return Answer(
         status=status_of(objective, bound, request),
         termination=run.termination,

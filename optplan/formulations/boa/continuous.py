@@ -21,11 +21,10 @@ from optplan.contracts import (
     Termination,
 )
 from optplan.errors import InfeasibleError
-from optplan.formulations.boa.answers import PRICE_UNIT, status_of
+from optplan.formulations.boa.answers import status_of
 from optplan.formulations.boa.choices import state_choices
-from optplan.formulations.boa.data import BoaInstance, BoaSolution
-from optplan.formulations.boa.evaluation import BUDGET
-from optplan.formulations.boa.feasibility import infeasible_answer, least_budget
+from optplan.formulations.boa.data import BUDGET, BoaInstance, BoaSolution
+from optplan.formulations.boa.feasibility import UNIT_WORDS, infeasible_answer, least_budget
 from optplan.solvers import slopes
 
 #: Points that a frontier's drawing has at most; queries between them are exact.
@@ -52,7 +51,7 @@ def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[
     UsageError
         When the instance has no budget.
     """
-    budget = instance.budget_gpus()
+    budget = instance.budget_amount()
     stated = state_choices(instance)
     found = slopes.solve_budget(stated.blocks, budget)
     if isinstance(found, slopes.OutOfReach):
@@ -66,7 +65,7 @@ def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[
         bound=min(found.bound, found.value),
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
-        shadow_prices={BUDGET: price_of(found.multiplier_left, found.multiplier_right)},
+        shadow_prices={BUDGET: price_of(instance, found.multiplier_left, found.multiplier_right)},
     )
 
 
@@ -91,26 +90,26 @@ def build_continuous_frontier(instance: BoaInstance) -> Frontier:
     def at(budget: float) -> FrontierPoint:
         point = line.at(budget)
         if isinstance(point, slopes.OutOfReach):
-            raise InfeasibleError(too_little(point.least, budget))
-        return _write_point(point)
+            raise InfeasibleError(too_little(instance, point.least, budget))
+        return _write_point(instance, point)
 
     def budget_for(objective_s: float) -> FrontierPoint:
         point = line.for_value(objective_s)
         if isinstance(point, slopes.OutOfReach):
             raise InfeasibleError(too_fast(point.least, objective_s))
-        return _write_point(point)
+        return _write_point(instance, point)
 
     def solution_at(budget: float) -> BoaSolution:
         found = line.select(budget)
         if isinstance(found, slopes.OutOfReach):
-            raise InfeasibleError(too_little(found.least, budget))
+            raise InfeasibleError(too_little(instance, found.least, budget))
         return stated.write_solution(found.choices)
 
     return Frontier(
         formulation=instance.formulation,
         instance_name=instance.name,
         instance_hash=instance.content_hash(),
-        budget_unit="gpu",
+        budget_unit=instance.budget_unit.value,
         objective_unit="s",
         budgets=curve.consumption,
         objectives=curve.value,
@@ -122,23 +121,26 @@ def build_continuous_frontier(instance: BoaInstance) -> Frontier:
     )
 
 
-def price_of(less: float, more: float) -> ShadowPrice:
-    """Return a shadow price; infinite on the side on which nothing is feasible becomes None."""
-    return ShadowPrice(less=less if math.isfinite(less) else None, more=more, unit=PRICE_UNIT)
+def price_of(instance: BoaInstance, less: float, more: float, limit: str = BUDGET) -> ShadowPrice:
+    """Return the shadow price of a limit; infinite on the side on which nothing is feasible becomes None."""
+    # Where the two are the same, rounding may turn their order.
+    ends = (max(less, more), more)
+    return ShadowPrice(less=ends[0] if math.isfinite(less) else None, more=ends[1], unit=instance.price_unit(limit))
 
 
-def _write_point(point: slopes.SlopesPoint) -> FrontierPoint:
+def _write_point(instance: BoaInstance, point: slopes.SlopesPoint) -> FrontierPoint:
     return FrontierPoint(
         budget=point.consumption,
         objective=point.value,
-        shadow_price=price_of(point.multiplier_left, point.multiplier_right),
+        shadow_price=price_of(instance, point.multiplier_left, point.multiplier_right),
         certificate=LagrangianCertificate(multipliers={BUDGET: point.multiplier_right}, bound=point.value),
     )
 
 
-def too_little(least_gpus: float, budget_gpus: float) -> str:
+def too_little(instance: BoaInstance, least: float, budget: float) -> str:
     """Say that a frontier does not reach down to a budget."""
-    return f"the frontier starts at a budget of {least_gpus:.6g} GPUs; got {budget_gpus:.6g}"
+    unit = UNIT_WORDS.get(instance.budget_unit, str(instance.budget_unit))
+    return f"the frontier starts at a budget of {least:.6g} {unit}; got {budget:.6g}"
 
 
 def too_fast(least_s: float, asked_s: float) -> str:

@@ -9,25 +9,30 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.errors import DataError, DataWarning, UsageError
-from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, freeze, require_positive
-from optplan.speedup import Speedup, TableSpeedup, describe_hull_changes
+from optplan.formulations.boa.gpu_types import NUMBER, GpuType
+from optplan.formulations.boa.job_classes import JobClass, Widths
+from optplan.formulations.boa.options import Options, list_options
+from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, Numbers
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup, describe_hull_changes
 from optplan.speedup.curves import list_widths
 from optplan.units import PERIOD_HOURS, Amount, BudgetUnit, parse_budget
 
 #: Relative tolerance on s(reference width) = 1.
 _REFERENCE_SPEEDUP_TOLERANCE = 1e-6
 
-#: Largest width that a rule may allow: its widths are listed one by one, and a slip of the pen must not fill memory.
-_LARGEST_WIDTH = 1_000_000
+#: The limits' names in certificates, shadow prices and relaxations.
+BUDGET = "budget"
+QUOTA = "quota."
 
 
 class Problem(StrEnum):
@@ -48,147 +53,6 @@ class Policy(StrEnum):
     PURE = "pure"
     #: Fractions of a class's jobs may follow different rows.
     MIXED = "mixed"
-
-
-def _refuse_text(value: object) -> object:
-    if isinstance(value, str | bool):
-        message = f"got {value!r}; a number is needed"
-        raise ValueError(message)  # pydantic reports ValueError only
-    return value
-
-
-#: pydantic would read the number in a text, and take true for one.
-_NUMBER = BeforeValidator(_refuse_text)
-
-
-class Widths(FrozenModel):
-    """Which widths a class may get: a rule, or a list.
-
-    Parameters
-    ----------
-    min, max
-        Least and largest number of GPUs.
-    multiple_of
-        Only multiples of this.
-    only
-        The allowed widths one by one; excludes the other fields.
-    """
-
-    min: Annotated[int, Field(ge=1), _NUMBER] = 1
-    max: Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), _NUMBER] | None = None
-    multiple_of: Annotated[int, Field(ge=1), _NUMBER] = 1
-    only: WholeNumbers | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Widths:
-        if self.only is not None:
-            if self.max is not None or self.min != 1 or self.multiple_of != 1:
-                message = "'only' lists the widths, so min, max and multiple_of must be left out"
-                raise ValueError(message)
-            if self.only.ndim != 1:
-                message = f"'only' is {self.only.tolist()}; a list of widths is needed, as in [1, 2, 4]"
-                raise ValueError(message)
-            if self.only.size == 0:
-                message = "'only' is empty; list at least one width"
-                raise ValueError(message)
-            if self.only.min() < 1 or np.any(np.diff(self.only) <= 0):
-                message = f"'only' is {self.only.tolist()}; widths of at least 1 in increasing order are needed"
-                raise ValueError(message)
-        elif self.max is not None and self.rule().size == 0:
-            message = f"no multiple of {self.multiple_of} lies between {self.min} and {self.max}; widen the range"
-            raise ValueError(message)
-        return self
-
-    def rule(self) -> IntArray:
-        """List the widths (needs ``only`` or ``max``)."""
-        if self.only is not None:
-            return self.only
-        if self.max is None:
-            message = "an upper limit is needed"
-            raise ValueError(message)
-        first = math.ceil(self.min / self.multiple_of) * self.multiple_of
-        return np.arange(first, self.max + 1, self.multiple_of, dtype=np.int64)
-
-
-class GpuType(FrozenModel):
-    """A kind of GPU that can be rented.
-
-    Parameters
-    ----------
-    price_usd_per_hour
-        Of one GPU, in US dollars; needed for budgets in money.
-    price_source, price_date
-        Who published the price and when.
-    """
-
-    price_usd_per_hour: Annotated[float, Field(gt=0), _NUMBER] | None = None
-    price_source: str = ""
-    price_date: str = ""
-
-
-class JobClass(FrozenModel):
-    """A stream of jobs of one kind.
-
-    Parameters
-    ----------
-    arrival_rate_per_hour
-        Long-run mean number of arrivals per hour, lambda_i.
-    epoch_size_gpu_hours
-        (E,) Mean time of each epoch on one GPU (on ``reference_width`` GPUs), E[X_ij], in hours.
-    speedup
-        By GPU type: speed at k GPUs relative to the reference width, s_ij(k).
-    rescale_s
-        Mean seconds that a start or a change of width takes without progress, r_i.
-    weight
-        Weight in the mean completion time.
-    widths
-        Allowed widths; None leaves it to the instance, and for tables to the table.
-    reference_width
-        The width at which the sizes were measured.
-    """
-
-    arrival_rate_per_hour: Annotated[float, Field(gt=0), _NUMBER]
-    epoch_size_gpu_hours: Numbers
-    speedup: ByName[Speedup]
-    rescale_s: Annotated[float, Field(ge=0), _NUMBER] = 0.0
-    weight: Annotated[float, Field(gt=0), _NUMBER] = 1.0
-    widths: Widths | None = None
-    reference_width: Annotated[int, Field(ge=1), _NUMBER] = 1
-
-    @field_validator("epoch_size_gpu_hours")
-    @classmethod
-    def _check_sizes(cls, sizes: FloatArray) -> FloatArray:
-        sizes = np.atleast_1d(sizes)
-        if sizes.ndim != 1 or sizes.size == 0:
-            message = "a list with one size per epoch is needed, at least one epoch"
-            raise ValueError(message)
-        require_positive(sizes)
-        return freeze(sizes)
-
-    @model_validator(mode="after")
-    def _check_speedups(self) -> JobClass:
-        if not self.speedup:
-            message = "no speedup is given; add one for each GPU type that the class can run on"
-            raise ValueError(message)
-        for gpu_type, curve in self.speedup.items():
-            epochs = curve.num_epochs
-            if epochs is not None and epochs != self.num_epochs:
-                message = (
-                    f"the speedup on {gpu_type} has {epochs} epochs and epoch_size_gpu_hours has {self.num_epochs}; "
-                    "give one row per epoch, or one for all"
-                )
-                raise ValueError(message)
-        return self
-
-    @property
-    def num_epochs(self) -> int:
-        """Number of epochs, l_i."""
-        return int(self.epoch_size_gpu_hours.size)
-
-    @property
-    def size_gpu_hours(self) -> float:
-        """Time of a whole job on one GPU, E[X_i]."""
-        return float(self.epoch_size_gpu_hours.sum())
 
 
 def _read_budget(value: object) -> Amount:
@@ -222,7 +86,8 @@ class BoaInstance(Instance):
     classes
         The job classes by name.
     gpu_types
-        The GPU types by name. More than one is accepted in the data and not yet by the solvers.
+        The GPU types by name. With several of them sizes are times on one GPU of a reference type, and speedups are
+        speeds relative to that; a class cannot run on a type for which it has no speedup.
     widths
         Allowed widths of the classes that have none of their own.
     budget
@@ -272,15 +137,40 @@ class BoaInstance(Instance):
             warnings.warn(message, DataWarning, stacklevel=2)
 
     def _check_class(self, name: str, job_class: JobClass) -> None:
-        unknown = sorted(set(job_class.speedup) - set(self.gpu_types))
-        if unknown:
-            problem = f"{unknown[0]!r} is not among gpu_types ({', '.join(self.gpu_types)})"
-            raise DataError(f"classes.{name}.speedup", problem, "add it there or correct the name")
+        self._check_types(f"classes.{name}.speedup", job_class.speedup)
+        for field in ("rescale_s_on", "type_change_s_from"):
+            self._check_types(f"classes.{name}.{field}", getattr(job_class, field))
+        for left, entered in job_class.type_change_s_from.items():
+            self._check_types(f"classes.{name}.type_change_s_from.{left}", entered)
         for gpu_type, curve in job_class.speedup.items():
             widths = self._allowed(name, job_class, gpu_type)
             self._check_reference(name, job_class, gpu_type)
             if not isinstance(curve, TableSpeedup):
                 curve.at(widths)  # a width that the curve does not cover is found here, not in the middle of a solve
+        self._check_interruptions(name, job_class)
+
+    def _check_types(self, path: str, named: Mapping[str, object]) -> None:
+        unknown = sorted(set(named) - set(self.gpu_types))
+        if unknown:
+            problem = f"{unknown[0]!r} is not among gpu_types ({', '.join(self.gpu_types)})"
+            raise DataError(path, problem, "add it there or correct the name")
+
+    def _check_interruptions(self, name: str, job_class: JobClass) -> None:
+        """Refuse a class that finishes nowhere, and say which widths are left out because it never finishes on them."""
+        endless = []
+        for gpu_type in job_class.speedup:
+            widths = self._allowed(name, job_class, gpu_type)
+            never = widths[~self.gpu_types[gpu_type].finishes(widths)]
+            if never.size:
+                on = f"{gpu_type} from {never[0]} GPUs on" if never.size < widths.size else f"{gpu_type} at any width"
+                endless.append((on, never.size == widths.size))
+        if not endless:
+            return
+        problem = f"jobs never finish on {', '.join(on for on, _ in endless)}: interruptions come faster than restarts"
+        if len(endless) == len(job_class.speedup) and all(everywhere for _, everywhere in endless):
+            fix = "lower interruptions_per_gpu_hour, restart_s or lost_work_s in gpu_types.*.spot, or allow fewer GPUs"
+            raise DataError(f"classes.{name}", problem, fix)
+        warnings.warn(f"classes.{name}: {problem}; these widths are left out", DataWarning, stacklevel=2)
 
     def _allowed(self, name: str, job_class: JobClass, gpu_type: str) -> IntArray:
         rule = job_class.widths or self.widths
@@ -348,21 +238,105 @@ class BoaInstance(Instance):
             When there are several.
         """
         if len(self.gpu_types) > 1:
-            types = ', '.join(self.gpu_types)
-            message = f"this needs one GPU type; the instance has {types}; keep one, in gpu_types and in every speedup"
+            message = f"this needs one GPU type; the instance has {', '.join(self.gpu_types)}; keep one of them"
             raise UsageError(message)
         return next(iter(self.gpu_types))
 
-    def allowed_widths(self, name: str) -> IntArray:
-        """Return the widths (K,) that a class may get, increasing."""
-        return self._allowed(name, self.classes[name], self.only_gpu_type)
+    def allowed_widths(self, name: str, gpu_type: str | None = None) -> IntArray:
+        """Return the widths (K,) that a class may get on a GPU type (the only one), increasing."""
+        gpu_type = self.only_gpu_type if gpu_type is None else gpu_type
+        widths = self._allowed(name, self.classes[name], gpu_type)
+        if self.gpu_types[gpu_type].spot is None:
+            return widths
+        finishing: IntArray = widths[self.gpu_types[gpu_type].finishes(widths)]
+        return finishing
 
-    def speeds(self, name: str) -> FloatArray:
-        """Return s_ij(k) of a class at its allowed widths, shape (E, K) or (1, K) when the same in every epoch."""
-        return self.classes[name].speedup[self.only_gpu_type].at(self.allowed_widths(name))
+    def speeds(self, name: str, gpu_type: str | None = None) -> FloatArray:
+        """Return s_ij(k) of a class at those widths, shape (E, K) or (1, K) when the same in every epoch."""
+        gpu_type = self.only_gpu_type if gpu_type is None else gpu_type
+        return self.classes[name].speedup[gpu_type].at(self.allowed_widths(name, gpu_type))
 
-    def budget_gpus(self) -> float:
-        """Return the budget as time-average GPUs.
+    def options(self, name: str) -> Options:
+        """Return what jobs of a class may hold."""
+        if name not in self._options:
+            job_class = self.classes[name]
+            widths = {gpu_type: self.allowed_widths(name, gpu_type) for gpu_type in job_class.speedup}
+            self._options[name] = list_options(
+                job_class,
+                self.gpu_types,
+                {gpu_type: kept for gpu_type, kept in widths.items() if kept.size},
+                self.prices_in_budget,
+                rescaling=self.problem is Problem.RESCALING,
+            )
+        return self._options[name]
+
+    @cached_property
+    def _options(self) -> dict[str, Options]:
+        return {}
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it matters what GPUs a job holds, and not only how many: several types, or interruptions."""
+        return len(self.gpu_types) > 1 or any(gpu_type.spot is not None for gpu_type in self.gpu_types.values())
+
+    @cached_property
+    def budget_unit(self) -> BudgetUnit:
+        """What :attr:`limits` count the budget in: GPUs where there is one type, or no price, or a budget in GPUs."""
+        priced = all(gpu_type.price_usd_per_hour is not None for gpu_type in self.gpu_types.values())
+        if len(self.gpu_types) == 1 or not priced or (self.budget is not None and self.budget.unit is BudgetUnit.GPU):
+            return BudgetUnit.GPU
+        return BudgetUnit.USD_PER_HOUR
+
+    @property
+    def prices_in_budget(self) -> dict[str, float]:
+        """By GPU type, what one GPU counts in the budget: 1, or US dollars per hour."""
+        if self.budget_unit is BudgetUnit.GPU:
+            return dict.fromkeys(self.gpu_types, 1.0)
+        return {name: gpu_type.price_usd_per_hour or 0.0 for name, gpu_type in self.gpu_types.items()}
+
+    @property
+    def quotas(self) -> dict[str, float]:
+        """By GPU type that has one, the limit on the time-average number of its GPUs."""
+        return {name: t.quota_gpus for name, t in self.gpu_types.items() if t.quota_gpus is not None}
+
+    @property
+    def limit_names(self) -> tuple[str, ...]:
+        """(L,) Names of the limits: the budget, then the quotas."""
+        return (BUDGET, *(f"{QUOTA}{name}" for name in self.quotas))
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits by name: the budget in :attr:`budget_unit`, quotas in GPUs.
+
+        Raises
+        ------
+        UsageError
+            When the instance has no budget.
+        """
+        return dict(zip(self.limit_names, (self.budget_amount(), *self.quotas.values()), strict=True))
+
+    def limit_unit(self, limit: str) -> BudgetUnit:
+        """Return what a limit counts."""
+        return self.budget_unit if limit == BUDGET else BudgetUnit.GPU
+
+    def limit_as_given(self, limit: str) -> tuple[float, str]:
+        """Return a limit as the instance's own fields state it, and the unit there: 30000 and usd/month.
+
+        Raises
+        ------
+        UsageError
+            When it is the budget, and the instance has none.
+        """
+        if limit == BUDGET and self.budget is not None:
+            return self.budget.value, self.budget.unit.value
+        return self.limits[limit], self.limit_unit(limit).value
+
+    def price_unit(self, limit: str) -> str:
+        """Return the unit of a limit's shadow price."""
+        return f"s of mean JCT per {'GPU' if self.limit_unit(limit) is BudgetUnit.GPU else 'usd/hour'}"
+
+    def budget_amount(self) -> float:
+        """Return the budget in :attr:`budget_unit`.
 
         Raises
         ------
@@ -374,10 +348,13 @@ class BoaInstance(Instance):
             raise UsageError(message)
         if self.budget.unit is BudgetUnit.GPU:
             return self.budget.value
+        usd_per_hour = self.budget.value / PERIOD_HOURS[self.budget.unit]
+        if self.budget_unit is BudgetUnit.USD_PER_HOUR:
+            return usd_per_hour
         price = self.gpu_types[self.only_gpu_type].price_usd_per_hour
         if price is None:  # excluded by validation
             raise UsageError("a budget in money needs a price")
-        return self.budget.value / PERIOD_HOURS[self.budget.unit] / price
+        return usd_per_hour / price
 
     @property
     def total_rate_per_hour(self) -> float:
@@ -399,10 +376,13 @@ class Branch(FrozenModel):
         Of the class's jobs.
     widths
         (E,) GPUs in each epoch; whole numbers except in the continuous problem.
+    gpu_types
+        (E,) Their type in each epoch; None where the instance has one type.
     """
 
-    fraction: Annotated[float, Field(gt=0, le=1), _NUMBER] = 1.0
+    fraction: Annotated[float, Field(gt=0, le=1), NUMBER] = 1.0
     widths: Numbers
+    gpu_types: tuple[str, ...] | None = None
 
 
 class BoaSolution(Solution):
@@ -425,8 +405,36 @@ def _is_concave(widths: IntArray, table: FloatArray) -> bool:
     return bool((rise >= -slack).all() and (np.diff(slope, axis=-1) <= slack).all())
 
 
-def describe(instance: BoaInstance) -> dict[str, str | int]:
-    """Return what solvers are matched against: problem, policy and the number of (class, epoch, width) choices."""
-    cells = sum(c.num_epochs * instance.allowed_widths(n).size for n, c in instance.classes.items())
-    policy = Policy.MIXED if instance.problem is Problem.CONTINUOUS else instance.policy
-    return {"problem": instance.problem.value, "policy": policy.value, "cells": int(cells)}
+def describe(instance: BoaInstance) -> dict[str, Any]:
+    """Return what solvers are matched against: problem, policy, the number of (class, epoch, option) choices, features.
+
+    The features are what an instance has beyond one GPU type and one budget: ``gpu-types`` for several types or
+    interruptions, ``quotas`` for limits on types, ``type-changes`` where leaving a type costs extra, ``real-widths``
+    where several types meet speedups that have closed forms between whole widths.
+    """
+    cells = sum(c.num_epochs * instance.options(n).widths.size for n, c in instance.classes.items())
+    continuous = instance.problem is Problem.CONTINUOUS
+    features = {
+        "gpu-types": instance.is_typed,
+        "quotas": bool(instance.quotas),
+        "type-changes": any(instance.options(name).changes_cost for name in instance.classes),
+        "real-widths": continuous and instance.is_typed and any_real_widths(instance),
+    }
+    return {
+        "problem": instance.problem.value,
+        "policy": (Policy.MIXED if continuous else instance.policy).value,
+        "cells": int(cells),
+        "features": frozenset(name for name, needed in features.items() if needed),
+    }
+
+
+def any_real_widths(instance: BoaInstance) -> bool:
+    """Whether the continuous problem has widths between whole ones that are not fractions of jobs at these."""
+    pairs = ((name, gpu_type) for name, job_class in instance.classes.items() for gpu_type in job_class.speedup)
+    return any(has_real_widths(instance, name, gpu_type) for name, gpu_type in pairs)
+
+
+def has_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:
+    """Whether a class has a closed form on a type: Amdahl or power law, on GPUs that are not interrupted."""
+    curve = instance.classes[name].speedup[gpu_type]
+    return isinstance(curve, AmdahlSpeedup | PowerSpeedup) and instance.gpu_types[gpu_type].spot is None

@@ -1,7 +1,8 @@
-"""The independent judge of BOA: what widths amount to, and what no widths can beat.
+"""The independent judge of BOA: what widths amount to, and whether they keep the rules.
 
-Written from Lemma 4.5 and Lemma 4.8 alone; it imports no solver and no algebraic model, so that a user can check a
-proof without trusting either. Constraint families, by the names used in every message:
+Written from Lemma 4.5, Lemma 4.8 and problem (7) alone; it imports no solver and no algebraic model, so that a user can
+check a plan without trusting either. What no plan can beat is judged in :mod:`optplan.formulations.boa.duality`.
+Constraint families, by the names used in every message:
 
 ``every-class``
     The solution has branches for exactly the classes of the instance.
@@ -13,8 +14,12 @@ proof without trusting either. Constraint families, by the names used in every m
     A branch has one width per epoch.
 ``allowed-width``
     Every width is an allowed one (in the continuous problem: lies between the least and the largest).
+``gpu-type``
+    Every GPU type is one on which the class can run; with one type none need be named.
 ``budget``
-    Time-average GPUs, running and rescaling, do not exceed the budget.
+    Time-average GPUs, or what they cost, running and rescaling, do not exceed the budget.
+``quota.<type>``
+    Time-average GPUs of a type do not exceed its quota.
 """
 
 from __future__ import annotations
@@ -24,11 +29,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import Check, Evaluation, PathCosts
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, JobClass, Problem
+from optplan.contracts.judgement import Check, Evaluation
+from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance, BoaSolution, Branch, Problem, has_real_widths
+from optplan.formulations.boa.duality import formula_speed
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
-from optplan.units import SECONDS_PER_HOUR
+from optplan.units import SECONDS_PER_HOUR, BudgetUnit
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
 TOLERANCE = 1e-9
@@ -36,18 +42,18 @@ TOLERANCE = 1e-9
 #: Speeds closer than this, relatively, are the same, as in :mod:`optplan.speedup.hulls`.
 _SAME = 1e-12
 
-#: The limit's name in certificates, shadow prices and relaxations.
-BUDGET = "budget"
-
 
 @dataclass(frozen=True)
 class _BranchFigures:
-    """One job that follows a branch: hours and GPU-hours, running and rescaling, and its changes of width."""
+    """One job that follows a branch: hours, GPU-hours and GPU-hours of each type, running and rescaling; its changes.
+
+    ``run_gpu_hours`` and ``rescale_gpu_hours`` are by GPU type.
+    """
 
     run_hours: float
     rescale_hours: float
-    run_gpu_hours: float
-    rescale_gpu_hours: float
+    run_gpu_hours: dict[str, float]
+    rescale_gpu_hours: dict[str, float]
     changes: int
 
 
@@ -65,12 +71,14 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     -------
     Evaluation
         Objective: mean completion time in seconds, weighted where the classes have weights. Consumption: ``budget`` in
-        time-average GPUs. Source: Lemma 4.5, Lemma 4.8 (without the 1/lambda that (3) prints, and from epoch 1).
+        time-average GPUs or US dollars per hour (``instance.budget_unit``), ``quota.<type>`` in time-average GPUs.
+        Source: Lemma 4.5, Lemma 4.8 (without the 1/lambda that (3) prints, and from epoch 1), problem (7).
     """
     checks = _check_shape(instance, solution)
     if not all(check.holds for check in checks):
-        return Evaluation(float("nan"), {BUDGET: float("nan")}, {}, tuple(checks))
-    weighted_s = jct_s = running = rescaling = starts = changes = 0.0
+        return Evaluation(float("nan"), dict.fromkeys(instance.limit_names, float("nan")), {}, tuple(checks))
+    weighted_s = jct_s = starts = changes = 0.0
+    running, rescaling = dict.fromkeys(instance.gpu_types, 0.0), dict.fromkeys(instance.gpu_types, 0.0)
     measures: dict[str, float] = {}
     for name, job_class in instance.classes.items():
         rate = job_class.arrival_rate_per_hour
@@ -79,9 +87,10 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
             figures = _follow(instance, name, branch)
             share = branch.fraction
             class_s += share * (figures.run_hours + figures.rescale_hours) * SECONDS_PER_HOUR
-            running += rate * share * figures.run_gpu_hours
-            rescaling += rate * share * figures.rescale_gpu_hours
-            class_gpus += rate * share * (figures.run_gpu_hours + figures.rescale_gpu_hours)
+            for total, gpu_hours in ((running, figures.run_gpu_hours), (rescaling, figures.rescale_gpu_hours)):
+                for gpu_type, hours in gpu_hours.items():
+                    total[gpu_type] += rate * share * hours
+                    class_gpus += rate * share * hours
             changes += rate * share * figures.changes
         starts += rate
         jct_s += rate * class_s
@@ -89,145 +98,111 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
         measures[f"classes.{name}.mean_jct_s"] = class_s
         measures[f"classes.{name}.gpus"] = class_gpus
     total_rate = instance.total_rate_per_hour
+    gpus = {gpu_type: running[gpu_type] + rescaling[gpu_type] for gpu_type in instance.gpu_types}
     measures |= {
         "mean_jct_s": jct_s / total_rate,
         "weighted_mean_jct_s": weighted_s / instance.total_weighted_rate_per_hour,
-        "gpus": running + rescaling,
-        "gpus_running": running,
-        "gpus_rescaling": rescaling,
+        "gpus": sum(gpus.values()),
+        "gpus_running": sum(running.values()),
+        "gpus_rescaling": sum(rescaling.values()),
         "width_changes_per_job": changes / total_rate,
         "rescales_per_job": (starts + changes) / total_rate,
     }
-    if instance.budget is not None:
-        checks.append(_check_budget(instance, running + rescaling))
-    return Evaluation(measures["weighted_mean_jct_s"], {BUDGET: running + rescaling}, measures, tuple(checks))
+    measures |= _measure_types(instance, gpus)
+    prices = instance.prices_in_budget
+    consumption = {BUDGET: sum(prices[gpu_type] * used for gpu_type, used in gpus.items())}
+    consumption |= {f"{QUOTA}{gpu_type}": gpus[gpu_type] for gpu_type in instance.quotas}
+    checks += [_check_limit(instance, limit, used) for limit, used in consumption.items() if _is_given(instance, limit)]
+    return Evaluation(measures["weighted_mean_jct_s"], consumption, measures, tuple(checks))
 
 
-def path_costs(instance: BoaInstance) -> list[PathCosts]:
-    """Compute what each step of a class's path costs, from Lemma 4.8.
-
-    Returns
-    -------
-    list of PathCosts
-        One per class: values in seconds of (weighted) mean completion time, consumption in time-average GPUs. Without
-        rescaling (problem whole) entering costs nothing.
-    """
-    costs = []
-    scale = SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour
-    for name, job_class in instance.classes.items():
-        widths = instance.allowed_widths(name)
-        hours = job_class.epoch_size_gpu_hours[:, None] / instance.speeds(name)
-        pause_hours = np.full_like(hours, _pause_hours(instance, job_class))
-        rate = job_class.arrival_rate_per_hour
-        value_per_hour = scale * job_class.weight * rate
-        costs.append(
-            PathCosts(
-                name=name,
-                nodes=widths,
-                run_value=value_per_hour * hours,
-                run_consumption=rate * widths * hours,
-                enter_value=value_per_hour * pause_hours,
-                enter_consumption=rate * widths * pause_hours,
-            )
-        )
-    return costs
+def _measure_types(instance: BoaInstance, gpus: dict[str, float]) -> dict[str, float]:
+    """Measure what concerns GPU types: how many of each where there are several, and their cost where it is known."""
+    measures = {f"gpus.{gpu_type}": used for gpu_type, used in gpus.items()} if len(gpus) > 1 else {}
+    prices = {name: gpu_type.price_usd_per_hour for name, gpu_type in instance.gpu_types.items()}
+    if all(prices[gpu_type] is not None for gpu_type, used in gpus.items() if used > 0):
+        measures["cost_usd_per_hour"] = sum((prices[gpu_type] or 0.0) * used for gpu_type, used in gpus.items())
+    return measures
 
 
-def dual_bound(instance: BoaInstance, multipliers: dict[str, float]) -> float:
-    """Re-derive the Lagrangian bound: sum of best paths at the multiplier, less multiplier times budget.
+@dataclass(frozen=True)
+class EpochTimes:
+    """What each epoch takes of a job that follows a branch.
 
     Parameters
     ----------
-    instance
-        The problem, with its budget.
-    multipliers
-        ``{"budget": mu}``, mu in seconds per GPU, at least zero.
-
-    Returns
-    -------
-    float
-        A lower bound, in seconds, on the objective of every plan within the budget, mixed ones included.
+    run_h, pause_h
+        (E,) Hours of running the epoch, and of coming to hold its GPUs, interruptions not counted.
+    wall, held
+        (E,) Factors by which interruptions stretch the time, and the time for which GPUs are held.
+    change
+        (E,) Whether the job comes to hold other GPUs at the start of the epoch; true in the first.
     """
-    mu = multipliers[BUDGET]
-    least = (_least_continuous if instance.problem is Problem.CONTINUOUS else _least_over_paths)(instance, mu)
-    return least - mu * instance.budget_gpus()
 
+    run_h: FloatArray
+    pause_h: FloatArray
+    wall: FloatArray
+    held: FloatArray
+    change: NDArray[np.bool_]
 
-def least_path(costs: PathCosts, mu: float) -> float:
-    """Return the least ``value + mu * consumption`` of a path, by going through the layers one by one."""
-    run = costs.run_value + mu * costs.run_consumption
-    enter = costs.enter_value + mu * costs.enter_consumption
-    best = enter[0] + run[0]
-    for layer in range(1, run.shape[0]):
-        best = run[layer] + np.minimum(best, best.min() + enter[layer])
-    return float(best.min())
+    @property
+    def total_h(self) -> FloatArray:
+        """(E,) Hours of each epoch."""
+        return self.wall * (self.run_h + self.pause_h)
 
-
-def _least_over_paths(instance: BoaInstance, mu: float) -> float:
-    return sum(least_path(costs, mu) for costs in path_costs(instance))
-
-
-def _least_continuous(instance: BoaInstance, mu: float) -> float:
-    """Least ``value + mu * consumption`` over real widths, class by class: closed forms, or the best table entry."""
-    scale = SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour
-    total = 0.0
-    for name, job_class in instance.classes.items():
-        curve = job_class.speedup[instance.only_gpu_type]
-        widths = instance.allowed_widths(name).astype(float)
-        weight = scale * job_class.weight
-        if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
-            width = _best_real_width(curve, weight, mu, widths[0], widths[-1])
-            per_hour = (weight + mu * width) / _formula_speed(curve, width)
-        else:
-            per_hour = ((weight + mu * widths) / instance.speeds(name)).min(axis=1)
-        total += job_class.arrival_rate_per_hour * float(np.sum(job_class.epoch_size_gpu_hours * per_hour))
-    return total
-
-
-def _best_real_width(
-    curve: AmdahlSpeedup | PowerSpeedup, weight: float, mu: float, least: float, largest: float
-) -> FloatArray:
-    """Minimise (weight + mu k) / s(k) over [least, largest]; the derivative vanishes where s'(weight + mu k) = mu s."""
-    if mu == 0.0:
-        return np.array(largest)
-    if isinstance(curve, AmdahlSpeedup):
-        serial = np.asarray(curve.serial_fraction, dtype=float)
-        with np.errstate(divide="ignore"):
-            stationary = np.sqrt(weight * (1.0 - serial) / (mu * serial))
-    else:
-        exponent = np.asarray(curve.exponent, dtype=float)
-        with np.errstate(divide="ignore"):
-            stationary = exponent * weight / (mu * (1.0 - exponent))
-    return np.clip(stationary, least, largest)
-
-
-def _formula_speed(curve: AmdahlSpeedup | PowerSpeedup, width: FloatArray) -> FloatArray:
-    if isinstance(curve, AmdahlSpeedup):
-        serial = np.asarray(curve.serial_fraction, dtype=float)
-        return np.asarray(1.0 / (serial + (1.0 - serial) / width))
-    return np.asarray(width ** np.asarray(curve.exponent, dtype=float))
-
-
-def _pause_hours(instance: BoaInstance, job_class: JobClass) -> float:
-    return job_class.rescale_s / SECONDS_PER_HOUR if instance.problem is Problem.RESCALING else 0.0
+    @property
+    def held_h(self) -> FloatArray:
+        """(E,) Hours for which each epoch's GPUs are held."""
+        return self.held * (self.run_h + self.pause_h)
 
 
 def _follow(instance: BoaInstance, name: str, branch: Branch) -> _BranchFigures:
-    job_class, widths = instance.classes[name], branch.widths
-    hours = job_class.epoch_size_gpu_hours / speeds_along(instance, name, widths)
-    changed = np.flatnonzero(np.diff(widths) != 0) + 1
-    pause = _pause_hours(instance, job_class)
+    types, times, widths = types_along(instance, branch), follow_epochs(instance, name, branch), branch.widths
+    run_gpu_hours, rescale_gpu_hours = (
+        {
+            gpu_type: float((widths * times.held * hours)[types == gpu_type].sum())
+            for gpu_type in np.unique(types).tolist()
+        }
+        for hours in (times.run_h, times.pause_h)
+    )
     return _BranchFigures(
-        run_hours=float(hours.sum()),
-        rescale_hours=pause * (1 + changed.size),
-        run_gpu_hours=float((widths * hours).sum()),
-        rescale_gpu_hours=pause * float(widths[0] + widths[changed].sum()),
-        changes=int(changed.size),
+        run_hours=float((times.wall * times.run_h).sum()),
+        rescale_hours=float((times.wall * times.pause_h).sum()),
+        run_gpu_hours=run_gpu_hours,
+        rescale_gpu_hours=rescale_gpu_hours,
+        changes=int(np.count_nonzero(times.change[1:])),
     )
 
 
-def speeds_along(instance: BoaInstance, name: str, widths: FloatArray) -> FloatArray:
-    """Return the speed of a class in each epoch at that epoch's width.
+def types_along(instance: BoaInstance, branch: Branch) -> NDArray[np.str_]:
+    """Return the GPU type (E,) of each epoch of a branch."""
+    if branch.gpu_types is None:
+        return np.full(branch.widths.size, instance.only_gpu_type)
+    return np.array(branch.gpu_types)
+
+
+def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTimes:
+    """Compute what each epoch takes of a job of a class that follows a branch which keeps the rules."""
+    job_class, widths, types = instance.classes[name], branch.widths, types_along(instance, branch)
+    change = np.ones(widths.size, dtype=np.bool_)
+    change[1:] = (np.diff(widths) != 0) | (types[1:] != types[:-1])
+    speed, wall, held = np.empty(widths.size), np.ones(widths.size), np.ones(widths.size)
+    for gpu_type in np.unique(types).tolist():
+        epochs = np.flatnonzero(types == gpu_type)
+        speed[epochs] = speeds_along(instance, name, widths, gpu_type)[epochs]
+        if instance.gpu_types[gpu_type].spot is not None:
+            wall[epochs], held[epochs] = instance.gpu_types[gpu_type].stretch(widths[epochs].astype(np.int64))
+    pause_s = np.zeros(widths.size)
+    if instance.problem is Problem.RESCALING:
+        for epoch in np.flatnonzero(change).tolist():
+            pause_s[epoch] = job_class.rescale_s_of(str(types[epoch]))
+            if epoch and types[epoch] != types[epoch - 1]:
+                pause_s[epoch] += job_class.type_change_s_of(str(types[epoch - 1]), str(types[epoch]))
+    return EpochTimes(job_class.epoch_size_gpu_hours / speed, pause_s / SECONDS_PER_HOUR, wall, held, change)
+
+
+def speeds_along(instance: BoaInstance, name: str, widths: FloatArray, gpu_type: str | None = None) -> FloatArray:
+    """Return the speed of a class in each epoch at that epoch's width of one GPU type.
 
     Parameters
     ----------
@@ -237,26 +212,31 @@ def speeds_along(instance: BoaInstance, name: str, widths: FloatArray) -> FloatA
         The class.
     widths
         (E,) GPUs.
+    gpu_type
+        Their type; the only one when None.
 
     Returns
     -------
     FloatArray
-        (E,) Speed relative to the reference width.
+        (E,) Speed relative to the reference width; interruptions are not counted. Where a width is not one of the type,
+        the entry has no meaning.
     """
-    curve = instance.classes[name].speedup[instance.only_gpu_type]
+    gpu_type = instance.only_gpu_type if gpu_type is None else gpu_type
+    curve = instance.classes[name].speedup[gpu_type]
     if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
-        return _formula_speed(curve, widths)
-    allowed = instance.allowed_widths(name)
-    speeds = np.broadcast_to(instance.speeds(name), (widths.size, allowed.size))
-    if instance.problem is not Problem.CONTINUOUS:
-        return speeds[np.arange(widths.size), np.searchsorted(allowed, widths)]
+        return formula_speed(curve, widths)
+    allowed = instance.allowed_widths(name, gpu_type)
+    speeds = np.broadcast_to(instance.speeds(name, gpu_type), (widths.size, allowed.size))
+    if instance.problem is not Problem.CONTINUOUS or instance.is_typed:
+        column = np.clip(np.searchsorted(allowed, widths), 0, allowed.size - 1)
+        return speeds[np.arange(widths.size), column]
     # A real width divides the jobs between two vertices of the hull. Most widths are vertices themselves, which is
     # cheap to see; hulls are made for the others only.
     column = np.clip(np.searchsorted(allowed, widths), 0, allowed.size - 1)
     speed = speeds[np.arange(widths.size), column].copy()
     other = np.flatnonzero((allowed[column] != widths) | ~_is_vertex(allowed, speeds, column))
     if other.size:
-        least, largest = (end[other] for end in _real_range(instance, name))
+        least, largest = (end[other] for end in _real_range(instance, name, gpu_type))
         inside = np.clip(widths[other], least, largest)
         # What is outside by no more than the judge tolerates is moved to the end; anything else is refused.
         moved = np.where(np.abs(inside - widths[other]) <= TOLERANCE * inside, inside, widths[other])
@@ -332,44 +312,81 @@ def _check_fractions(name: str, branches: tuple[Branch, ...]) -> Check:
 
 def _check_row(instance: BoaInstance, name: str, index: str, branch: Branch) -> list[Check]:
     epochs, widths = instance.classes[name].num_epochs, branch.widths
+    fits = widths.shape == (epochs,) and (branch.gpu_types is None or len(branch.gpu_types) == epochs)
     length = Check(
         family="row-length",
         index=index,
-        left=float(widths.size),
+        left=float(widths.size if branch.gpu_types is None else max(widths.size, len(branch.gpu_types))),
         right=float(epochs),
         tolerance=0.0,
-        holds=widths.shape == (epochs,),
-        message="a branch has one width per epoch",
+        holds=fits,
+        message="a branch has one width per epoch, and one GPU type where there are several",
     )
-    if not length.holds:
+    if not fits:
         return [length]
-    least, largest = _real_range(instance, name)
-    if instance.problem is Problem.CONTINUOUS:
-        wrong = np.flatnonzero((widths < least * (1 - TOLERANCE)) | (widths > largest * (1 + TOLERANCE)))
-        rule = "widths must lie between the ends of the hull"
-    else:
-        wrong = np.flatnonzero(~np.isin(widths, instance.allowed_widths(name)))
-        rule = "widths must be allowed ones"
-    first = int(wrong[0]) if wrong.size else 0
-    row = Check(
+    types = _check_types(instance, name, index, branch)
+    return [length, types, *([_check_widths(instance, name, index, branch)] if types.holds else [])]
+
+
+def _check_types(instance: BoaInstance, name: str, index: str, branch: Branch) -> Check:
+    known = instance.options(name).gpu_types
+    named = branch.gpu_types if branch.gpu_types is not None else ("",) if len(instance.gpu_types) > 1 else known[:1]
+    wrong = [gpu_type for gpu_type in named if gpu_type not in known]
+    return Check(
+        family="gpu-type",
+        index=index,
+        left=float(len(wrong)),
+        right=0.0,
+        tolerance=0.0,
+        holds=not wrong,
+        message=f"every GPU type must be one on which the class can run ({', '.join(known)})",
+    )
+
+
+def _check_widths(instance: BoaInstance, name: str, index: str, branch: Branch) -> Check:
+    widths, types = branch.widths, types_along(instance, branch)
+    least, largest, wrong = np.zeros(widths.size), np.zeros(widths.size), np.zeros(widths.size, dtype=np.bool_)
+    between = False
+    for gpu_type in np.unique(types).tolist():
+        epochs = np.flatnonzero(types == gpu_type)
+        ends = _real_range(instance, name, gpu_type)
+        least[epochs], largest[epochs] = ends[0][epochs], ends[1][epochs]
+        if _takes_real_widths(instance, name, gpu_type):
+            outside = (widths < least * (1 - TOLERANCE)) | (widths > largest * (1 + TOLERANCE))
+            between = True
+        else:
+            outside = ~np.isin(widths, instance.allowed_widths(name, gpu_type))
+        wrong[epochs] = outside[epochs]
+    first = int(wrong.argmax())
+    rule = "widths must lie between the ends of the hull" if between else "widths must be allowed ones"
+    return Check(
         family="allowed-width",
-        index=f"{index} epoch {first + 1}" if wrong.size else index,
+        index=f"{index} epoch {first + 1}" if wrong.any() else index,
         left=float(widths[first]),
         right=float(largest[first]),
         tolerance=TOLERANCE * float(largest[first]),
-        holds=wrong.size == 0,
+        holds=not wrong.any(),
         message=f"{rule} ({least[first]:g} to {largest[first]:g})",
     )
-    return [length, row]
 
 
-def _real_range(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray]:
+def _takes_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:
+    """Whether a solution may name widths between whole ones.
+
+    With one type, a real width of a table stands for two fractions of the jobs. With several, and with interruptions,
+    fractions are branches of their own; only closed forms have real widths.
+    """
+    if instance.problem is not Problem.CONTINUOUS:
+        return False
+    return not instance.is_typed or has_real_widths(instance, name, gpu_type)
+
+
+def _real_range(instance: BoaInstance, name: str, gpu_type: str) -> tuple[FloatArray, FloatArray]:
     """Return the least and largest width (E,) of each epoch: where widths are real, a table's hull may end earlier."""
-    allowed, epochs = instance.allowed_widths(name), instance.classes[name].num_epochs
-    curve = instance.classes[name].speedup[instance.only_gpu_type]
-    if instance.problem is not Problem.CONTINUOUS or isinstance(curve, AmdahlSpeedup | PowerSpeedup):
+    allowed, epochs = instance.allowed_widths(name, gpu_type), instance.classes[name].num_epochs
+    if not _takes_real_widths(instance, name, gpu_type) or has_real_widths(instance, name, gpu_type):
         return np.full(epochs, float(allowed[0])), np.full(epochs, float(allowed[-1]))
-    speeds = instance.speeds(name)
+    speeds = instance.speeds(name, gpu_type)
     use = allowed / speeds
     # The hull goes from the least GPU-hours (of those, the quickest) to the highest speed (of those, the narrowest).
     cheapest = use <= use.min(axis=1, keepdims=True) * (1 + _SAME)
@@ -379,13 +396,19 @@ def _real_range(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArra
     return np.broadcast_to(least.astype(float), epochs), np.broadcast_to(largest.astype(float), epochs)
 
 
-def _check_budget(instance: BoaInstance, used_gpus: float) -> Check:
-    budget = instance.budget_gpus()
+def _is_given(instance: BoaInstance, limit: str) -> bool:
+    return limit != BUDGET or instance.budget is not None
+
+
+def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
+    amount = instance.limits[limit] if instance.budget is not None else instance.quotas[limit.removeprefix(QUOTA)]
+    what = "time-average GPUs" if instance.limit_unit(limit) is BudgetUnit.GPU else "cost per hour"
+    whose = "the budget" if limit == BUDGET else f"the quota of {limit.removeprefix(QUOTA)}"
     return Check(
-        family=BUDGET,
-        left=used_gpus,
-        right=budget,
-        tolerance=TOLERANCE * budget,
-        holds=used_gpus <= budget * (1 + TOLERANCE),
-        message="time-average GPUs, running and rescaling, must not exceed the budget",
+        family=limit,
+        left=used,
+        right=amount,
+        tolerance=TOLERANCE * amount,
+        holds=used <= amount * (1 + TOLERANCE),
+        message=f"{what}, running and rescaling, must not exceed {whose}",
     )

@@ -1,7 +1,8 @@
 """Whole widths, with and without rescaling, on the engine of budgeted layered paths (design 4.1 and 4.3).
 
-A class is a graph: layers are epochs, nodes are widths, a switch is a change of width. Tables are taken as they are:
-widths off the hull can be optimal.
+A class is a graph: layers are epochs, nodes are widths (of several GPU types: pairs of type and width), a switch is a
+change of either. Without quotas, and where leaving a type costs nothing extra, types make no other problem. Tables are
+taken as they are: widths off the hull can be optimal.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from optplan.contracts import (
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.answers import status_of
 from optplan.formulations.boa.continuous import build_continuous_frontier, price_of, too_fast, too_little
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.evaluation import BUDGET
+from optplan.formulations.boa.data import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem, describe
 from optplan.formulations.boa.feasibility import answer_if_infeasible, infeasible_answer, least_budget
+from optplan.formulations.boa.linked_frontier import build_linked_frontier
+from optplan.formulations.boa.paths import write_branch, write_mixed, write_pure
 from optplan.schema import FloatArray
 from optplan.solvers import layered
 from optplan.units import SECONDS_PER_HOUR
@@ -54,7 +56,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     UsageError
         When the instance has no budget.
     """
-    budget, graphs = instance.budget_gpus(), state_graphs(instance)
+    budget, graphs = instance.budget_amount(), state_graphs(instance)
     if instance.policy is Policy.MIXED:
         return _solve_mixed(instance, request, graphs, budget)
     found = layered.solve_pure(graphs, budget, gap=request.gap, effort=layered.Effort(request.stopwatch))
@@ -75,12 +77,12 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     return Answer(
         status=status_of(found.value, found.bound, request),
         termination=_termination(found.stopped_by),
-        solution=_write_pure(instance, found.paths),
+        solution=write_pure(instance, found.paths),
         objective=found.value,
         bound=found.bound,
         bound_proof=proof,
         certificates=tuple(certificates),
-        shadow_prices={BUDGET: _price_budget(graphs, found.lagrangian)},
+        shadow_prices={BUDGET: _price_budget(instance, graphs, found.lagrangian)},
         counters={"passes": float(found.passes), "labels": float(found.labels), "pairs": float(found.pairs)},
     )
 
@@ -105,13 +107,13 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     UsageError
         When the instance has no budget.
     """
-    costs = [_state_class(instance, name) for name in instance.classes]
+    costs = [state_class(instance, name) for name in instance.classes]
     graphs = layered.LayeredGraphs.from_lists(
         [value.sum(axis=0) + enter_value for value, _, enter_value, _ in costs],
         [consumption.sum(axis=0) + enter_consumption for _, consumption, _, enter_consumption in costs],
     )
     found = layered.solve_pure(
-        graphs, instance.budget_gpus(), gap=request.gap, effort=layered.Effort(request.stopwatch)
+        graphs, instance.budget_amount(), gap=request.gap, effort=layered.Effort(request.stopwatch)
     )
     if isinstance(found, layered.BudgetShortfall):
         infeasible = answer_if_infeasible(instance)
@@ -120,7 +122,7 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         # A plan that changes widths fits; this policy has none, and that is all it can say.
         return Answer(Status.UNKNOWN, Termination.COMPLETED, warnings=("no plan of one width per class fits",))
     branches: dict[str, tuple[Branch, ...]] = {
-        name: (Branch(widths=np.full(c.num_epochs, float(instance.allowed_widths(name)[node]))),)
+        name: (write_branch(instance, name, np.full(c.num_epochs, node)),)
         for (name, c), node in zip(instance.classes.items(), found.paths.nodes[:, 0], strict=True)
     }
     return Answer(
@@ -142,36 +144,38 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     Returns
     -------
     Frontier
-        Budgets in time-average GPUs, objectives in seconds of (weighted) mean completion time.
+        Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
     """
     if instance.problem is Problem.CONTINUOUS:
         return build_continuous_frontier(instance)
+    if not describe(instance)["features"] <= {"gpu-types"}:
+        return build_linked_frontier(instance)
     start = time.perf_counter()
     line = layered.build_frontier(state_graphs(instance))
 
     def locate(budget: float) -> layered.FrontierPoint:
         point = line.at(budget)
         if isinstance(point, layered.BudgetShortfall):
-            raise InfeasibleError(too_little(point.least_budget, budget))
+            raise InfeasibleError(too_little(instance, point.least_budget, budget))
         return point
 
     def budget_for(objective_s: float) -> FrontierPoint:
         point = line.for_value(objective_s)
         if point is None:
             raise InfeasibleError(too_fast(float(line.value[-1]), objective_s))
-        return _write_point(point)
+        return _write_point(instance, point)
 
     return Frontier(
         formulation=instance.formulation,
         instance_name=instance.name,
         instance_hash=instance.content_hash(),
-        budget_unit="gpu",
+        budget_unit=instance.budget_unit.value,
         objective_unit="s",
         budgets=line.consumption,
         objectives=line.value,
-        at=lambda budget: _write_point(locate(budget)),
+        at=lambda budget: _write_point(instance, locate(budget)),
         budget_for=budget_for,
-        solution_at=lambda budget: _write_mixed(instance, line.plan_at(locate(budget))),
+        solution_at=lambda budget: write_mixed(instance, line.plan_at(locate(budget))),
         exact_between=True,
         solve_seconds=time.perf_counter() - start,
     )
@@ -183,27 +187,23 @@ def state_graphs(instance: BoaInstance) -> layered.LayeredGraphs:
     Returns
     -------
     LayeredGraphs
-        Values in seconds of (weighted) mean completion time, consumption in time-average GPUs (Lemma 4.8 with weights).
+        Values in seconds of (weighted) mean completion time, consumption in ``instance.budget_unit`` (Lemma 4.8 with
+        weights).
     """
     values, consumptions, enter_values, enter_consumptions = zip(
-        *(_state_class(instance, name) for name in instance.classes), strict=True
+        *(state_class(instance, name) for name in instance.classes), strict=True
     )
     return layered.LayeredGraphs.from_lists(values, consumptions, enter_values, enter_consumptions)
 
 
-def _state_class(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return value and consumption (E, K) of running an epoch at a width, and (K,) of entering a width."""
-    job_class, widths = instance.classes[name], instance.allowed_widths(name).astype(float)
+def state_class(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return value and consumption (E, K) of running an epoch on an option, and (K,) of coming to hold it."""
+    job_class, options = instance.classes[name], instance.options(name)
     rate = job_class.arrival_rate_per_hour
-    seconds = SECONDS_PER_HOUR * job_class.weight * rate / instance.total_weighted_rate_per_hour
-    hours = job_class.epoch_size_gpu_hours[:, None] / instance.speeds(name)
-    pause_hours = job_class.rescale_s / SECONDS_PER_HOUR if instance.problem is Problem.RESCALING else 0.0
-    return (
-        seconds * hours,
-        rate * widths * hours,
-        np.full(widths.size, seconds * pause_hours),
-        rate * widths * pause_hours,
-    )
+    seconds = SECONDS_PER_HOUR * job_class.weight * rate / instance.total_weighted_rate_per_hour * options.wall
+    use = rate * options.price * options.widths * options.held
+    hours = job_class.epoch_size_gpu_hours[:, None] / options.speeds
+    return seconds * hours, use * hours, seconds * options.pause_h, use * options.pause_h
 
 
 def _solve_mixed(
@@ -216,12 +216,12 @@ def _solve_mixed(
     return Answer(
         status=status_of(plan.value, certificate.bound, request),
         termination=Termination.COMPLETED,
-        solution=_write_mixed(instance, plan),
+        solution=write_mixed(instance, plan),
         objective=plan.value,
         bound=min(certificate.bound, plan.value),
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
-        shadow_prices={BUDGET: _price_budget(graphs, bound)},
+        shadow_prices={BUDGET: _price_budget(instance, graphs, bound)},
         counters={"passes": float(bound.passes)},
     )
 
@@ -236,40 +236,15 @@ def _termination(stopped_by: str | None) -> Termination:
     return Termination.TIME_LIMIT if stopped_by == "time" else Termination.WORK_LIMIT
 
 
-def _price_budget(graphs: layered.LayeredGraphs, bound: layered.LagrangianBound) -> ShadowPrice:
+def _price_budget(instance: BoaInstance, graphs: layered.LayeredGraphs, bound: layered.LagrangianBound) -> ShadowPrice:
     """Return the slopes of the mixed frontier on both sides of the budget; they differ at a breakpoint only."""
-    return price_of(*layered.find_multiplier_range(graphs, bound))
+    return price_of(instance, *layered.find_multiplier_range(graphs, bound))
 
 
-def _widths_of(instance: BoaInstance, name: str, nodes: layered.PathBatch, position: int) -> FloatArray:
-    taken = nodes.nodes[position, : instance.classes[name].num_epochs]
-    return instance.allowed_widths(name)[taken].astype(float)
-
-
-def _write_pure(instance: BoaInstance, paths: layered.PathBatch) -> BoaSolution:
-    return BoaSolution(
-        branches={
-            name: (Branch(widths=_widths_of(instance, name, paths, position)),)
-            for position, name in enumerate(instance.classes)
-        }
-    )
-
-
-def _write_mixed(instance: BoaInstance, plan: layered.MixedPlan) -> BoaSolution:
-    branches = dict(_write_pure(instance, plan.paths).branches)
-    if plan.mixed_graph is not None and plan.other is not None:
-        name = list(instance.classes)[plan.mixed_graph]
-        branches[name] = (
-            Branch(fraction=1.0 - plan.fraction, widths=branches[name][0].widths),
-            Branch(fraction=plan.fraction, widths=_widths_of(instance, name, plan.other, 0)),
-        )
-    return BoaSolution(branches=branches)
-
-
-def _write_point(point: layered.FrontierPoint) -> FrontierPoint:
+def _write_point(instance: BoaInstance, point: layered.FrontierPoint) -> FrontierPoint:
     return FrontierPoint(
         budget=point.budget,
         objective=point.value,
-        shadow_price=price_of(point.less_multiplier, point.more_multiplier),
+        shadow_price=price_of(instance, point.less_multiplier, point.more_multiplier),
         certificate=LagrangianCertificate(multipliers={BUDGET: point.more_multiplier}, bound=point.value),
     )

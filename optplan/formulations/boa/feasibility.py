@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from optplan.contracts.result import Answer, Infeasibility, Relaxation, Status, Termination
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.evaluation import BUDGET, TOLERANCE, path_costs
-from optplan.solvers.budgeted_paths import least_path
+from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.duality import least_consumption, path_costs
+from optplan.formulations.boa.evaluation import TOLERANCE
+from optplan.solvers import linked
 from optplan.units import Amount, BudgetUnit
 
-_UNIT_WORDS = {BudgetUnit.GPU: "GPUs"}
+#: How messages call a unit; the others are called what they are.
+UNIT_WORDS = {BudgetUnit.GPU: "GPUs"}
 _PROBLEM_WORDS = {
     Problem.CONTINUOUS: "the problem with real widths",
     Problem.WHOLE: "the problem with whole widths",
@@ -29,16 +33,14 @@ def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
     Returns
     -------
     total : float
-        Time-average GPUs. The load for tables that are nowhere superlinear; less than it for others; with rescaling,
-        the first starts are part of it.
+        In ``instance.budget_unit``, quotas not regarded. With one type it is the load for tables that are nowhere
+        superlinear, less than it for others; with rescaling, the first starts are part of it.
     parts : dict of str to float
-        What each class needs of it, in GPUs.
+        What each class needs of it.
     """
-    parts = {}
-    for costs in path_costs(instance):
-        # In the continuous problem pauses cost nothing and k / s(k) is least at a whole width: at a vertex of a table's
-        # hull, and for the formulas, where it never falls, at the least width.
-        parts[costs.name] = least_path(costs.run_consumption, costs.enter_consumption)[0]
+    weights = np.zeros(len(instance.limit_names))
+    weights[0] = 1.0
+    parts = least_consumption(instance, weights)
     return sum(parts.values()), parts
 
 
@@ -55,11 +57,14 @@ def answer_if_infeasible(instance: BoaInstance) -> Answer[BoaSolution] | None:
     UsageError
         When the instance has no budget.
     """
-    budget_gpus = instance.budget_gpus()
-    total_gpus, parts_gpus = least_budget(instance)
-    if total_gpus <= budget_gpus * (1.0 + TOLERANCE):
-        return None
-    return infeasible_answer(instance, total_gpus, parts_gpus)
+    total, parts = least_budget(instance)
+    if not instance.quotas:
+        fits = total <= instance.budget_amount() * (1.0 + TOLERANCE)
+        return None if fits else infeasible_answer(instance, total, parts)
+    # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
+    family = linked.LinkedGraphs.from_costs(path_costs(instance), np.array(list(instance.limits.values())))
+    found = linked.maximise_bound(family)
+    return explain_shortfall(instance, family, found) if isinstance(found, linked.LinkedShortfall) else None
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:
@@ -76,20 +81,20 @@ def raise_to_least(instance: BoaInstance) -> BoaInstance:
     UsageError
         When the instance has no budget.
     """
-    total_gpus, _ = least_budget(instance)
-    if total_gpus <= instance.budget_gpus():
+    total, _ = least_budget(instance)
+    if total <= instance.budget_amount():
         return instance
-    return instance.replace(budget=Amount(total_gpus, BudgetUnit.GPU))
+    return instance.replace(budget=Amount(total, instance.budget_unit))
 
 
-def infeasible_answer(instance: BoaInstance, total_gpus: float, parts_gpus: dict[str, float]) -> Answer[BoaSolution]:
+def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, float]) -> Answer[BoaSolution]:
     """Say why no plan keeps the budget, and which budget would do.
 
     Parameters
     ----------
     instance
         The problem, with a budget below the least one.
-    total_gpus, parts_gpus
+    total, parts
         The least budget and its parts, from :func:`least_budget`.
 
     Returns
@@ -102,26 +107,118 @@ def infeasible_answer(instance: BoaInstance, total_gpus: float, parts_gpus: dict
     UsageError
         When the instance has no budget.
     """
-    given_gpus = instance.budget_gpus()
-    budget = instance.budget or Amount(given_gpus, BudgetUnit.GPU)
-    least = total_gpus * (budget.value / given_gpus)
-    parts = {name: part * (budget.value / given_gpus) for name, part in parts_gpus.items()}
-    relaxation = Relaxation(limit=BUDGET, given=budget.value, least_feasible=least, unit=str(budget.unit), parts=parts)
-    # Enough digits to tell the two apart: 74.62 against 60, but 74.6203 against 74.6201.
-    digits = max(4, 2 - math.floor(math.log10(max(TOLERANCE, (least - budget.value) / least))))
+    given = instance.budget_amount()
+    budget = instance.budget or Amount(given, instance.budget_unit)
+    least = total * (budget.value / given)
+    parts = {name: part * (budget.value / given) for name, part in parts.items()}
+    relaxation = Relaxation(
+        limit=BUDGET,
+        given=budget.value,
+        least_feasible=least,
+        unit=str(budget.unit),
+        parts=parts,
+        multipliers=_weigh(instance),
+    )
+    digits = _count_digits(least, budget.value)
     each = ", ".join(f"{name} {_write(part, digits)}" for name, part in parts.items())
-    # Rounded up, so that the figure, given as a budget, is enough.
-    unit = 10.0 ** (math.floor(math.log10(least)) + 1 - digits)
     reason = (
         f"the least budget for which {_PROBLEM_WORDS[instance.problem]} has a plan is "
-        f"{_write(math.ceil(least / unit) * unit, digits)} {_UNIT_WORDS.get(budget.unit, str(budget.unit))} ({each}); "
+        f"{_write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
         f"the budget is {_write(budget.value, digits)}"
     )
     return Answer(
         status=Status.INFEASIBLE,
         termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(reason=reason, relaxations=(relaxation,)),
+        infeasibility=Infeasibility(
+            reason=reason, relaxations=(relaxation,), multipliers=_weigh(instance), factor=total / given
+        ),
     )
+
+
+def explain_shortfall(
+    instance: BoaInstance, family: linked.LinkedFamily, shortfall: linked.LinkedShortfall
+) -> Answer[BoaSolution]:
+    """Say why no plan keeps budget and quotas, and which of them, raised alone, would do.
+
+    Parameters
+    ----------
+    instance
+        The problem, with a budget.
+    family
+        Its statement; limits in the order of ``instance.limit_names``.
+    shortfall
+        The proof that no plan keeps them.
+
+    Returns
+    -------
+    Answer
+        With status INFEASIBLE; figures are in the units of the instance's own fields. Where the budget is the only
+        limit, it is that of :func:`infeasible_answer`.
+    """
+    if not instance.quotas:
+        return infeasible_answer(instance, *least_budget(instance))
+    relaxations = []
+    for limit, found in zip(instance.limit_names, linked.find_relaxations(family, shortfall), strict=True):
+        if found is not None:
+            relaxations.append(_relax(instance, limit, found))
+    wishes = [
+        f"{_name_limit(r.limit)} of at least {_write_up(r.least_feasible, r.given)} {_name_unit(r.unit)} "
+        f"(given: {_write(r.given, 6)})"
+        for r in relaxations
+    ]
+    enough = f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
+    reason = (
+        f"{_PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and all quotas; {enough}; "
+        f"all limits together would have to grow by {_write_up(100.0 * (shortfall.factor - 1.0), 0.0)} %"
+    )
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=Infeasibility(
+            reason=reason,
+            relaxations=tuple(relaxations),
+            multipliers=dict(zip(instance.limit_names, shortfall.multipliers.tolist(), strict=True)),
+            factor=shortfall.factor,
+        ),
+    )
+
+
+def _relax(instance: BoaInstance, limit: str, found: linked.Relaxation) -> Relaxation:
+    """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
+    given, unit = instance.limit_as_given(limit)
+    factor = given / instance.limits[limit]
+    return Relaxation(
+        limit=limit,
+        given=given,
+        least_feasible=found.least * factor,
+        unit=unit,
+        multipliers=dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True)),
+    )
+
+
+def _name_limit(limit: str) -> str:
+    return "a budget" if limit == BUDGET else f"a quota of {limit.removeprefix(QUOTA)}"
+
+
+def _name_unit(unit: str) -> str:
+    return UNIT_WORDS.get(BudgetUnit(unit), unit)
+
+
+def _count_digits(number: float, given: float) -> int:
+    """Count the digits that tell a number from a lesser one: 74.62 against 60, but 74.6203 against 74.6201."""
+    return max(4, 2 - math.floor(math.log10(max(TOLERANCE, (number - given) / number))))
+
+
+def _write_up(number: float, given: float) -> str:
+    """Write a number rounded up, so that the figure, given as a limit, is enough."""
+    digits = _count_digits(number, given)
+    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
+    return _write(math.ceil(number / unit) * unit, digits)
+
+
+def _weigh(instance: BoaInstance) -> dict[str, float]:
+    """Weigh the budget alone."""
+    return {limit: float(limit == BUDGET) for limit in instance.limit_names}
 
 
 def _write(number: float, digits: int) -> str:

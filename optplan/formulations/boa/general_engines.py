@@ -1,7 +1,8 @@
 """BOA on general engines: the problems with whole widths as budgeted paths in HiGHS, CP-SAT and enumeration.
 
-A class is a layered graph: layers are epochs, nodes are widths, and entering a node is a change of width (Lemma 4.8;
-the problem without rescaling has the same graphs with free changes). These engines are the independent checks of the
+A class is a layered graph: layers are epochs, nodes are widths, each on a GPU type, and entering a node is a change of
+either (Lemma 4.8; the problem without rescaling has the same graphs with free changes). The budget and the quotas are
+the limits that the graphs share. These engines are the independent checks of the
 exact ones and the answer to "what does a general solver make of it"; no decomposition is used.
 """
 
@@ -11,10 +12,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest
-from optplan.formulations.boa.answers import answer_from_paths
+from optplan.formulations.boa.answers import answer_from_paths, state_paths
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Policy
-from optplan.formulations.boa.evaluation import path_costs
-from optplan.formulations.boa.feasibility import answer_if_infeasible, raise_to_least
+from optplan.formulations.boa.feasibility import answer_if_infeasible
 from optplan.solvers import cpsat, enumeration, milp
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 
@@ -32,7 +32,7 @@ def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     Returns
     -------
     Answer
-        The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multiplier.
+        The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers.
 
     Raises
     ------
@@ -108,19 +108,16 @@ def write_model(instance: BoaInstance, *, form: Literal["lp", "mps"] = "lp") -> 
     Returns
     -------
     str
-        Objective in seconds of mean completion time, budget in time-average GPUs. Columns are named
-        ``x.<class>.<epoch>.<width>`` and ``enter.<class>.<epoch>.<width>``; see :mod:`optplan.solvers.milp`.
+        Objective in seconds of mean completion time, limits in their units (time-average GPUs, US dollars per hour).
+        Columns are named ``x.<class>.<epoch>.<width>`` and ``enter.<class>.<epoch>.<width>``, with several GPU types
+        ``<type>.<width>`` in place of the width; see :mod:`optplan.solvers.path_program`.
 
     Raises
     ------
     UsageError
         When the instance has no budget.
     """
-    return milp.write_model(_state(instance), form=form, relaxed=instance.policy is Policy.MIXED)
-
-
-def _state(instance: BoaInstance) -> BudgetedPaths:
-    return BudgetedPaths(tuple(path_costs(instance)), raise_to_least(instance).budget_gpus())
+    return milp.write_model(state_paths(instance), form=form, relaxed=instance.policy is Policy.MIXED)
 
 
 def _solve(
@@ -132,5 +129,5 @@ def _solve(
     infeasible = answer_if_infeasible(instance)
     if infeasible is not None:
         return infeasible
-    problem = _state(instance)
+    problem = state_paths(instance)
     return answer_from_paths(instance, request, problem, engine(problem), proof)

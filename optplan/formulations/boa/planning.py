@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.plan import Action, Plan, PlanStep, Price
 from optplan.contracts.result import Result
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.evaluation import evaluate, speeds_along
-from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, WholeNumbers
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem, has_real_widths
+from optplan.formulations.boa.evaluation import evaluate, follow_epochs, speeds_along, types_along
+from optplan.schema import ByName, FloatArray, FrozenModel, WholeNumbers
 from optplan.speedup import lower_left_hull
 from optplan.units import SECONDS_PER_HOUR
 
@@ -26,10 +26,13 @@ class WidthRow(FrozenModel):
         Fraction of the class's jobs that follow the row.
     gpus
         (E,) GPUs in each epoch.
+    gpu_types
+        (E,) Their type in each epoch; None where the instance has one type.
     """
 
     share: float
     gpus: WholeNumbers
+    gpu_types: tuple[str, ...] | None = None
 
 
 class BoaPlan(Plan):
@@ -38,22 +41,14 @@ class BoaPlan(Plan):
     Parameters
     ----------
     width_table
-        By class: rows of GPUs per epoch. Where there are several, give each arriving job one of them at random with
-        the stated shares, and keep it for the job's whole life.
+        By class: rows of GPUs per epoch, and of their types where there are several. Where there are several rows, give
+        each arriving job one of them at random with the stated shares, and keep it for the job's whole life.
     arrival_rate_per_hour
         By class: with it the steps add up to the time-average GPUs in ``expected``.
     """
 
     width_table: ByName[tuple[WidthRow, ...]]
     arrival_rate_per_hour: ByName[float]
-
-
-@dataclass(frozen=True)
-class _Epochs:
-    """Running hours (E,) of a job, and hours of a pause for rescaling."""
-
-    hours: FloatArray
-    pause_hours: float
 
 
 def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
@@ -80,18 +75,15 @@ def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
     if result.solution is None or result.objective is None:
         message = f"the result has no solution to plan (status {result.status})"
         raise UsageError(message)
-    branches = {
-        name: _whole_branches(instance, name, rows) if instance.problem is Problem.CONTINUOUS else list(rows)
-        for name, rows in result.solution.branches.items()
-    }
-    problem = Problem.WHOLE if instance.problem is Problem.CONTINUOUS else instance.problem
-    as_run = instance.replace(problem=problem, policy=Policy.MIXED)
-    judged = evaluate(as_run, BoaSolution(branches={name: tuple(rows) for name, rows in branches.items()}))
+    run_instance, run_solution = as_run(instance, result.solution)
+    run_instance = run_instance.replace(policy=Policy.MIXED)
+    branches = run_solution.branches
+    judged = evaluate(run_instance, run_solution)
     steps = [
         step
         for name, rows in branches.items()
         for number, branch in enumerate(rows, start=1)
-        for step in _branch_steps(as_run, name, number, branch)
+        for step in _branch_steps(run_instance, name, number, branch)
     ]
     return BoaPlan(
         formulation=instance.formulation,
@@ -105,11 +97,25 @@ def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
         expected=judged.measures,
         steps=tuple(steps),
         width_table={
-            name: tuple(WidthRow(share=b.fraction, gpus=b.widths.astype(np.int64)) for b in rows)
+            name: tuple(WidthRow(share=b.fraction, gpus=b.widths.astype(np.int64), gpu_types=b.gpu_types) for b in rows)
             for name, rows in branches.items()
         },
         arrival_rate_per_hour={name: c.arrival_rate_per_hour for name, c in instance.classes.items()},
     )
+
+
+def as_run(instance: BoaInstance, solution: BoaSolution) -> tuple[BoaInstance, BoaSolution]:
+    """Return the problem with whole widths that a solution is run as, and its widths there.
+
+    Parameters
+    ----------
+    instance, solution
+        Those of whole widths are returned as they are; real widths become fractions of the jobs at whole ones.
+    """
+    if instance.problem is not Problem.CONTINUOUS:
+        return instance, solution
+    branches = {name: tuple(_whole_branches(instance, name, rows)) for name, rows in solution.branches.items()}
+    return instance.replace(problem=Problem.WHOLE, policy=Policy.MIXED), BoaSolution(branches=branches)
 
 
 def _prices(instance: BoaInstance) -> dict[str, Price]:
@@ -121,14 +127,14 @@ def _prices(instance: BoaInstance) -> dict[str, Price]:
 
 
 def _branch_steps(instance: BoaInstance, name: str, number: int, branch: Branch) -> list[PlanStep]:
-    """List the steps of one branch: a start, then a resize wherever the width changes."""
-    widths = branch.widths.astype(np.int64)
-    epochs = _epochs_along(instance, name, widths)
-    firsts = np.concatenate(([0], np.flatnonzero(np.diff(widths)) + 1, [widths.size]))
+    """List the steps of one branch: a start, then a resize or a move wherever the GPUs change."""
+    timing = follow_epochs(instance, name, branch)
+    types = types_along(instance, branch)
+    firsts = np.append(np.flatnonzero(timing.change), branch.widths.size)
     steps = []
     for first, end in zip(firsts[:-1].tolist(), firsts[1:].tolist(), strict=True):
-        duration_h = epochs.pause_hours + float(epochs.hours[first:end].sum())
-        gpus = int(widths[first])
+        epochs = slice(first, end)
+        gpus = int(branch.widths[first])
         steps.append(
             PlanStep(
                 subject=name,
@@ -136,23 +142,21 @@ def _branch_steps(instance: BoaInstance, name: str, number: int, branch: Branch)
                 share=branch.fraction,
                 trigger="arrival" if first == 0 else f"start of epoch {first + 1}",
                 until=f"end of epoch {end}",
-                action=Action.START if first == 0 else Action.RESIZE,
-                gpu_type=instance.only_gpu_type,
+                action=_act(types, first),
+                gpu_type=str(types[first]),
                 gpus=gpus,
-                expected_overhead_s=epochs.pause_hours * SECONDS_PER_HOUR,
-                expected_duration_s=duration_h * SECONDS_PER_HOUR,
-                expected_gpu_hours=gpus * duration_h,
+                expected_overhead_s=float(timing.pause_h[first] * timing.wall[first]) * SECONDS_PER_HOUR,
+                expected_duration_s=float(timing.total_h[epochs].sum()) * SECONDS_PER_HOUR,
+                expected_gpu_hours=gpus * float(timing.held_h[epochs].sum()),
             )
         )
     return steps
 
 
-def _epochs_along(instance: BoaInstance, name: str, widths: IntArray) -> _Epochs:
-    job_class, allowed = instance.classes[name], instance.allowed_widths(name)
-    speeds = np.broadcast_to(instance.speeds(name), (widths.size, allowed.size))
-    speed = speeds[np.arange(widths.size), np.searchsorted(allowed, widths)]
-    pause = job_class.rescale_s / SECONDS_PER_HOUR if instance.problem is Problem.RESCALING else 0.0
-    return _Epochs(job_class.epoch_size_gpu_hours / speed, pause)
+def _act(types: NDArray[np.str_], epoch: int) -> Action:
+    if epoch == 0:
+        return Action.START
+    return Action.RESIZE if types[epoch] == types[epoch - 1] else Action.MOVE
 
 
 def _whole_branches(instance: BoaInstance, name: str, rows: tuple[Branch, ...]) -> list[Branch]:
@@ -163,18 +167,29 @@ def _whole_branches(instance: BoaInstance, name: str, rows: tuple[Branch, ...]) 
     """
     branches = []
     for row in rows:
-        low, high, high_fraction = _neighbours(instance, name, row.widths)
+        low, high, high_fraction = row.widths.copy(), row.widths.copy(), np.zeros(row.widths.size)
+        types = types_along(instance, row)
+        for gpu_type in np.unique(types).tolist():
+            # With several types fractions are rows of their own already, except for the real widths of closed forms.
+            if not instance.is_typed or has_real_widths(instance, name, gpu_type):
+                epochs = types == gpu_type
+                for kept, found in zip(
+                    (low, high, high_fraction), _neighbours(instance, name, gpu_type, row.widths), strict=True
+                ):
+                    kept[epochs] = found[epochs]
         cuts = np.unique(np.concatenate(([0.0, 1.0], high_fraction)))
         for start, end in pairwise(cuts.tolist()):
             widths = np.where(high_fraction > (start + end) / 2, high, low)
-            branches.append(Branch(fraction=row.fraction * (end - start), widths=widths))
+            branches.append(row.replace(fraction=row.fraction * (end - start), widths=widths))
     return branches
 
 
-def _neighbours(instance: BoaInstance, name: str, widths: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _neighbours(
+    instance: BoaInstance, name: str, gpu_type: str, widths: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Find the two whole widths around each real one and the fraction (E,) of jobs that gets the larger."""
-    allowed, epochs = instance.allowed_widths(name), np.arange(widths.size)
-    speeds = np.broadcast_to(instance.speeds(name), (widths.size, allowed.size))
+    allowed, epochs = instance.allowed_widths(name, gpu_type), np.arange(widths.size)
+    speeds = np.broadcast_to(instance.speeds(name, gpu_type), (widths.size, allowed.size))
     vertex = lower_left_hull(allowed / speeds, 1.0 / speeds)
     every = np.arange(allowed.size)
     last_before = np.maximum.accumulate(np.where(vertex, every, -1), axis=1)
@@ -186,7 +201,7 @@ def _neighbours(instance: BoaInstance, name: str, widths: FloatArray) -> tuple[F
     above = np.where(above == allowed.size, below, above)
     # GPU-hours per GPU-hour of size at the two whole widths and at the real one: the split keeps them.
     use_below, use_above = allowed[below] / speeds[epochs, below], allowed[above] / speeds[epochs, above]
-    wanted = widths / speeds_along(instance, name, widths)
+    wanted = widths / speeds_along(instance, name, widths, gpu_type)
     spread = use_above - use_below
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction = np.where(spread > 0, np.clip((wanted - use_below) / spread, 0.0, 1.0), 0.0)

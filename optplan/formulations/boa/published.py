@@ -24,7 +24,8 @@ import numpy as np
 from optplan.contracts import Answer, PathCosts, SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.evaluation import TOLERANCE, path_costs
+from optplan.formulations.boa.duality import path_costs
+from optplan.formulations.boa.evaluation import TOLERANCE
 from optplan.formulations.boa.feasibility import infeasible_answer, least_budget
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -112,7 +113,7 @@ def run_algorithm1(
     Answer
         Feasible without a bound, infeasible, or unknown when no configuration gave a plan.
     """
-    costs, budget = path_costs(instance), instance.budget_gpus()
+    costs, budget = path_costs(instance), instance.budget_amount()
     total, parts = least_budget(instance)
     if total > budget * (1 + TOLERANCE):
         return infeasible_answer(instance, total, parts)
@@ -133,21 +134,25 @@ def run_algorithm1(
     counters = {"configurations": float(finished), "inner_solves": float(inner_solves)}
     if best is None:
         return Answer(Status.UNKNOWN, termination, counters=counters)
-    solution = BoaSolution(
-        branches={c.name: (Branch(widths=c.nodes[row].astype(float)),) for c, row in zip(costs, best[1], strict=True)}
-    )
+    rows = {c.name: widths_of(c)[row].astype(float) for c, row in zip(costs, best[1], strict=True)}
+    solution = BoaSolution(branches={name: (Branch(widths=widths),) for name, widths in rows.items()})
     return Answer(Status.FEASIBLE, termination, solution=solution, objective=best[0], counters=counters)
+
+
+def widths_of(costs: PathCosts) -> IntArray:
+    """Return the widths (K,) behind the nodes of a class on one GPU type."""
+    return np.array(costs.labels, dtype=np.int64)
 
 
 def glue_epochs(costs: list[PathCosts], glue: tuple[int, ...]) -> SuperEpochs:
     """Glue every ``glue[i]`` consecutive epochs of class i into a super-epoch (the last one may be shorter)."""
-    widest = max(c.nodes.size for c in costs)
+    widest = max(len(c.labels) for c in costs)
     values, consumptions, counts = [], [], []
     for c, size in zip(costs, glue, strict=True):
         starts = np.arange(0, len(c.run_value), size)
-        pad = ((0, 0), (0, widest - c.nodes.size))
+        pad = ((0, 0), (0, widest - len(c.labels)))
         values.append(np.pad(np.add.reduceat(c.run_value, starts), pad, constant_values=np.inf))
-        consumptions.append(np.pad(np.add.reduceat(c.run_consumption, starts), pad, constant_values=np.inf))
+        consumptions.append(np.pad(np.add.reduceat(c.run_consumption[0], starts), pad, constant_values=np.inf))
         counts.append(starts.size)
     value, consumption = np.concatenate(values), np.concatenate(consumptions)
     vertex = lower_left_hull(consumption, value)
@@ -292,9 +297,10 @@ def _round_to_vertices(costs: list[PathCosts], epochs: SuperEpochs, point: Float
     rows = []
     for number, c in enumerate(costs):
         block = slice(epochs.first[number], epochs.first[number + 1])
-        rate = c.run_consumption[0, 0] / c.run_value[0, 0] / c.nodes[0]  # GPUs per second of value, at one GPU
+        widths = widths_of(c)
+        rate = c.run_consumption[0, 0, 0] / c.run_value[0, 0] / widths[0]  # GPUs per second of value, at one GPU
         real = point[block, 1] / (point[block, 0] * rate)
-        distance = np.where(epochs.vertex[block, : c.nodes.size], np.abs(real[:, None] - c.nodes), np.inf)
+        distance = np.where(epochs.vertex[block, : len(c.labels)], np.abs(real[:, None] - widths), np.inf)
         rows.append(np.repeat(distance.argmin(axis=1), epochs.glue[number])[: len(c.run_value)])
     return rows
 
@@ -305,6 +311,7 @@ def _true_cost(costs: list[PathCosts], rows: list[IntArray]) -> tuple[float, flo
     for c, row in zip(costs, rows, strict=True):
         layers = np.arange(row.size)
         entering = np.concatenate(([True], row[1:] != row[:-1]))
-        value += float((c.run_value[layers, row] + entering * c.enter_value[layers, row]).sum())
-        consumption += float((c.run_consumption[layers, row] + entering * c.enter_consumption[layers, row]).sum())
+        value += float((c.run_value[layers, row] + entering * c.enter_value[0, layers, row]).sum())
+        run, enter = c.run_consumption[0], c.enter_consumption[0, 0]
+        consumption += float((run[layers, row] + entering * enter[layers, row]).sum())
     return value, consumption

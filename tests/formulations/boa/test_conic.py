@@ -14,7 +14,8 @@ from optplan.formulations.boa import conic
 from optplan.formulations.boa.conic import solve_conic
 from optplan.formulations.boa.continuous import solve_sorted_slopes
 from optplan.formulations.boa.data import BoaInstance, BoaSolution
-from optplan.formulations.boa.evaluation import dual_bound, evaluate
+from optplan.formulations.boa.duality import dual_bound
+from optplan.formulations.boa.evaluation import evaluate
 from optplan.formulations.boa.feasibility import least_budget
 from optplan.progress import Stopwatch
 

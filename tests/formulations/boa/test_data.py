@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError, DataWarning, UsageError
-from optplan.formulations.boa.data import BoaInstance, Branch, Policy, Problem, Widths, describe
+from optplan.formulations.boa.data import BoaInstance, Branch, Policy, Problem, describe
+from optplan.formulations.boa.job_classes import Widths
 from optplan.instances.files import read_instance
 from optplan.units import Amount, BudgetUnit
 
@@ -83,14 +84,15 @@ CLASS = "classes.bert"
         ("gpu_types.t4.price_usd_per_hour", math.nan, "got nan; input should be a finite number"),
         ("gpu_types.t4.price_usd_per_hour", math.inf, "got inf; input should be a finite number"),
         ("gpu_types.t4.price_usd_per_hour", -0.5, r"got -0\.5; input should be greater than 0"),
-        ("gpu_types.t4.price_usd_per_hour", 0.0, r"got 0\.0; input should be greater than 0"),
+        ("gpu_types.t4.price_usd_per_hour", 0.0, "got 0; a price above zero is needed. Without prices a"),
         (f"{CLASS}.speedup.t4.speedup", [1.0, math.nan, 2.0], r"entry \[1\]: got nan; finite numbers"),
         (f"{CLASS}.speedup.t4.speedup", [1.0, math.inf, 2.0], r"entry \[1\]: got inf; finite numbers"),
         (f"{CLASS}.speedup.t4.speedup", [1.0, -1.6, 2.0], r"entry \[1\]: got -1\.6; numbers above zero"),
         (f"{CLASS}.speedup.t4.speedup", [1.0, 0.0, 2.0], r"entry \[1\]: got 0\.0; numbers above zero"),
-        ("problem", "rescale", "got 'rescale'; input should be 'continuous', 'whole' or 'rescaling'"),
-        ("policy", "impure", "got 'impure'; input should be 'pure' or 'mixed'"),
-        ("version", 2, "got 2; input should be 1"),
+        ("problem", "rescale", "got 'rescale'; allowed: continuous, whole, rescaling; did you mean 'rescaling'"),
+        (f"{CLASS}.speedup.t4.form", "tabel", "got 'tabel'; allowed: .*table.*; did you mean 'table'"),
+        ("policy", "impure", "got 'impure'; allowed: pure, mixed; did you mean 'pure'"),
+        ("version", 2, "got 2; allowed: 1"),
         ("name", "", "got ''; string should have at least 1 character"),
     ],
 )
@@ -325,7 +327,7 @@ def test_concave_tables_raise_no_warning() -> None:
 )
 def test_budgets_in_money_are_worth_gpus(budget: str, gpus: float) -> None:
     """A rate of money over the price of one GPU."""
-    assert BoaInstance.parse(GOOD | {"budget": budget}).budget_gpus() == pytest.approx(gpus, rel=1e-14)
+    assert BoaInstance.parse(GOOD | {"budget": budget}).budget_amount() == pytest.approx(gpus, rel=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -364,11 +366,11 @@ def test_a_budget_that_is_not_there_is_asked_for() -> None:
     """The frontier needs none; whoever does says how to give one."""
     data = {name: value for name, value in GOOD.items() if name != "budget"}
     with pytest.raises(UsageError, match="instance 'unnamed' has no budget; give one, as in --budget 120gpu"):
-        BoaInstance.parse(data).budget_gpus()
+        BoaInstance.parse(data).budget_amount()
 
 
-def test_several_gpu_types_are_data_and_not_yet_solved() -> None:
-    """The data is accepted, with curves on the same scale; what needs one type says which there are."""
+def test_what_needs_one_gpu_type_says_which_there_are() -> None:
+    """Several types are accepted, with curves on the same scale; widths are asked for by type then."""
     data = changed("gpu_types.v100", {"price_usd_per_hour": 2.0})
     data["classes"]["bert"]["speedup"]["v100"] = {"form": "table", "gpus": [1, 2], "speedup": [2.5, 4.0]}
     instance = BoaInstance.parse(data)
@@ -393,11 +395,12 @@ def test_writing_and_reading_is_the_identity() -> None:
 
 
 def test_describe_counts_choices() -> None:
-    """Two epochs of three widths; the continuous problem always is a mixture."""
+    """Two epochs of three widths, and nothing special; the continuous problem always is a mixture."""
     instance = BoaInstance.parse(GOOD)
-    assert describe(instance) == {"problem": "rescaling", "policy": "pure", "cells": 6}
+    plain: dict[str, object] = {"cells": 6, "features": frozenset()}
+    assert describe(instance) == {"problem": "rescaling", "policy": "pure"} | plain
     continuous = instance.replace(problem=Problem.CONTINUOUS, policy=Policy.PURE)
-    assert describe(continuous) == {"problem": "continuous", "policy": "mixed", "cells": 6}
+    assert describe(continuous) == {"problem": "continuous", "policy": "mixed"} | plain
 
 
 def test_rates_add_up() -> None:

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
 from optplan.contracts import Evaluation, PathCosts
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, GpuType, JobClass, Policy, Problem, Widths
-from optplan.formulations.boa.evaluation import dual_bound, evaluate, least_path, path_costs, speeds_along
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.duality import dual_bound, least_path, path_costs
+from optplan.formulations.boa.evaluation import evaluate, speeds_along
+from optplan.formulations.boa.gpu_types import GpuType
+from optplan.formulations.boa.job_classes import JobClass, Widths
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray
@@ -258,12 +261,12 @@ def total(costs: list[PathCosts], solution: BoaSolution) -> tuple[float, float]:
     for c in costs:
         widths = solution.branches[c.name][0].widths
         for layer, width in enumerate(widths):
-            column = c.nodes.tolist().index(width)
+            column = c.labels.index(f"{width:g}")
             value += c.run_value[layer, column]
-            consumption += c.run_consumption[layer, column]
+            consumption += c.run_consumption[0, layer, column]
             if layer == 0 or width != widths[layer - 1]:
-                value += c.enter_value[layer, column]
-                consumption += c.enter_consumption[layer, column]
+                value += c.enter_value[0, layer, column]
+                consumption += c.enter_consumption[0, 0, layer, column]
     return value, consumption
 
 
@@ -303,7 +306,7 @@ def test_scaling_time_scales_seconds_and_leaves_gpus(seed: int, scale: float) ->
     assert [check.holds for check in after.checks] == [check.holds for check in before.checks]
     mu = before.objective / before.consumption["budget"]
     bound = dual_bound(instance, {"budget": mu}) * scale
-    size = (before.objective + 2.0 * mu * instance.budget_gpus()) * scale
+    size = (before.objective + 2.0 * mu * instance.budget_amount()) * scale
     assert dual_bound(scaled, {"budget": mu * scale}) == pytest.approx(bound, abs=1e-12 * size)
 
 
@@ -335,7 +338,7 @@ def every_evaluation(instance: BoaInstance) -> list[Evaluation]:
 def test_the_dual_bound_is_the_least_priced_plan(seed: int, mu: float, problem: str) -> None:
     """Min over all plans of value + mu * consumption, less mu * budget; so no plan within the budget beats it."""
     instance = random_boa(classes=2, epochs=2, widths=3, seed=seed, problem=Problem(problem))
-    budget = instance.budget_gpus()
+    budget = instance.budget_amount()
     plans = every_evaluation(instance)
     priced = min(plan.objective + mu * plan.consumption["budget"] for plan in plans)
     bound = dual_bound(instance, {"budget": mu})
@@ -392,15 +395,15 @@ def test_the_least_path_by_hand() -> None:
 
     Changing: 1 + 1, then 3 + 2, is 7. Staying at the second node: 1 + 5 + 2 = 8; at the first: 1 + 1 + 9 = 11.
     """
-    costs = PathCosts(
+    costs = PathCosts.of_one_limit(
         name="hand",
-        nodes=np.array([1, 2]),
+        nodes=[1, 2],
         run_value=np.array([[1.0, 5.0], [9.0, 2.0]]),
         run_consumption=np.zeros((2, 2)),
         enter_value=np.array([[1.0, 1.0], [3.0, 3.0]]),
         enter_consumption=np.zeros((2, 2)),
     )
-    assert least_path(costs, 0.0) == 7.0
+    assert least_path(costs, np.zeros(1)) == 7.0
 
 
 @given(

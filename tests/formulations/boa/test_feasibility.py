@@ -102,3 +102,93 @@ def test_no_budget_is_a_wrong_call() -> None:
     """Without a budget there is nothing to compare with, and the message says how to give one."""
     with pytest.raises(UsageError, match="instance 'unnamed' has no budget; give one, as in --budget 120gpu"):
         answer_if_infeasible(two_classes("rescaling", budget=None))
+
+
+def shared_out(**changes: object) -> BoaInstance:
+    """Make a class of 4 GPU-hours an hour that may run on T4 for 1 and on A100 for 2 usd per GPU-hour."""
+    curve = {"form": "table", "gpus": [1], "speedup": [1.0]}
+    fields: dict[str, object] = {
+        "classes": {
+            "bert": {
+                "arrival_rate_per_hour": 1.0,
+                "epoch_size_gpu_hours": [4.0],
+                "speedup": {"t4": curve, "a100": curve},
+            }
+        },
+        "gpu_types": {"t4": {"price_usd_per_hour": 1.0, "quota_gpus": 3.0}, "a100": {"price_usd_per_hour": 2.0}},
+        "budget": "4.5usd/hour",
+        "problem": "whole",
+        "policy": "mixed",
+    }
+    return BoaInstance.parse(fields | changes)
+
+
+def test_the_least_budget_of_several_types_regards_no_quota() -> None:
+    """All 4 GPUs as T4 cost 4 usd per hour."""
+    total, parts = least_budget(shared_out())
+    assert total == pytest.approx(4.0)
+    assert parts == pytest.approx({"bert": 4.0})
+
+
+def test_the_reason_names_every_limit_that_would_help() -> None:
+    """3 T4 and 1 A100 cost 5; 4.5 usd pay for x T4 and 4 - x A100 from x = 3.5 on; 3f T4 and 4.5f usd from 7.5f = 8."""
+    answer = answer_if_infeasible(shared_out())
+    assert answer is not None
+    assert answer.infeasibility is not None
+    assert answer.infeasibility.reason == (
+        "the problem with whole widths has no plan that keeps the budget and all quotas; one of these would do: "
+        "a budget of at least 5 usd/hour (given: 4.5); a quota of t4 of at least 3.5 GPUs (given: 3); "
+        "all limits together would have to grow by 6.667 %"
+    )
+    budget, quota = answer.infeasibility.relaxations
+    assert (budget.limit, budget.given, budget.unit) == ("budget", 4.5, "usd/hour")
+    assert budget.least_feasible == pytest.approx(5.0)
+    assert budget.multipliers == pytest.approx({"budget": 1.0, "quota.t4": 1.0})  # one more T4 saves 1 usd per hour
+    assert (quota.limit, quota.given, quota.unit) == ("quota.t4", 3.0, "gpu")
+    assert quota.least_feasible == pytest.approx(3.5)
+    assert answer.infeasibility.factor == pytest.approx(8.0 / 7.5)
+
+
+def test_money_of_a_month_is_answered_in_money_of_a_month() -> None:
+    """5 usd per hour are 3650 a month of 730 hours; the quota stays one of GPUs."""
+    answer = answer_if_infeasible(shared_out(budget="3285usd/month"))
+    assert answer is not None
+    assert answer.infeasibility is not None
+    budget, quota = answer.infeasibility.relaxations
+    assert (budget.unit, quota.unit) == ("usd/month", "gpu")
+    assert budget.least_feasible == pytest.approx(3650.0)
+    assert quota.least_feasible == pytest.approx(3.5)
+    assert "a budget of at least 3,650 usd/month (given: 3,285)" in answer.infeasibility.reason
+
+
+@pytest.mark.parametrize(
+    ("quotas", "budget", "words"),
+    [
+        # Caps below the load: 1 + 2 GPUs for 4.
+        ((1.0, 2.0), "100usd/hour", "a quota of t4 of at least 2 GPUs (given: 1); a quota of a100 of at least 3 GPUs"),
+        # The budget pays for no more than 1 GPU, and the quotas are too low as well.
+        ((1.0, 2.0), "1usd/hour", "no single limit can mend that; all limits together would have to grow by 300 %"),
+        ((1.0, None), "100usd/hour", None),
+    ],
+)
+def test_quotas_below_the_load(quotas: tuple[float, float | None], budget: str, words: str | None) -> None:
+    """Whether raising one limit is enough, and which."""
+    prices = {"t4": 1.0, "a100": 2.0}
+    gpu_types = {
+        name: {"price_usd_per_hour": price} | ({} if quota is None else {"quota_gpus": quota})
+        for (name, price), quota in zip(prices.items(), quotas, strict=True)
+    }
+    answer = answer_if_infeasible(shared_out(gpu_types=gpu_types, budget=budget))
+    if words is None:
+        assert answer is None
+    else:
+        assert answer is not None
+        assert answer.infeasibility is not None
+        assert words in answer.infeasibility.reason
+
+
+def test_the_least_limits_themselves_are_feasible() -> None:
+    """Exactly 3 T4 and 1 A100, for 5 usd; a billionth less is rounding, a millionth is not."""
+    assert answer_if_infeasible(shared_out(budget="5usd/hour")) is None
+    assert answer_if_infeasible(shared_out(budget=f"{5.0 * (1 - 5e-10)!r}usd/hour")) is None
+    assert answer_if_infeasible(shared_out(budget=f"{5.0 * (1 - 1e-6)!r}usd/hour")) is not None

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Action, BoundProof, Result, Status, Termination
 from optplan.errors import DataError, UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, GpuType, JobClass, Policy, Problem, Widths
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.evaluation import evaluate, speeds_along
+from optplan.formulations.boa.gpu_types import GpuType
+from optplan.formulations.boa.job_classes import JobClass, Widths
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_plan, write_json
 from optplan.instances.generators import random_boa

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Answer, PathCosts, SolveRequest, Status, Termination
 from optplan.errors import EngineError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, GpuType, JobClass, Widths
-from optplan.formulations.boa.evaluation import evaluate, path_costs
+from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.formulations.boa.duality import path_costs
+from optplan.formulations.boa.evaluation import evaluate
 from optplan.formulations.boa.feasibility import least_budget
+from optplan.formulations.boa.gpu_types import GpuType
+from optplan.formulations.boa.job_classes import JobClass, Widths
 from optplan.formulations.boa.published import (
     compile_program,
     glue_epochs,
@@ -49,15 +52,11 @@ def every_pure_plan(costs: list[PathCosts]) -> Iterator[tuple[float, float]]:
     per_class = []
     for c in costs:
         totals = []
-        for path in itertools.product(range(c.nodes.size), repeat=len(c.run_value)):
+        for path in itertools.product(range(len(c.labels)), repeat=len(c.run_value)):
             entered = [layer == 0 or path[layer] != path[layer - 1] for layer in range(len(path))]
-            value = sum(
-                c.run_value[e, k] + n * c.enter_value[e, k] for e, (k, n) in enumerate(zip(path, entered, strict=True))
-            )
-            use = sum(
-                c.run_consumption[e, k] + n * c.enter_consumption[e, k]
-                for e, (k, n) in enumerate(zip(path, entered, strict=True))
-            )
+            steps = list(zip(range(len(path)), path, entered, strict=True))
+            value = sum(c.run_value[e, k] + n * c.enter_value[0, e, k] for e, k, n in steps)
+            use = sum(c.run_consumption[0, e, k] + n * c.enter_consumption[0, 0, e, k] for e, k, n in steps)
             totals.append((value, use))
         per_class.append(totals)
     for combination in itertools.product(*per_class):
@@ -131,17 +130,17 @@ def test_the_convex_program_finds_what_sorting_finds(seed: int, looseness: float
 def test_gluing_by_hand() -> None:
     """Five epochs glued by two: (1 + 2), (3 + 4), and 5 alone; the class with fewer widths is padded with infinity."""
     zeros = np.zeros((5, 2))
-    five = PathCosts(
+    five = PathCosts.of_one_limit(
         name="five",
-        nodes=np.array([1, 2]),
+        nodes=[1, 2],
         run_value=np.array([[1.0, 0.5], [2.0, 1.0], [3.0, 1.5], [4.0, 2.0], [5.0, 2.5]]),
         run_consumption=np.array([[1.0, 1.5], [2.0, 3.0], [3.0, 4.5], [4.0, 6.0], [5.0, 7.5]]),
         enter_value=zeros,
         enter_consumption=zeros,
     )
-    one = PathCosts(
+    one = PathCosts.of_one_limit(
         name="one",
-        nodes=np.array([1]),
+        nodes=[1],
         run_value=np.array([[9.0]]),
         run_consumption=np.array([[8.0]]),
         enter_value=np.zeros((1, 1)),
@@ -179,12 +178,12 @@ def test_one_super_epoch_is_a_fixed_width(seed: int, looseness: float) -> None:
     (costs,) = path_costs(instance)
     answer = solve_algorithm1(with_budget(instance, budget), SolveRequest())
     (row,) = widths(answer).values()
-    fits = costs.run_consumption[0] + costs.enter_consumption[0] <= budget * (1 + 1e-9)
+    fits = costs.run_consumption[0, 0] + costs.enter_consumption[0, 0, 0] <= budget * (1 + 1e-9)
     vertices = np.flatnonzero(glue_epochs([costs], (1,)).vertex[0] & fits)
     best = vertices[costs.run_value[0, vertices].argmin()]
-    taken = costs.nodes.tolist().index(row[0])
+    taken = costs.labels.index(f"{row[0]:g}")
     assert taken in vertices
-    assert answer.objective == pytest.approx(costs.run_value[0, taken] + costs.enter_value[0, taken], rel=1e-12)
+    assert answer.objective == pytest.approx(costs.run_value[0, taken] + costs.enter_value[0, 0, taken], rel=1e-12)
     assert answer.objective is not None
     fixed = solve(with_budget(instance, budget), solver="fixed-width")
     assert fixed.objective is not None

@@ -1,4 +1,4 @@
-"""CSV tables with named columns, read row by row: the form of all public Sia and AdaptDL files.
+"""CSV tables with named columns, read row by row: the form of the public traces, profiles and price lists.
 
 Columns are found by name, so their order does not matter and further columns are ignored. Every complaint names the
 file, and the line where there is one.
@@ -9,13 +9,39 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from optplan.errors import DataError
 
+if TYPE_CHECKING:
+    from _csv import Reader
 
-def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+
+def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
+    """Return the names of the columns.
+
+    Parameters
+    ----------
+    path
+        A CSV file whose first line names the columns.
+    delimiter
+        What stands between two fields.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or is empty.
+    """
+    with open_rows(path, delimiter=delimiter) as rows:
+        return _read_first(path, rows, "the columns")
+
+
+def read_rows(
+    path: Path, columns: Sequence[str], *, delimiter: str = ",", open_end: bool = False
+) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield the wanted fields of each row; empty lines are passed over.
 
     Parameters
@@ -24,6 +50,11 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, tuple[s
         A CSV file whose first line names the columns.
     columns
         Names of the wanted columns, at least two.
+    delimiter
+        What stands between two fields.
+    open_end
+        Whether rows may have more fields than the header: the last column, which is not wanted, is a list without
+        quotes.
 
     Yields
     ------
@@ -36,20 +67,47 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, tuple[s
         When the file cannot be read, is empty, lacks a column, names one twice, or has a row with another number of
         fields than the header.
     """
+    with open_rows(path, delimiter=delimiter) as rows:
+        header = _read_first(path, rows, ", ".join(columns))
+        pick = itemgetter(*_positions(path, header, columns))
+        for row in rows:
+            if len(row) == len(header) or (open_end and len(row) > len(header)):
+                yield rows.line_num, pick(row)
+            elif row:
+                problem = f"{len(row)} fields where the header has {len(header)}"
+                raise DataError(f"{path}:{rows.line_num}", problem, "complete the row; the file may be cut off")
+
+
+@contextmanager
+def open_rows(path: Path, *, delimiter: str = ",", quoted: bool = True) -> Iterator[Reader]:
+    """Open a table for reading, the first line like any other.
+
+    Parameters
+    ----------
+    path
+        A CSV file.
+    delimiter
+        What stands between two fields.
+    quoted
+        Whether quotes may stand around a field; else they are part of it.
+
+    Yields
+    ------
+    Reader
+        The rows; ``line_num`` is the number of lines read.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read, also while its rows are being read.
+    """
     try:
         # utf-8-sig also reads files with the byte order mark that spreadsheets write.
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = next((row for row in reader if row), None)
-            if header is None:
-                raise DataError(str(path), "the file is empty", f"its first line must name {', '.join(columns)}")
-            pick = itemgetter(*_positions(path, [name.strip() for name in header], columns))
-            for row in reader:
-                if len(row) == len(header):
-                    yield reader.line_num, pick(row)
-                elif row:
-                    problem = f"{len(row)} fields where the header has {len(header)}"
-                    raise DataError(f"{path}:{reader.line_num}", problem, "complete the row; the file may be cut off")
+            rows = csv.reader(
+                file, strict=True, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+            )
+            yield rows
     except FileNotFoundError:
         raise DataError(str(path), "there is no such file", "correct the path, or fetch the file") from None
     except OSError as error:
@@ -57,7 +115,15 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, tuple[s
     except UnicodeDecodeError as error:
         raise DataError(str(path), f"is not UTF-8 text ({error.reason})", "save it as a CSV file in UTF-8") from None
     except csv.Error as error:
-        raise DataError(str(path), f"line {reader.line_num} is not valid CSV ({error})", "correct the line") from None
+        raise DataError(str(path), f"line {rows.line_num} is not valid CSV ({error})", "correct the line") from None
+
+
+def _read_first(path: Path, rows: Reader, needed: str) -> list[str]:
+    """Return the names in the first line that is not empty."""
+    header = next((row for row in rows if row), None)
+    if header is None:
+        raise DataError(str(path), "the file is empty", f"its first line must name {needed}")
+    return [name.strip() for name in header]
 
 
 def _positions(path: Path, header: list[str], columns: Sequence[str]) -> list[int]:

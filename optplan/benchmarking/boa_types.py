@@ -1,0 +1,115 @@
+"""The suite of BOA beyond one GPU type: types, quotas, changes of type, and the tools that decide by re-solving."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from optplan.benchmarking.boa import ENGINE_LIMIT_S, compare_rows, measure_frontier, name_with_budget, read_boa
+from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.formulations.boa.data import BoaInstance, Policy, Problem
+from optplan.solving import analyse_sensitivity, explain, solve
+from optplan.units import Amount, BudgetUnit
+
+#: Budgets, in US dollars an hour, at which the instances of several types are solved.
+_BUDGETS_USD = {
+    "boa-newtrace-types": (40, 45, 60, 90),
+    "boa-newtrace-quotas": (45, 90, 75, 110),
+    "boa-gavel": (75, 90),
+}
+#: Seconds that a change of GPU type takes more: the paper's cold start less its warm one (5.4).
+_TYPE_CHANGE_S = 100.0
+_SAMPLES = 200
+
+
+def run(*, quick: bool, full: bool) -> Iterator[Row]:
+    """Measure every row of the suite.
+
+    Parameters
+    ----------
+    quick
+        One budget for each instance, no slow rival.
+    full
+        Slow rivals at every budget.
+
+    Yields
+    ------
+    Row
+        As soon as it is measured.
+    """
+    solve(read_boa("boa-two-classes"))  # loads every module, so that no row pays for imports
+    for name, budgets_usd in _BUDGETS_USD.items():
+        trace = read_boa(name)
+        for position, usd in enumerate(budgets_usd[:1] if quick else budgets_usd):
+            instance = trace.replace(budget=Amount(float(usd), BudgetUnit.USD_PER_HOUR))
+            yield from _budget_rows(instance, slow=full or (position == 1 and not quick))
+        yield measure_frontier(trace, name)
+    changing = _with_type_changes(read_boa("boa-newtrace-types"))
+    yield from _budget_rows(changing, slow=not quick)
+    yield from _continuous_rows(read_boa("boa-newtrace-types"))
+    yield from _continuous_rows(read_boa("boa-newtrace-quotas"))
+    yield from _decision_rows(read_boa("boa-newtrace"), samples=20 if quick else _SAMPLES)
+    yield from _decision_rows(read_boa("boa-newtrace-quotas"), samples=20 if quick else _SAMPLES)
+
+
+def _budget_rows(instance: BoaInstance, *, slow: bool) -> Iterator[Row]:
+    """Measure pure and mixed plans, and HiGHS on the same two problems where it is asked for."""
+    for policy in Policy:
+        asked = instance.replace(policy=policy)
+        label = f"{name_with_budget(asked)}-{policy.value}"
+        exact = measure_solve(asked, label, "auto", time_limit_s=ENGINE_LIMIT_S)
+        yield exact
+        if slow:
+            yield compare_rows(measure_solve(asked, label, "highs", time_limit_s=ENGINE_LIMIT_S), exact)
+    if not instance.quotas and exact.solver == "layered-paths":
+        pure = instance.replace(policy=Policy.PURE)
+        yield measure_solve(pure, f"{name_with_budget(pure)}-pure", "fixed-width")
+
+
+def _with_type_changes(instance: BoaInstance) -> BoaInstance:
+    classes = {name: c.replace(type_change_s=_TYPE_CHANGE_S) for name, c in instance.classes.items()}
+    return instance.replace(name=f"{instance.name}-changes", classes=classes)
+
+
+def _continuous_rows(instance: BoaInstance) -> Iterator[Row]:
+    """Measure problem (7), beside its statement as a convex program."""
+    asked = instance.replace(problem=Problem.CONTINUOUS)
+    label = f"{name_with_budget(asked)}-continuous"
+    exact = measure_solve(asked, label, "auto")
+    yield exact
+    yield compare_rows(measure_solve(asked, label, "conic", time_limit_s=ENGINE_LIMIT_S), exact)
+
+
+def _decision_rows(instance: BoaInstance, *, samples: int) -> Iterator[Row]:
+    """Measure what re-solving every neighbour takes, and sampling wrong estimates."""
+    result = solve(instance)
+    label = name_with_budget(instance)
+    reset_peak()
+    start = time.perf_counter()
+    explanation = explain(instance, result)
+    seconds = time.perf_counter() - start
+    forced = sum(len(choice.alternatives) for choice in explanation.choices)
+    yield _tool_row(label, "explain", seconds, {"alternatives": float(forced)})
+    reset_peak()
+    start = time.perf_counter()
+    found = analyse_sensitivity(instance, result, {"speedup": 0.1}, samples=samples)
+    seconds = time.perf_counter() - start
+    plan = found.plans[0]
+    regret = 0.0 if plan.best_objective is None else float((plan.objective / plan.best_objective).mean()) - 1.0
+    yield _tool_row(label, "sensitivity", seconds, {"samples": float(samples), "regret": regret})
+
+
+def _tool_row(label: str, tool: str, seconds: float, extra: dict[str, float | str]) -> Row:
+    return Row(
+        instance=label,
+        solver=tool,
+        status="completed",
+        objective=None,
+        bound=None,
+        gap=None,
+        bound_proof="none",
+        seconds=seconds,
+        verify_seconds=None,
+        peak_mb=peak_mb(),
+        extra=extra,
+    )

@@ -1,0 +1,161 @@
+"""``optplan compare``: what differs between two instances, results or plans, figure by figure."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.options import (
+    Command,
+    amend,
+    amendments,
+    complete_instance,
+    force_option,
+    output_option,
+    read_duration,
+)
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from optplan.contracts import Instance, Result, Solution
+    from optplan.reporting.comparison import Compared, Comparison
+
+_CSV = ".csv"
+
+
+@click.command(
+    cls=Command,
+    short_help="Show what differs between two instances, results or plans.",
+    examples=(
+        "optplan compare january.json february.json",
+        "optplan compare boa-newtrace boa-newtrace-tables --solve --budget 120gpu",
+        "optplan compare pure.json mixed.json --all",
+        "optplan compare plan.json new-plan.json -o changes.csv",
+    ),
+)
+@click.argument("name_a", metavar="A", shell_complete=complete_instance)
+@click.argument("name_b", metavar="B", shell_complete=complete_instance)
+@click.option("--all", "with_equal", is_flag=True, help="Show equal figures too.")
+@click.option("--solve", "solves", is_flag=True, help="Solve each instance first, and compare the results as well.")
+@click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each --solve, such as 60s.")
+@amendments
+@output_option("the differences as JSON, or as CSV when the name ends in .csv")
+@force_option
+def compare(
+    name_a: str,
+    name_b: str,
+    *,
+    with_equal: bool,
+    solves: bool,
+    time_limit: float | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Show every figure in which A and B differ, and the change from A to B.
+
+    Each is an instance (a file or a name of the library), a result (a file of `optplan solve -o`) or a plan (a file of
+    `optplan solve --plan`). What both have is compared: of instances their data, of results and plans completion times,
+    bounds, cost and widths. Of speedups and of sizes by epoch, the largest difference is shown.
+
+    --set, --budget, --problem and --policy change both instances. Differences are no error: the exit code is 0.
+    """
+    from optplan.reporting.comparison import compare as compare_both
+
+    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    sides = [_read_side(name) for name in (name_a, name_b)]
+    sides = _change_sides(sides, changes, solves=solves, time_limit=time_limit)
+    comparison = compare_both(*sides)
+    if as_json:
+        print_json(comparison.to_json_data(with_equal=with_equal))
+    else:
+        _print_comparison(comparison, with_equal=with_equal)
+    outputs.save("--output", lambda path: _save(comparison, path, with_equal=with_equal, overwrite=outputs.force))
+    return outputs.exit_code(0)
+
+
+def _read_side(name: str) -> Compared:
+    from optplan.contracts import Instance
+    from optplan.instances.files import read_record
+    from optplan.reporting.comparison import Compared
+
+    record = read_record(name)
+    return Compared(name, instance=record) if isinstance(record, Instance) else Compared(name, answer=record)
+
+
+def _change_sides(
+    sides: list[Compared], changes: dict[str, Any], *, solves: bool, time_limit: float | None
+) -> list[Compared]:
+    """Change and solve the instances among the two, as the user asked."""
+    from optplan.reporting.comparison import Compared
+
+    if time_limit is not None and not solves:
+        raise UsageError("--time-limit: nothing is solved; give --solve too, or leave it out")
+    asked = [*(f"--{option}" for option, value in changes.items() if value), *(["--solve"] if solves else [])]
+    if asked and all(side.instance is None for side in sides):
+        message = f"{asked[0]}: neither {sides[0].name} nor {sides[1].name} is an instance; leave it out"
+        raise UsageError(message)
+    changed = []
+    for side in sides:
+        if side.instance is None:
+            changed.append(side)
+            continue
+        instance = _amend(side.name, side.instance, changes)
+        changed.append(Compared(side.name, instance, _solve(side.name, instance, time_limit) if solves else None))
+    return changed
+
+
+def _amend(name: str, instance: Instance, changes: dict[str, Any]) -> Instance:
+    try:
+        return amend(instance, changes)
+    except UsageError as error:  # a change that fits one instance need not fit the other
+        raise UsageError(f"{name}: {error}") from None
+
+
+def _solve(name: str, instance: Instance, time_limit_s: float | None) -> Result[Solution]:
+    from optplan.formulations import formulation_of
+    from optplan.solving import solve
+
+    with Progress(f"solving {name}", formulation_of(instance).objective_unit) as progress:
+        return solve(instance, time_limit_s=time_limit_s, on_event=progress.listen)
+
+
+def _print_comparison(comparison: Comparison, *, with_equal: bool) -> None:
+    from optplan.reporting.differences import difference_table
+
+    rows = comparison.rows if with_equal else comparison.differing
+    parts: list[RenderableType] = [
+        f"{side}  {one.describe()}" for side, one in (("A", comparison.a), ("B", comparison.b))
+    ]
+    parts += [f"note: {text}" for text in comparison.notes]
+    if rows:
+        parts += ["", difference_table(rows)]
+    parts += ["", comparison.summarise(with_equal=with_equal)]
+    print_answer(*parts)
+
+
+def _save(comparison: Comparison, path: Path, *, with_equal: bool, overwrite: bool) -> None:
+    from optplan.instances.files import format_json, write_text
+
+    data = comparison.to_json_data(with_equal=with_equal)
+    text = _write_csv(data["rows"]) if path.suffix.lower() == _CSV else format_json(data) + "\n"
+    write_text(text, path, overwrite=overwrite)
+
+
+def _write_csv(rows: list[dict[str, Any]]) -> str:
+    from optplan.reporting.differences import Difference
+
+    text = io.StringIO()
+    table = csv.DictWriter(text, Difference.COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,113 @@
+"""``optplan explain``: why each class gets the GPUs that it gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.options import (
+    Command,
+    amendments,
+    complete_instance,
+    force_option,
+    output_option,
+    read_amended,
+    read_duration,
+)
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from optplan.contracts import Instance, Result, Solution
+
+
+@click.command(
+    cls=Command,
+    short_help="Say why each class gets its GPUs, and what forcing others would cost.",
+    examples=(
+        "optplan solve boa-newtrace -o result.json && optplan explain result.json",
+        "optplan explain result.json --class bert --class imagenet",
+        "optplan explain result.json --instance mine.yaml --budget 100gpu",
+        "optplan explain result.json --json -o why.json",
+    ),
+)
+@click.argument("result_path", metavar="RESULT", type=click.Path(path_type=Path))
+@click.option(
+    "--instance",
+    "instance_name",
+    metavar="INSTANCE",
+    shell_complete=complete_instance,
+    help="What the result solves: a file or a name of the library; the library's by default.",
+)
+@amendments
+@click.option("--class", "only", multiple=True, metavar="NAME", help="Explain this class only. May be repeated.")
+@click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each re-solve, such as 5s.")
+@output_option("the explanation as JSON")
+@force_option
+def explain(
+    result_path: Path,
+    *,
+    instance_name: str | None,
+    only: tuple[str, ...],
+    time_limit: float | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Say for each choice in a RESULT (a file of `optplan solve -o`) what its neighbours would do.
+
+    For every class and run of epochs: the next narrower and wider width, any other GPU type, and one width throughout.
+    "alone" is the change of the mean completion time and of the use of the budget if that one choice changes; "forced"
+    is what it costs at the same budget to force it, everything else decided anew. Those are solved, not guessed.
+
+    Give the options that changed the instance for the solve.
+    """
+    from optplan.instances.files import read_result, write_json
+    from optplan.solving import explain as explain_result
+
+    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    result = read_result(result_path)
+    instance = read_solved(result, instance_name, changes)
+    with Progress("explain") as progress:
+        explanation = explain_result(
+            instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen
+        )
+    if as_json:
+        print_json(explanation.to_json_data())
+    else:
+        from optplan.reporting.explanation_tables import explanation_table, say_rates
+
+        print_answer(say_rates(instance, explanation), "", explanation_table(instance, explanation))
+    outputs.save("--output", lambda path: write_json(explanation, path, overwrite=outputs.force))
+    return outputs.exit_code(0)
+
+
+def read_solved(result: Result[Solution], name: str | None, changes: dict[str, Any]) -> Instance:
+    """Read the instance that a result solves.
+
+    Parameters
+    ----------
+    result
+        Says what the instance is called.
+    name
+        A file or a name of the library; None for what the result says.
+    changes
+        The options that changed the instance for the solve.
+
+    Raises
+    ------
+    UsageError
+        When no name is given and the library has no instance of the result's.
+    """
+    from optplan.instances.library import names
+
+    if name is None and result.instance_name not in names():
+        message = (
+            f"the result solves {result.instance_name!r}, which is not in the library; say where it is: --instance FILE"
+        )
+        raise UsageError(message)
+    return read_amended(name or result.instance_name, changes)

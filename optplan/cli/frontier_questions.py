@@ -1,0 +1,135 @@
+"""Questions to a frontier, both ways, and answers whose proof was checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from optplan.errors import UsageError, VerificationError
+
+if TYPE_CHECKING:
+    from optplan.contracts import Frontier, FrontierPoint
+    from optplan.formulations.boa.data import BoaInstance
+    from optplan.units import Amount
+
+#: Relative tolerance between a bound and the one derived again, beside rounding in what the multipliers are worth.
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What the user asks of a frontier.
+
+    Parameters
+    ----------
+    at
+        Budgets: which completion time do they buy?
+    for_jct_s, for_weighted_jct_s
+        Mean completion times: which budget do they take?
+    """
+
+    at: tuple[Amount, ...] = ()
+    for_jct_s: tuple[float, ...] = ()
+    for_weighted_jct_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer.
+
+    Parameters
+    ----------
+    question
+        As plain data: ``at``, ``for_jct_s`` or ``for_weighted_jct_s``, with what was asked.
+    instance
+        Whose frontier answers: the user's, or the one with all weights equal.
+    point
+        The budget, the objective, and the certificate.
+    proven
+        The bound that the certificate proves at that budget, in seconds.
+    """
+
+    question: dict[str, str | float]
+    instance: BoaInstance
+    point: FrontierPoint
+    proven: float
+
+    @property
+    def is_at(self) -> bool:
+        """Whether it was asked what a budget buys."""
+        return "at" in self.question
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data: the point, what was asked, which mean it is and what is proven about it."""
+        from optplan.reporting.phrases import name_objective
+
+        asked = {"question": self.question, "objective_name": name_objective(self.instance)}
+        return {**asked, **self.point.to_json_data(), "proven_bound": self.proven}
+
+
+def answer_questions(instance: BoaInstance, line: Frontier, questions: Questions) -> list[Answer]:
+    """Answer the questions in the order ``at``, ``for_jct_s``, ``for_weighted_jct_s``.
+
+    Parameters
+    ----------
+    instance, line
+        The problem and its frontier, of the mean that its weights define.
+    questions
+        What is asked.
+
+    Raises
+    ------
+    InfeasibleError
+        When a budget is below the least one, or no budget buys a completion time.
+    UsageError
+        When a budget is in a unit in which the frontier has none.
+    VerificationError
+        When a certificate does not prove its bound: a bug of optplan.
+    """
+    alike, line_of_alike = _count_alike(instance, line) if questions.for_jct_s else (instance, line)
+    found: list[tuple[dict[str, str | float], BoaInstance, FrontierPoint]] = []
+    found += [({"at": str(amount)}, instance, line.at(_read_amount(instance, amount))) for amount in questions.at]
+    found += [({"for_jct_s": s}, alike, line_of_alike.budget_for(s)) for s in questions.for_jct_s]
+    found += [({"for_weighted_jct_s": s}, instance, line.budget_for(s)) for s in questions.for_weighted_jct_s]
+    return [Answer(question, of, point, _check(of, point)) for question, of, point in found]
+
+
+def _count_alike(instance: BoaInstance, line: Frontier) -> tuple[BoaInstance, Frontier]:
+    """Return the problem in which all jobs count alike, and its frontier."""
+    from optplan.solving import frontier
+
+    if len({job_class.weight for job_class in instance.classes.values()}) == 1:
+        return instance, line
+    alike = instance.replace(classes={name: c.replace(weight=1.0) for name, c in instance.classes.items()})
+    return alike, frontier(alike)
+
+
+def _read_amount(instance: BoaInstance, amount: Amount) -> float:
+    """Express an amount in the unit of the frontier's budgets."""
+    limited = instance.replace(budget=amount)
+    if limited.budget_unit is not instance.budget_unit:
+        unit = instance.budget_unit.value
+        message = (
+            f"--at: got {str(amount)!r}, and this frontier counts {unit}; ask in that unit, or have a frontier of "
+        )
+        raise UsageError(f"{message}GPUs of all types alike by --budget {amount}")
+    return limited.budget_amount()
+
+
+def _check(instance: BoaInstance, point: FrontierPoint) -> float:
+    """Derive the bound of a point again from its certificate, as :func:`optplan.verify` does for results."""
+    from optplan.formulations import formulation_of
+    from optplan.units import Amount
+
+    limited = instance.replace(budget=Amount(point.budget, instance.budget_unit))
+    multipliers = point.certificate.multipliers
+    if set(multipliers) != set(limited.limits):
+        named, needed = ", ".join(multipliers) or "none", ", ".join(limited.limits)
+        message = f"frontier at {point.budget!r}: the certificate must name exactly the limits {needed}, not {named}"
+        raise VerificationError(message)
+    proven: float = formulation_of(limited).loaded("dual_bound")(limited, multipliers)
+    worth = sum(multipliers[limit] * amount for limit, amount in limited.limits.items())
+    if abs(proven - point.certificate.bound) > _TOLERANCE * (abs(proven) + worth):
+        message = f"frontier at {point.budget!r}: the certificate proves {proven!r}, not {point.certificate.bound!r}"
+        raise VerificationError(message)
+    return proven

@@ -1,0 +1,153 @@
+"""``optplan sensitivity``: what becomes of a plan when the estimates behind it are wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.options import (
+    Command,
+    amendments,
+    force_option,
+    instance_argument,
+    known_name,
+    list_solver_choices,
+    output_option,
+    read_amended,
+)
+from optplan.cli.outputs import Outputs
+from optplan.errors import InfeasibleError, UsageError
+
+
+def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """Read a relative standard deviation: 0.1 or 10%; click calls this."""
+    if text is None:
+        return None
+    number = text.strip().removesuffix("%")
+    try:
+        value = float(number) / (100.0 if number != text.strip() else 1.0)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 2:
+        message = f"--{option.name}: got {text!r}; a relative error from 0 to 2 is needed, as in 0.1 or 10%"
+        raise UsageError(message)
+    return value
+
+
+@click.command(
+    cls=Command,
+    short_help="See what wrong estimates do to a plan, and make one that expects them.",
+    examples=(
+        "optplan sensitivity boa-newtrace --speedup 10% --arrival 20%",
+        "optplan sensitivity boa-newtrace --noise 0.05 --robust 200 --processes 2",
+        "optplan sensitivity mine.yaml --size 0.3 --samples 5000 -o samples.json --plot samples.html",
+    ),
+)
+@instance_argument
+@amendments
+@click.option("--speedup", metavar="ERROR", callback=_read_error, help="Of the speed at the widest widths, as in 10%.")
+@click.option("--noise", metavar="ERROR", callback=_read_error, help="Of the speed at each single width.")
+@click.option("--size", metavar="ERROR", callback=_read_error, help="Of each class's sizes.")
+@click.option("--arrival", metavar="ERROR", callback=_read_error, help="Of each class's arrival rate.")
+@click.option("--samples", type=click.IntRange(min=1), default=1000, show_default=True, help="How many truths to draw.")
+@click.option(
+    "--robust",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Also make the plan that is best on average over N other samples.",
+)
+@click.option("--no-compare", is_flag=True, help="Do not solve each sample for what knowing the truth is worth.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the samples.")
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=1, show_default=True, help="How many share the samples."
+)
+@click.option(
+    "--solver",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="Whose plan is asked about.",
+    **known_name("solver", list_solver_choices),
+)
+@click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative gap at which a plan is optimal.")
+@output_option("every sample as JSON")
+@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write a figure as HTML.")
+@force_option
+def sensitivity(
+    instance_name: str,
+    *,
+    speedup: float | None,
+    noise: float | None,
+    size: float | None,
+    arrival: float | None,
+    samples: int,
+    robust: int,
+    no_compare: bool,
+    seed: int,
+    processes: int,
+    solver: str,
+    gap: float,
+    output: Path | None,
+    plot: Path | None,
+    force: bool,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Run the best plan for an INSTANCE under sampled errors of its estimates.
+
+    The widths stay as planned, the jobs run at their true speeds. Shown are completion time and use of the budget, and
+    how far the plan is from what somebody who knew each truth could do with the same use of it. Errors are relative
+    standard deviations; at least one is needed.
+
+    Exits with 3 when no plan keeps the limit.
+    """
+    from optplan.solving import analyse_sensitivity
+    from optplan.solving import solve as solve_instance
+
+    given = {"speedup": speedup, "noise": noise, "size": size, "arrival": arrival}
+    errors = {name: error for name, error in given.items() if error is not None}
+    if not any(errors.values()):
+        raise UsageError("no errors to sample; give at least one of --speedup, --noise, --size, --arrival, as in 10%")
+    outputs = Outputs({"--output": output, "--plot": plot}, force=force, as_json=as_json)
+    instance = read_amended(instance_name, changes)
+    with Progress("sensitivity") as progress:
+        result = solve_instance(instance, solver=solver, gap=gap, on_event=progress.listen)
+        if result.solution is None:
+            reason = result.infeasibility.reason if result.infeasibility else f"no plan was found ({result.status})"
+            raise InfeasibleError(reason)
+        found = analyse_sensitivity(
+            instance,
+            result,
+            errors,
+            samples=samples,
+            robust_samples=robust,
+            compare=not no_compare,
+            seed=seed,
+            processes=processes,
+            on_event=progress.listen,
+        )
+    if as_json:
+        print_json(found.to_json_data())
+    else:
+        from optplan.reporting.sensitivity_views import say_errors, sensitivity_table
+
+        print_answer(say_errors(found), "", sensitivity_table(found))
+
+    def draw(path: Path) -> None:
+        from optplan.instances.files import write_text
+        from optplan.reporting.sensitivity_views import draw_sensitivity
+
+        write_text(draw_sensitivity(found).to_html(include_plotlyjs=True), path, overwrite=outputs.force)
+
+    def save(path: Path) -> None:
+        from optplan.instances.files import write_json
+
+        write_json(found, path, overwrite=outputs.force)
+
+    outputs.save("--output", save)
+    outputs.save("--plot", draw)
+    return outputs.exit_code(0)

@@ -1,0 +1,117 @@
+"""Why a solution is what it is: for each choice, what others would do, alone and with everything else re-solved."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from optplan.schema import ByName, FrozenModel
+
+
+class Direction(StrEnum):
+    """How an alternative differs from what was chosen."""
+
+    NARROWER = "narrower"
+    WIDER = "wider"
+    #: On another GPU type, at whatever width is best there.
+    OTHER_TYPE = "other-type"
+    #: One width for the whole job.
+    ONE_WIDTH = "one-width"
+
+
+class Alternative(FrozenModel):
+    """Another choice in one place, and what it would do.
+
+    Parameters
+    ----------
+    direction
+        How it differs from the choice made.
+    label
+        What it is, such as ``8 t4``.
+    objective_change
+        Of the objective, in its unit, when this one place changes and everything else stays; None where the
+        alternative is not one choice but the best of several.
+    budget_change
+        Of what is used of the budget then, in ``budget_unit`` of the explanation.
+    forced_objective, forced_bound
+        The best objective, and its bound, when this place is forced and all others are decided anew within the same
+        limits; both None where no plan keeps the limits then.
+    forced_cost
+        How much worse that is than the solution explained; never below zero by more than the gaps of the two.
+    """
+
+    direction: Direction
+    label: str
+    objective_change: float | None = None
+    budget_change: float | None = None
+    forced_objective: float | None = None
+    forced_bound: float | None = None
+    forced_cost: float | None = None
+
+    @property
+    def exchange_rate(self) -> float | None:
+        """Objective saved per unit of budget spent, or lost per unit saved; None where both get better, or worse."""
+        if not self.objective_change or not self.budget_change:
+            return None
+        rate = -self.objective_change / self.budget_change
+        return rate if rate > 0 else None
+
+
+class ExplainedChoice(FrozenModel):
+    """One choice of a solution: what a subject holds from one epoch to another.
+
+    Parameters
+    ----------
+    subject
+        Whose choice, such as a job class.
+    branch, share
+        Which of the subject's branches, and the fraction that follows it.
+    first, last
+        Epochs, counted from 1.
+    label
+        What was chosen.
+    alternatives
+        In a fixed order: narrower, wider, other types, one width.
+    """
+
+    subject: str
+    branch: Annotated[int, Field(ge=1)] = 1
+    share: float = 1.0
+    first: Annotated[int, Field(ge=1)]
+    last: Annotated[int, Field(ge=1)]
+    label: str
+    alternatives: tuple[Alternative, ...]
+
+
+class Explanation(FrozenModel):
+    """Why the widths of a result are what they are.
+
+    Parameters
+    ----------
+    formulation, instance_name, instance_hash, solver
+        What is explained.
+    objective, objective_unit
+        Of the result.
+    budget_unit
+        Unit of the changes of the budget.
+    multipliers
+        By limit, what one more unit of it saves, from the result's certificate: the rate that every choice is held
+        against.
+    choices
+        In the order of subjects, branches and epochs.
+    seconds
+        Wall time, all re-solves included.
+    """
+
+    formulation: str
+    instance_name: str
+    instance_hash: str
+    solver: str
+    objective: float
+    objective_unit: str
+    budget_unit: str
+    multipliers: ByName[float]
+    choices: tuple[ExplainedChoice, ...]
+    seconds: float = 0.0

@@ -1,0 +1,79 @@
+"""What becomes of a plan when the estimates behind it are wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, SerializeAsAny
+
+from optplan.contracts.instance import Solution
+from optplan.schema import ByName, FrozenModel, Numbers
+
+
+class SampledPlan(FrozenModel):
+    """One plan, run under every sample of the truth.
+
+    Parameters
+    ----------
+    name
+        ``planned`` for the solution asked about, ``robust`` for the one that is best on average over other samples.
+    expected_objective, expected_consumption
+        What the estimates promise; the consumption by limit.
+    objective
+        (S,) In the samples.
+    consumption
+        By limit, (S,) what the plan uses in the samples.
+    cost_usd_per_hour
+        (S,) What that costs; None where a price is missing.
+    best_objective
+        (S,) Proven: nobody who knew the truth could do better with what this plan uses; None where it was not asked.
+    solution
+        The decisions.
+    bound
+        Of the robust plan, the least mean objective over its samples that any plan within the limits has; else None.
+    """
+
+    name: str
+    expected_objective: float
+    expected_consumption: ByName[float]
+    objective: Numbers
+    consumption: ByName[Numbers]
+    cost_usd_per_hour: Numbers | None = None
+    best_objective: Numbers | None = None
+    solution: SerializeAsAny[Solution]
+    bound: float | None = None
+
+
+class Sensitivity(FrozenModel):
+    """How sensitive a plan is to errors of the estimates.
+
+    Parameters
+    ----------
+    formulation, instance_name, instance_hash
+        Whose plan it is.
+    objective_unit
+        Unit of all objectives.
+    limits, limit_units
+        Amounts and units of the limits, by name.
+    errors
+        By name, the relative standard deviations that were sampled.
+    samples, robust_samples, seed
+        How many, and from which seed; the robust plan is made from other samples than it is judged by.
+    plans
+        The plan asked about, then the robust one if there is one.
+    seconds
+        Wall time.
+    """
+
+    formulation: str
+    instance_name: str
+    instance_hash: str
+    objective_unit: str
+    limits: ByName[float]
+    limit_units: ByName[str]
+    errors: ByName[float]
+    samples: Annotated[int, Field(ge=1)]
+    robust_samples: Annotated[int, Field(ge=0)]
+    seed: Annotated[int, Field(ge=0)]
+    plans: tuple[SampledPlan, ...]
+    seconds: float = 0.0

@@ -1,0 +1,221 @@
+"""Why each class gets the GPUs that it gets: the neighbours of every choice, alone and re-solved.
+
+For each run of epochs with the same GPUs: the next narrower and the next wider width, and each other GPU type. What a
+neighbour changes when everything else stays is computed by the evaluator; what it costs to force it is the difference
+between two optima, the second one found with the choice forced and everything else decided anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
+from optplan.contracts.judgement import Evaluation
+from optplan.contracts.result import Result
+from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
+from optplan.formulations.boa.data import BUDGET, BoaInstance, BoaSolution, Branch, Problem
+from optplan.formulations.boa.evaluation import evaluate, types_along
+from optplan.formulations.boa.forcing import Kept, solve_forced
+from optplan.formulations.boa.options import Options
+from optplan.progress import Listener, Stopwatch
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A run of epochs (from ``first`` to before ``end``) of a branch in which a class holds one option."""
+
+    name: str
+    number: int
+    branch: Branch
+    first: int
+    end: int
+    column: int
+
+
+def explain(
+    instance: BoaInstance,
+    result: Result[BoaSolution],
+    *,
+    only: tuple[str, ...] = (),
+    time_limit_s: float | None = None,
+    on_event: Listener | None = None,
+) -> Explanation:
+    """Explain the widths of a result.
+
+    Parameters
+    ----------
+    instance
+        The problem that the result solves; whole or rescaling.
+    result
+        With a solution.
+    only
+        Classes to explain; all when empty.
+    time_limit_s
+        Seconds for each re-solve; what is not proven by then has a bound below its objective.
+    on_event
+        Called after each re-solve.
+
+    Returns
+    -------
+    Explanation
+        Changes of the budget in ``instance.budget_unit``.
+
+    Raises
+    ------
+    UsageError
+        When the result has no solution, or a class is unknown.
+    UnsupportedError
+        For the continuous problem, whose widths all have the same marginal rate, the shadow price.
+    """
+    if result.solution is None or result.objective is None:
+        message = f"there is no solution to explain (status {result.status})"
+        raise UsageError(message)
+    if instance.problem is Problem.CONTINUOUS:
+        message = (
+            "in the continuous problem every width has the same marginal rate, the shadow price, and nothing is chosen "
+            "between neighbours; explain a result of the problem whole or rescaling"
+        )
+        raise UnsupportedError(message)
+    for name in only:
+        if name not in instance.classes:
+            message = f"no class {name!r} in {instance.name!r}; {nearest_name_hint(name, list(instance.classes))}"
+            raise UsageError(message)
+    watch = Stopwatch(None, on_event)
+    places = [place for place in _list_places(instance, result.solution) if not only or place.name in only]
+    forcing = _Forcing(instance, result.objective, result.gap_target, time_limit_s)
+    judged = evaluate(instance, result.solution)
+    choices = []
+    for number, place in enumerate(places, start=1):
+        choices.append(_explain_place(instance, result.solution, judged, place, forcing))
+        watch.emit("explain", fraction=number / len(places))
+    return Explanation(
+        formulation=instance.formulation,
+        instance_name=instance.name,
+        instance_hash=result.instance_hash,
+        solver=result.solver,
+        objective=result.objective,
+        objective_unit=result.objective_unit,
+        budget_unit=instance.budget_unit.value,
+        multipliers=result.certificates[0].multipliers if result.certificates else {},
+        choices=tuple(choices),
+        seconds=watch.elapsed_s,
+    )
+
+
+class _Forcing:
+    """Re-solves with one choice forced; the same question is asked of the engine once."""
+
+    def __init__(self, instance: BoaInstance, objective: float, gap: float, time_limit_s: float | None) -> None:
+        self._instance = instance
+        self._objective = objective
+        self._gap = gap
+        self._time_limit_s = time_limit_s
+        self._known: dict[tuple[str, bytes], Alternative] = {}
+
+    def force(self, name: str, kept: Kept, alternative: Alternative) -> Alternative:
+        """Return the alternative with what it costs to force it."""
+        key = (name, kept[name].tobytes())
+        if key not in self._known:
+            found = solve_forced(self._instance, kept, gap=self._gap, stopwatch=Stopwatch(self._time_limit_s))
+            self._known[key] = Alternative(
+                direction=alternative.direction,
+                label=alternative.label,
+                forced_objective=None if found is None else found.objective,
+                forced_bound=None if found is None else found.bound,
+                forced_cost=None if found is None else found.objective - self._objective,
+            )
+        forced = self._known[key]
+        return alternative.replace(
+            forced_objective=forced.forced_objective,
+            forced_bound=forced.forced_bound,
+            forced_cost=forced.forced_cost,
+        )
+
+
+def label_option(instance: BoaInstance, options: Options, column: int) -> str:
+    """Name an option as users speak of it: ``8 GPUs``, or ``8 a100`` where there are several types."""
+    width = int(options.widths[column])
+    if len(instance.gpu_types) == 1:
+        return "1 GPU" if width == 1 else f"{width} GPUs"
+    return f"{width} {options.gpu_types[options.group[column]]}"
+
+
+def _list_places(instance: BoaInstance, solution: BoaSolution) -> Iterator[_Place]:
+    for name in instance.classes:
+        options = instance.options(name)
+        for number, branch in enumerate(solution.branches[name], start=1):
+            types = types_along(instance, branch)
+            columns = [options.find(str(t), w) for t, w in zip(types, branch.widths.tolist(), strict=True)]
+            held = np.array(columns, dtype=np.int64)
+            firsts = np.flatnonzero(np.concatenate(([True], np.diff(held) != 0)))
+            ends = np.append(firsts[1:], held.size)
+            for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
+                yield _Place(name, number, branch, first, end, int(held[first]))
+
+
+def _explain_place(
+    instance: BoaInstance, solution: BoaSolution, judged: Evaluation, place: _Place, forcing: _Forcing
+) -> ExplainedChoice:
+    options = instance.options(place.name)
+    alternatives = []
+    own = options.of_type(options.gpu_types[options.group[place.column]])
+    for direction, column in ((Direction.NARROWER, place.column - 1), (Direction.WIDER, place.column + 1)):
+        if own.start <= column < own.stop:
+            alone = _change_alone(instance, solution, judged, place, direction, column)
+            alternatives.append(forcing.force(place.name, _keep(instance, place, slice(column, column + 1)), alone))
+    for gpu_type in options.gpu_types:
+        pairs = options.of_type(gpu_type)
+        if pairs != own:
+            other = Alternative(direction=Direction.OTHER_TYPE, label=f"any {gpu_type}")
+            alternatives.append(forcing.force(place.name, _keep(instance, place, pairs), other))
+    if len(np.unique(place.branch.widths)) > 1 or len(set(place.branch.gpu_types or ())) > 1:
+        one = slice(place.column, place.column + 1)
+        throughout = Alternative(
+            direction=Direction.ONE_WIDTH, label=f"{label_option(instance, options, place.column)}, always"
+        )
+        alternatives.append(forcing.force(place.name, _keep(instance, place, one, throughout=True), throughout))
+    return ExplainedChoice(
+        subject=place.name,
+        branch=place.number,
+        share=place.branch.fraction,
+        first=place.first + 1,
+        last=place.end,
+        label=label_option(instance, options, place.column),
+        alternatives=tuple(alternatives),
+    )
+
+
+def _change_alone(
+    instance: BoaInstance,
+    solution: BoaSolution,
+    judged: Evaluation,
+    place: _Place,
+    direction: Direction,
+    column: int,
+) -> Alternative:
+    """Have the evaluator judge the solution with one place changed."""
+    options = instance.options(place.name)
+    widths = place.branch.widths.copy()
+    widths[place.first : place.end] = options.widths[column]
+    branches = list(solution.branches[place.name])
+    branches[place.number - 1] = place.branch.replace(widths=widths)
+    changed = evaluate(instance, BoaSolution(branches={**solution.branches, place.name: tuple(branches)}))
+    return Alternative(
+        direction=direction,
+        label=label_option(instance, options, column),
+        objective_change=changed.objective - judged.objective,
+        budget_change=changed.consumption[BUDGET] - judged.consumption[BUDGET],
+    )
+
+
+def _keep(instance: BoaInstance, place: _Place, columns: slice, *, throughout: bool = False) -> Kept:
+    """Allow a class only some options in the place's epochs (throughout: in all)."""
+    options, epochs = instance.options(place.name), instance.classes[place.name].num_epochs
+    kept = np.ones((epochs, options.widths.size), dtype=np.bool_)
+    forced = slice(0, epochs) if throughout else slice(place.first, place.end)
+    kept[forced] = False
+    kept[forced, columns] = True
+    return {place.name: kept}

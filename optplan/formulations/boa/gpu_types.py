@@ -1,0 +1,120 @@
+"""GPU types that can be rented: prices, quotas, and what interruptions of spot GPUs cost.
+
+A job on k spot GPUs, each interrupted ``nu`` times an hour, loses ``lost`` hours of work and ``restart`` hours of time
+by each interruption. Interruptions are a Poisson process of rate ``nu * k`` for as long as the job holds its GPUs, also
+while it restarts or does work anew; each of them adds its delay to what the job still has to do. That is the busy
+period of a queue which starts with the work t0 and gets new work at each arrival, so its mean is the work over one
+minus the load:
+
+* restarts billed (GPUs are held through them): the job takes and holds ``t0 / (1 - nu k (restart + lost))``;
+* restarts not billed (GPUs are handed back, and nothing can be interrupted meanwhile): it holds
+  ``t0 / (1 - nu k lost)``, and takes ``1 + nu k restart`` times as long.
+
+Where the denominator is not positive, interruptions come faster than the job can make up for them, and it never
+finishes. Pauses for rescaling are part of t0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field
+
+from optplan.schema import FloatArray, FrozenModel, IntArray
+from optplan.units import SECONDS_PER_HOUR
+
+
+def _refuse_text(value: object) -> object:
+    if isinstance(value, str | bool):
+        message = f"got {value!r}; a number is needed"
+        raise ValueError(message)  # pydantic reports ValueError only
+    return value
+
+
+#: pydantic would read the number in a text, and take true for one.
+NUMBER = BeforeValidator(_refuse_text)
+
+
+def _refuse_free(value: object) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == 0:
+        message = (
+            "got 0; a price above zero is needed. Without prices a budget counts GPUs; for GPUs that are yours, "
+            "limit them by quota_gpus and give what an hour of them costs you"
+        )
+        raise ValueError(message)
+    return value
+
+
+class Spot(FrozenModel):
+    """What interruptions do to a job on spot GPUs.
+
+    Parameters
+    ----------
+    interruptions_per_gpu_hour
+        Mean number of interruptions of one GPU per hour that it is held; a job on k GPUs meets k times as many.
+    restart_s
+        Mean seconds from an interruption until the job runs again.
+    lost_work_s
+        Mean seconds of work that an interruption undoes: about half the time between two checkpoints.
+    restart_billed
+        Whether GPUs are held, paid and exposed to interruptions during the restart.
+    """
+
+    interruptions_per_gpu_hour: Annotated[float, Field(gt=0), NUMBER]
+    restart_s: Annotated[float, Field(ge=0), NUMBER]
+    lost_work_s: Annotated[float, Field(ge=0), NUMBER] = 0.0
+    restart_billed: bool = True
+
+    def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return by how much interruptions stretch the time of a job, and the time for which it holds its GPUs.
+
+        Parameters
+        ----------
+        widths
+            (K,) GPUs.
+
+        Returns
+        -------
+        wall, held : FloatArray
+            (K,) Factors of at least 1; infinite where the job never finishes.
+        """
+        per_hour = self.interruptions_per_gpu_hour * widths
+        restart_h, lost_h = self.restart_s / SECONDS_PER_HOUR, self.lost_work_s / SECONDS_PER_HOUR
+        load = per_hour * (lost_h + (restart_h if self.restart_billed else 0.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            held = np.where(load < 1.0, 1.0 / (1.0 - load), np.inf)
+        return held if self.restart_billed else held * (1.0 + per_hour * restart_h), held
+
+
+class GpuType(FrozenModel):
+    """A kind of GPU that can be rented.
+
+    Parameters
+    ----------
+    price_usd_per_hour
+        Of one GPU, in US dollars; needed for budgets in money.
+    price_source, price_date
+        Who published the price and when.
+    quota_gpus
+        Limit on the time-average number of GPUs of this type; None for no limit.
+    spot
+        For GPUs that can be taken away.
+    """
+
+    price_usd_per_hour: Annotated[float, Field(gt=0), NUMBER, BeforeValidator(_refuse_free)] | None = None
+    price_source: str = ""
+    price_date: str = ""
+    quota_gpus: Annotated[float, Field(gt=0), NUMBER] | None = None
+    spot: Spot | None = None
+
+    def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the factors of :meth:`Spot.stretch`; ones for GPUs that stay."""
+        if self.spot is None:
+            return np.ones(widths.size), np.ones(widths.size)
+        return self.spot.stretch(widths)
+
+    def finishes(self, widths: IntArray) -> NDArray[np.bool_]:
+        """Whether a job on so many of these GPUs (K,) ever finishes."""
+        return np.isfinite(self.stretch(widths)[0])

@@ -1,0 +1,149 @@
+"""Job classes: streams of training jobs of one kind, and the widths that they may get."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from optplan.formulations.boa.gpu_types import NUMBER
+from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, freeze, require_positive
+from optplan.speedup import Speedup
+
+#: Largest width that a rule may allow: its widths are listed one by one, and a slip of the pen must not fill memory.
+_LARGEST_WIDTH = 1_000_000
+
+_Seconds = Annotated[float, Field(ge=0), NUMBER]
+
+
+class Widths(FrozenModel):
+    """Which widths a class may get: a rule, or a list.
+
+    Parameters
+    ----------
+    min, max
+        Least and largest number of GPUs.
+    multiple_of
+        Only multiples of this.
+    only
+        The allowed widths one by one; excludes the other fields.
+    """
+
+    min: Annotated[int, Field(ge=1), NUMBER] = 1
+    max: Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER] | None = None
+    multiple_of: Annotated[int, Field(ge=1), NUMBER] = 1
+    only: WholeNumbers | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Widths:
+        if self.only is not None:
+            if self.max is not None or self.min != 1 or self.multiple_of != 1:
+                message = "'only' lists the widths, so min, max and multiple_of must be left out"
+                raise ValueError(message)
+            if self.only.ndim != 1:
+                message = f"'only' is {self.only.tolist()}; a list of widths is needed, as in [1, 2, 4]"
+                raise ValueError(message)
+            if self.only.size == 0:
+                message = "'only' is empty; list at least one width"
+                raise ValueError(message)
+            if self.only.min() < 1 or np.any(np.diff(self.only) <= 0):
+                message = f"'only' is {self.only.tolist()}; widths of at least 1 in increasing order are needed"
+                raise ValueError(message)
+        elif self.max is not None and self.rule().size == 0:
+            message = f"no multiple of {self.multiple_of} lies between {self.min} and {self.max}; widen the range"
+            raise ValueError(message)
+        return self
+
+    def rule(self) -> IntArray:
+        """List the widths (needs ``only`` or ``max``)."""
+        if self.only is not None:
+            return self.only
+        if self.max is None:
+            message = "an upper limit is needed"
+            raise ValueError(message)
+        first = math.ceil(self.min / self.multiple_of) * self.multiple_of
+        return np.arange(first, self.max + 1, self.multiple_of, dtype=np.int64)
+
+
+class JobClass(FrozenModel):
+    """A stream of jobs of one kind.
+
+    Parameters
+    ----------
+    arrival_rate_per_hour
+        Long-run mean number of arrivals per hour, lambda_i.
+    epoch_size_gpu_hours
+        (E,) Mean time of each epoch on one GPU (on ``reference_width`` GPUs), E[X_ij], in hours.
+    speedup
+        By GPU type: speed at k GPUs relative to the reference width, s_ij(k).
+    rescale_s
+        Mean seconds that a start or a change of width takes without progress, r_i.
+    rescale_s_on
+        By GPU type: where the seconds on it are others, r_i^(h).
+    type_change_s
+        Mean seconds that a change comes to take more when it is one of the GPU type, too.
+    type_change_s_from
+        By GPU type left, then by GPU type entered: where these seconds are others.
+    weight
+        Weight in the mean completion time.
+    widths
+        Allowed widths; None leaves it to the instance, and for tables to the table.
+    reference_width
+        The width at which the sizes were measured.
+    """
+
+    arrival_rate_per_hour: Annotated[float, Field(gt=0), NUMBER]
+    epoch_size_gpu_hours: Numbers
+    speedup: ByName[Speedup]
+    rescale_s: _Seconds = 0.0
+    rescale_s_on: ByName[_Seconds] = Field(default_factory=dict)
+    type_change_s: _Seconds = 0.0
+    type_change_s_from: ByName[ByName[_Seconds]] = Field(default_factory=dict)
+    weight: Annotated[float, Field(gt=0), NUMBER] = 1.0
+    widths: Widths | None = None
+    reference_width: Annotated[int, Field(ge=1), NUMBER] = 1
+
+    @field_validator("epoch_size_gpu_hours")
+    @classmethod
+    def _check_sizes(cls, sizes: FloatArray) -> FloatArray:
+        sizes = np.atleast_1d(sizes)
+        if sizes.ndim != 1 or sizes.size == 0:
+            message = "a list with one size per epoch is needed, at least one epoch"
+            raise ValueError(message)
+        require_positive(sizes)
+        return freeze(sizes)
+
+    @model_validator(mode="after")
+    def _check_speedups(self) -> JobClass:
+        if not self.speedup:
+            message = "no speedup is given; add one for each GPU type that the class can run on"
+            raise ValueError(message)
+        for gpu_type, curve in self.speedup.items():
+            epochs = curve.num_epochs
+            if epochs is not None and epochs != self.num_epochs:
+                message = (
+                    f"the speedup on {gpu_type} has {epochs} epochs and epoch_size_gpu_hours has {self.num_epochs}; "
+                    "give one row per epoch, or one for all"
+                )
+                raise ValueError(message)
+        return self
+
+    @property
+    def num_epochs(self) -> int:
+        """Number of epochs, l_i."""
+        return int(self.epoch_size_gpu_hours.size)
+
+    @property
+    def size_gpu_hours(self) -> float:
+        """Time of a whole job on one GPU, E[X_i]."""
+        return float(self.epoch_size_gpu_hours.sum())
+
+    def rescale_s_of(self, gpu_type: str) -> float:
+        """Return the seconds of a start or a change of width on a GPU type."""
+        return self.rescale_s_on.get(gpu_type, self.rescale_s)
+
+    def type_change_s_of(self, left: str, entered: str) -> float:
+        """Return the seconds that a change takes more because the job leaves one GPU type for another."""
+        return self.type_change_s_from.get(left, {}).get(entered, self.type_change_s)

@@ -1,0 +1,378 @@
+"""Reader of price lists: what one GPU of an instance type costs, in which region, according to whom and when.
+
+Lists in the format of SkyPilot's catalogs are understood (``InstanceType``, ``AcceleratorName``, ``AcceleratorCount``,
+``Price``, ``SpotPrice``, ``Region``, ``AvailabilityZone``), the older ones of its prototype (``GpuName``, ``GpuCount``,
+``PricePerHour``) and Amazon SageMaker's list as kept by Syne Tune. Prices are US dollars per hour of a whole instance;
+on-demand prices are those of a region, spot prices those of a zone. See the data README, section 6.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from optplan.errors import DataError, DataWarning, nearest_name_hint
+from optplan.formulations.boa.data import BoaInstance
+from optplan.instances.csv_tables import parse_number, read_header, read_rows
+
+#: What stands for each figure in the first line of each kind of list; the first that is there counts.
+_INSTANCE_TYPE = ("InstanceType", "instance")
+_GPU = ("AcceleratorName", "GpuName")
+_GPUS = ("AcceleratorCount", "GpuCount", "GPU")
+_PRICE = ("Price", "PricePerHour", "price")
+_SPOT, _REGION, _ZONE = ("SpotPrice",), ("Region",), ("AvailabilityZone",)
+
+#: Who publishes a list, by the first word of its file's name.
+_PROVIDERS = {
+    "aws": "AWS",
+    "azure": "Azure",
+    "gcp": "Google Cloud",
+    "lambda": "Lambda",
+    "nebius": "Nebius",
+    "sagemaker": "Amazon SageMaker",
+    "shadeform": "Shadeform",
+    "vast": "Vast.ai",
+}
+#: Dates of the public lists whose names do not say them.
+_DATES = {"aws-v8-gpu-us-east-1-us-west-2": "2025-08 or later", "nebius-v8-vms": "2025 or 2026"}
+_DATE_IN_NAME = re.compile(r"(?<!\d)20\d\d(?:-[01]\d(?:-[0-3]\d)?)?(?!\d)")
+
+#: Google lists hosts and GPUs apart: the GPUs that each of these hosts comes with, and their number.
+_HOSTS = (
+    (re.compile(r"a2-(?:highgpu|megagpu)-(\d+)g"), "A100"),
+    (re.compile(r"a2-ultragpu-(\d+)g"), "A100-80GB"),
+    (re.compile(r"a3-highgpu-(\d+)g"), "H100"),
+    (re.compile(r"a3-megagpu-(\d+)g"), "H100-MEGA"),
+    (re.compile(r"a3-ultragpu-(\d+)g"), "H200"),
+)
+_L4_HOSTS = {4: 1, 8: 1, 12: 1, 16: 1, 32: 1, 24: 2, 48: 4, 96: 8}
+_L4_HOST = re.compile(r"g2-standard-(\d+)")
+
+#: AWS's local zones (use1-atl2-az1) sell few types, at spot prices that are no market's.
+_LOCAL_ZONE = re.compile(r"[a-z0-9]+-[a-z]+\d+-az\d+")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One row of a price list, or a host and its GPUs in one zone.
+
+    Attributes
+    ----------
+    instance_type
+        Empty where the price is that of the GPUs without a host.
+    gpu, gpus
+        Name of the GPU, empty where the list does not say it, and how many there are; less than one for a share.
+    price_usd_per_hour, spot_usd_per_hour
+        Of all these GPUs together; None where there is no such offer.
+    region, zone
+        Where; empty where the list does not say it.
+    is_doubtful
+        Whether spot is listed at the on-demand price or above it: one of the two is out of date or a placeholder.
+    """
+
+    instance_type: str
+    gpu: str
+    gpus: float
+    price_usd_per_hour: float | None
+    spot_usd_per_hour: float | None
+    region: str
+    zone: str
+    is_doubtful: bool
+
+
+@dataclass(frozen=True)
+class GpuPrice:
+    """What one GPU costs.
+
+    Attributes
+    ----------
+    instance_type, gpu, gpus
+        The instance type (empty for GPUs without a host), its GPU and how many of them.
+    region
+        Where; empty where the list does not say it.
+    price_usd_per_hour
+        Of one GPU on demand.
+    spot_usd_per_hour
+        Of one GPU that can be taken away: the median over the region's zones, AWS's local zones left out; None where
+        none is listed.
+    source, spot_source
+        Who says so, of which instance, where, in words.
+    date
+        Of the list.
+    """
+
+    instance_type: str
+    gpu: str
+    gpus: int
+    region: str
+    price_usd_per_hour: float
+    spot_usd_per_hour: float | None
+    source: str
+    spot_source: str
+    date: str
+
+
+@dataclass(frozen=True, eq=False)
+class PriceList:
+    """The GPUs of one price list.
+
+    Attributes
+    ----------
+    file
+        Its file's name.
+    provider
+        Who publishes it.
+    date
+        When, as far as known.
+    offers
+        With a GPU, in the order of the file.
+    """
+
+    file: str
+    provider: str
+    date: str
+    offers: tuple[Offer, ...]
+
+    def price_of(self, name: str, region: str | None = None) -> GpuPrice:
+        """Return the price of one GPU.
+
+        Parameters
+        ----------
+        name
+            An instance type, or a GPU as the list names it. For a GPU the instance type counts that is cheapest per
+            GPU on demand; of Google's lists, where GPUs have prices of their own, the GPU without its host.
+        region
+            Where; None takes the region with the least on-demand price.
+
+        Raises
+        ------
+        DataError
+            When there is no such instance type or GPU, it is not offered on demand in that region, or it has a share of
+            a GPU only.
+        """
+        named = self._named(name)
+        priced = [offer for offer in named if offer.price_usd_per_hour is not None]
+        regions = sorted({offer.region for offer in priced if offer.region})
+        if region is not None:
+            priced = [offer for offer in priced if offer.region == region]
+        if not priced:
+            problem = f"has no on-demand price of {name!r}" + (f" in region {region!r}" if region is not None else "")
+            there = f"there is one in: {', '.join(regions)}" if regions else "the list names no region for it"
+            raise DataError(self.file, problem, there if region is not None else "choose another type or another list")
+        best = min(priced, key=lambda offer: (_per_gpu(offer), offer.gpus))
+        return self._tell(best, [o for o in named if _kind(o) == _kind(best)])
+
+    def _named(self, name: str) -> list[Offer]:
+        """Return the offers of an instance type, or of a GPU as whole GPUs."""
+        offers = [offer for offer in self.offers if offer.instance_type == name]
+        if not offers:
+            offers = [offer for offer in self.offers if offer.gpu == name and offer.gpus >= 1]
+            alone = [offer for offer in offers if not offer.instance_type]
+            offers = alone or offers
+        if not offers:
+            gpus = list(dict.fromkeys(offer.gpu for offer in self.offers if offer.gpu))
+            types = list(dict.fromkeys(offer.instance_type for offer in self.offers if offer.instance_type))
+            close = get_close_matches(name, [*gpus, *types], n=3)
+            fix = f"did you mean {' or '.join(map(repr, close))}?" if close else nearest_name_hint(name, gpus or types)
+            raise DataError(self.file, f"has no instance type or GPU {name!r}", fix)
+        if offers[0].gpus < 1:
+            problem = f"{name!r} has only {offers[0].gpus:g} of a GPU ({offers[0].gpu or 'unnamed'})"
+            raise DataError(self.file, problem, "choose a type with whole GPUs")
+        return offers
+
+    def _tell(self, best: Offer, same: Sequence[Offer]) -> GpuPrice:
+        """Make the price of an offer, and of its kind's spot offers."""
+        gpus, whole_usd = round(best.gpus), best.price_usd_per_hour or 0.0
+        spot = [o.spot_usd_per_hour for o in same if o.spot_usd_per_hour and not _LOCAL_ZONE.fullmatch(o.zone)]
+        spot_usd = statistics.median(spot) if spot else None
+        what = f"{best.instance_type} ({gpus} x {best.gpu or 'GPU'})"
+        if not best.instance_type:
+            what = f"{gpus} x {best.gpu} without a host"
+        where = f" in {best.region}" if best.region else ""
+        share = f", divided by {gpus}" if gpus > 1 else ""
+        zones = f", median of {len(spot)} zones" if len(spot) > 1 else ""
+        if any(offer.is_doubtful for offer in same):
+            message = (
+                f"{self.file}: the spot price of {what}{where} is not below the on-demand price; "
+                "one of the two is out of date or a placeholder"
+            )
+            warnings.warn(message, DataWarning, stacklevel=3)
+        on_demand = f"{self.provider} on-demand list price of {what}, {whole_usd:.10g} USD/h{where}{share}"
+        as_spot = f"{self.provider} spot price of {what}, {spot_usd or 0.0:.10g} USD/h{where}{zones}{share}"
+        return GpuPrice(
+            instance_type=best.instance_type,
+            gpu=best.gpu,
+            gpus=gpus,
+            region=best.region,
+            price_usd_per_hour=whole_usd / gpus,
+            spot_usd_per_hour=None if spot_usd is None else spot_usd / gpus,
+            source=f"{on_demand} ({self.file})",
+            spot_source="" if spot_usd is None else f"{as_spot} ({self.file})",
+            date=self.date,
+        )
+
+
+def read_price_list(path: Path | str, *, date: str | None = None) -> PriceList:
+    """Read a price list.
+
+    Parameters
+    ----------
+    path
+        A CSV file in one of the formats above.
+    date
+        When the prices held; None takes the date in the file's name, as in ``lambda-2026-05-vms.csv``.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or is not a price list, a number is wrong, or nobody says the date.
+    """
+    path = Path(path)
+    found = _DATE_IN_NAME.search(path.stem)
+    date = date or (found[0] if found else _DATES.get(path.stem))
+    if not date:
+        raise DataError(str(path), "its name says no date", "give the date of the prices, as in 2026-05")
+    offers = _join_hosts(list(_read_offers(path)))
+    if not offers:
+        raise DataError(str(path), "lists no GPU with a price", "choose another list")
+    provider = path.stem.split("-")[0]
+    return PriceList(file=path.name, provider=_PROVIDERS.get(provider, provider), date=date, offers=tuple(offers))
+
+
+def set_prices(
+    instance: BoaInstance, prices: Mapping[str, GpuPrice], *, spot: Collection[str] = frozenset()
+) -> BoaInstance:
+    """Return an instance with prices, their sources and dates filled in.
+
+    Parameters
+    ----------
+    instance
+        Its other GPU types keep their prices.
+    prices
+        By GPU type of the instance.
+    spot
+        The GPU types that are to cost their spot price.
+
+    Raises
+    ------
+    DataError
+        When a GPU type is not the instance's or has no spot price.
+    """
+    types = dict(instance.gpu_types)
+    for name, price in prices.items():
+        if name not in types:
+            raise DataError(f"gpu_types.{name}", f"instance {instance.name!r} has none", nearest_name_hint(name, types))
+        usd, source = price.price_usd_per_hour, price.source
+        if name in spot:
+            if price.spot_usd_per_hour is None:
+                problem = f"no spot price of {price.instance_type or price.gpu} is listed"
+                raise DataError(f"gpu_types.{name}", problem, "take the on-demand price, or another region")
+            usd, source = price.spot_usd_per_hour, price.spot_source
+            if types[name].spot is None:
+                message = (
+                    f"gpu_types.{name}: a spot price is taken and nothing said of interruptions; "
+                    f"gpu_types.{name}.spot says what they cost"
+                )
+                warnings.warn(message, DataWarning, stacklevel=2)
+        types[name] = types[name].replace(price_usd_per_hour=usd, price_source=source, price_date=price.date)
+    return instance.replace(gpu_types=types)
+
+
+def _read_offers(path: Path) -> Iterator[Offer]:
+    """Read the rows of a list, hosts without GPUs included."""
+    delimiter = ";" if ";" in read_header(path)[0] else ","
+    header = read_header(path, delimiter=delimiter)
+    fields = {
+        "instance_type": _INSTANCE_TYPE,
+        "gpu": _GPU,
+        "gpus": _GPUS,
+        "price": _PRICE,
+        "spot": _SPOT,
+        "region": _REGION,
+        "zone": _ZONE,
+    }
+    column = {field: next((name for name in names if name in header), None) for field, names in fields.items()}
+    for field in ("instance_type", "gpus", "price"):
+        if column[field] is None:
+            problem = f"no column {' or '.join(fields[field])}; found {', '.join(header)}"
+            raise DataError(str(path), problem, "a list in the format of SkyPilot's catalogs is needed")
+    there = {field: name for field, name in column.items() if name is not None}
+    # Azure's last column, Generation, holds "V1,V2" without quotes.
+    rows = read_rows(path, list(there.values()), delimiter=delimiter, open_end=header[-1] == "Generation")
+    for line, values in rows:
+        row = dict.fromkeys(fields, "") | dict(zip(there, values, strict=True))
+        gpus = parse_number(path, line, str(column["gpus"]), row["gpus"] or "0")
+        if gpus == 0 and not (row["instance_type"] and _gpus_of_host(row["instance_type"])):
+            continue
+        price = _parse_price(path, line, str(column["price"]), row["price"])
+        spot = _parse_price(path, line, str(column["spot"]), row["spot"])
+        yield Offer(
+            instance_type=row["instance_type"],
+            gpu=row["gpu"],
+            gpus=gpus,
+            price_usd_per_hour=price,
+            spot_usd_per_hour=spot,
+            region=row["region"].strip(" ,"),  # marketplaces leave the town out, and not its comma
+            zone=row["zone"],
+            is_doubtful=price is not None and spot is not None and spot >= price,
+        )
+
+
+def _parse_price(path: Path, line: int, column: str, text: str) -> float | None:
+    """Read a price; an empty field and zero mean that there is no such offer."""
+    return (parse_number(path, line, column, text) or None) if text else None
+
+
+def _join_hosts(rows: Iterable[Offer]) -> list[Offer]:
+    """Put Google's hosts and the GPUs that they come with together, zone by zone; others stay as they are."""
+    rows = list(rows)
+    alone = {(o.gpu, round(o.gpus), o.zone): o for o in rows if not o.instance_type and o.gpus >= 1}
+    joined = []
+    for offer in rows:
+        if offer.gpus > 0:
+            joined.append(offer)
+            continue
+        gpu, gpus = _gpus_of_host(offer.instance_type) or ("", 0)
+        added = alone.get((gpu, gpus, offer.zone))
+        if added is not None:
+            joined.append(
+                Offer(
+                    instance_type=offer.instance_type,
+                    gpu=gpu,
+                    gpus=gpus,
+                    price_usd_per_hour=_add(offer.price_usd_per_hour, added.price_usd_per_hour),
+                    spot_usd_per_hour=_add(offer.spot_usd_per_hour, added.spot_usd_per_hour),
+                    region=offer.region,
+                    zone=offer.zone,
+                    is_doubtful=added.is_doubtful,
+                )
+            )
+    return joined
+
+
+def _gpus_of_host(instance_type: str) -> tuple[str, int] | None:
+    """Return the GPU that a host of Google's comes with, and how many, or None for other types."""
+    for pattern, gpu in _HOSTS:
+        match = pattern.fullmatch(instance_type)
+        if match:
+            return gpu, int(match[1])
+    match = _L4_HOST.fullmatch(instance_type)
+    return ("L4", _L4_HOSTS[int(match[1])]) if match and int(match[1]) in _L4_HOSTS else None
+
+
+def _add(host: float | None, gpus: float | None) -> float | None:
+    return None if host is None or gpus is None else host + gpus
+
+
+def _kind(offer: Offer) -> tuple[str, str, float, str]:
+    return offer.instance_type, offer.gpu, offer.gpus, offer.region
+
+
+def _per_gpu(offer: Offer) -> float:
+    """Return the on-demand price of one GPU to five digits: lists round that of several differently."""
+    return float(f"{(offer.price_usd_per_hour or 0.0) / offer.gpus:.5g}")

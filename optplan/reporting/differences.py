@@ -1,0 +1,298 @@
+"""One figure of two things, side by side: what it is, both values with their unit, and the change between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd
+from optplan.reporting.tables import new_table
+from optplan.units import SECONDS_PER_HOUR, format_duration
+
+if TYPE_CHECKING:
+    from rich.padding import Padding
+    from rich.table import Table
+
+#: Numbers that differ relatively, and shares that differ by no more than this are equal: the rest is rounding.
+ROUNDING = 1e-9
+
+#: Beginning of the paths of least limits, which users type in again and so want in full.
+LEAST = "relaxations."
+
+#: Units of the figures that have no unit of the user's own.
+SECONDS, GPUS, HOURS, SHARE, COUNT, PER_HOUR = "s", "gpu", "gpu-h", "share", "1", "1/h"
+
+#: Digits to which numbers are written that would read alike with fewer.
+_MORE_DIGITS = (6, 9, 12, 17)
+
+#: Relative change below which amounts are written with more digits.
+_ALIKE = 1e-3
+
+#: The smallest change in percent that is written as a number.
+_LEAST_PERCENT = 0.005
+
+#: Columns of the values at most: longer texts are folded.
+_WIDEST_VALUE = 26
+
+#: Width rows of one group that a table shows before it says how many more there are.
+_MOST_RANGES = 24
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One figure of one thing.
+
+    Parameters
+    ----------
+    of
+        Whom it concerns: ``settings``, a GPU type, a class, the answer as a whole.
+    what
+        Its name for readers.
+    path
+        Its name for programs; where there is a field for it, its path.
+    value
+        A number or a text.
+    unit
+        Of a number; empty for a text.
+    """
+
+    of: str
+    what: str
+    path: str
+    value: float | str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One figure of A and of B.
+
+    Parameters
+    ----------
+    of, what, path, unit
+        As in :class:`Fact`.
+    a, b
+        The two values; None where there is none.
+    is_range
+        Whether it is one of the many rows that list widths by epochs.
+    """
+
+    #: The names of what :meth:`to_json_data` returns.
+    COLUMNS: ClassVar = ("of", "what", "path", "unit", "a", "b", "change", "relative_change")
+
+    of: str
+    what: str
+    path: str
+    unit: str
+    a: float | str | None
+    b: float | str | None
+    is_range: bool = field(default=False, kw_only=True)
+
+    @property
+    def change(self) -> float | None:
+        """B less A, in the unit; None unless both are numbers."""
+        if isinstance(self.a, str | None) or isinstance(self.b, str | None):
+            return None
+        return self.b - self.a
+
+    @property
+    def relative_change(self) -> float | None:
+        """The change as a fraction of A; None where A is zero or either is no number."""
+        change = self.change
+        return change / abs(self.a) if change is not None and isinstance(self.a, float | int) and self.a else None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two differ by more than rounding."""
+        if isinstance(self.a, str | None) or isinstance(self.b, str | None):
+            return self.a != self.b
+        scale = 1.0 if self.unit == SHARE else max(abs(self.a), abs(self.b))
+        return abs(self.b - self.a) > ROUNDING * scale
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data with both values, the change and the unit of all three; None where there is no value."""
+        return {name: getattr(self, name) for name in self.COLUMNS}
+
+
+def pair_facts(a: Sequence[Fact], b: Sequence[Fact]) -> list[Difference]:
+    """Put the facts of A beside those of B.
+
+    Figures in different units are never subtracted: they become two rows. The order is that of A; what is only in B
+    follows what precedes it there.
+    """
+    by_a, by_b = ({(fact.path, fact.unit): fact for fact in facts} for facts in (a, b))
+    order = list(by_a)
+    last = -1
+    for key in by_b:
+        if key in by_a:
+            last = order.index(key)
+        else:
+            last += 1
+            order.insert(last, key)
+    rows = []
+    for key in order:
+        left, right = by_a.get(key), by_b.get(key)
+        either = left or right
+        if either is not None:
+            values = (left.value if left else None, right.value if right else None)
+            rows.append(Difference(either.of, either.what, either.path, either.unit, *values))
+    return rows
+
+
+def pair_presence(of: str, what: str, path: str, *, in_a: bool, in_b: bool) -> Difference:
+    """Say in which of the two something is."""
+    return Difference(of, what, path, "", "yes" if in_a else None, "yes" if in_b else None)
+
+
+def merge_names(a: Iterable[str], b: Iterable[str]) -> list[str]:
+    """Return the names of A, then those that only B has."""
+    return list(dict.fromkeys([*a, *b]))
+
+
+def unit_words(unit: str) -> str:
+    """Name the unit of a limit for readers."""
+    return "GPUs" if unit == GPUS else unit
+
+
+def write_values(row: Difference) -> tuple[str, str]:
+    """Write both values for readers, with as many digits as it takes to tell them apart."""
+    texts = (_write(row.a, row.unit), _write(row.b, row.unit))
+    if row.path.startswith(LEAST):
+        return _write_limit(row.a), _write_limit(row.b)
+    if not row.differs or (texts[0] != texts[1] and not _read_alike(row)):
+        return texts
+    for digits in _MORE_DIGITS:
+        texts = (_write_digits(row.a, row.unit, digits), _write_digits(row.b, row.unit, digits))
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def _read_alike(row: Difference) -> bool:
+    """Whether a reader would take two texts for the same number, such as 120 and 120.0."""
+    relative = row.relative_change
+    is_amount = row.unit == GPUS or row.unit.startswith("usd")
+    return is_amount and relative is not None and abs(relative) < _ALIKE
+
+
+def write_change(row: Difference) -> tuple[str, str]:
+    """Write the change for readers: absolute, and in percent."""
+    if not row.differs:
+        return "same", ""
+    if row.a is None or row.b is None:
+        return ("only in B" if row.a is None else "only in A"), ""
+    change, relative = row.change, row.relative_change
+    if change is None:
+        return "", ""
+    sign = "+" if change > 0 else "-"
+    if row.unit == SHARE:  # percent of a percentage would mislead
+        return f"{sign}{100.0 * abs(change):.2g} points", ""
+    return f"{sign}{_write(abs(change), row.unit)}", "" if relative is None else _write_percent(relative)
+
+
+def difference_table(rows: Iterable[Difference]) -> Table:
+    """List differences, one row each, grouped by whom they concern.
+
+    Parameters
+    ----------
+    rows
+        Those of one group stand together. Of more than a few dozen ranges of epochs, a group shows the first.
+    """
+    from rich.text import Text
+
+    table = new_table(("", False), ("A", True), ("B", True), ("change", True), ("in %", True))
+    for column in table.columns:
+        column.no_wrap = False
+    cells = []
+    for of, group in groupby(rows, key=lambda row: row.of):
+        shown, rest = _cut(list(group))
+        table.add_row(Text(of, style="bold"))
+        for row in shown:
+            cells.append((*write_values(row), *write_change(row)))
+            table.add_row(_indent(row.what), *(Text(cell) for cell in cells[-1]))
+        if rest:
+            table.add_row(_indent(f"{rest} more rows of widths (--json and -o have them all)"))
+        table.add_section()
+    _keep_numbers_whole(table, cells)
+    return table
+
+
+def _keep_numbers_whole(table: Table, cells: Sequence[Sequence[str]]) -> None:
+    """Let long texts be folded, and numbers never."""
+    if not cells:
+        return
+    for column, texts in zip(table.columns[1:], zip(*cells, strict=True), strict=True):
+        column.min_width = max((len(text) for text in texts if len(text) <= _WIDEST_VALUE), default=0)
+        column.max_width = _WIDEST_VALUE
+
+
+def _indent(text: str) -> Padding:
+    """Set a text off from its group's name, on each line that it takes."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(text), (0, 0, 0, 2))
+
+
+def _cut(group: list[Difference]) -> tuple[list[Difference], int]:
+    """Return the rows of a group that are shown, and how many are not."""
+    ranges = [row for row in group if row.is_range]
+    if len(ranges) <= _MOST_RANGES:
+        return group, 0
+    kept = {id(row) for row in ranges[: _MOST_RANGES - 1]}
+    return [row for row in group if not row.is_range or id(row) in kept], len(ranges) - len(kept)
+
+
+def _write(value: float | str | None, unit: str) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, str):
+        return value
+    return _writer(unit)(value)
+
+
+def _writer(unit: str) -> Callable[[float], str]:
+    if unit == HOURS:
+        return lambda hours: format_duration(hours * SECONDS_PER_HOUR)
+    if unit == SECONDS or unit.startswith("s of "):
+        return format_duration
+    if unit == GPUS:
+        return format_gpus
+    if unit == SHARE:
+        return format_share
+    return _write_usd if unit.startswith("usd") else _shorten
+
+
+def _write_usd(usd: float) -> str:
+    return format_usd(usd) if usd == 0 or usd >= 0.001 else f"${usd:.2g}"
+
+
+def _write_limit(value: float | str | None) -> str:
+    return f"{value:,.6g}" if isinstance(value, float | int) else _write(value, "")
+
+
+def _write_digits(value: float | str | None, unit: str, digits: int) -> str:
+    """Write a number plainly, to so many digits."""
+    if not isinstance(value, float | int):
+        return _write(value, unit)
+    if unit == SHARE:
+        return f"{100.0 * value:#.{digits - 2}g} %"
+    if unit.startswith("usd"):
+        return f"${value:#.{digits}g}"
+    suffix = {HOURS: " h", GPUS: "", COUNT: "", PER_HOUR: ""}.get(unit, " s" if unit.startswith("s") else "")
+    return f"{value:#.{digits}g}{suffix}"
+
+
+def _shorten(value: float) -> str:
+    whole = math.isfinite(value) and value == round(value) and abs(value) < 1e6
+    return f"{round(value):,}" if whole else f"{value:.4g}"
+
+
+def _write_percent(fraction: float) -> str:
+    percent = 100.0 * fraction
+    if abs(percent) < _LEAST_PERCENT:
+        return f"{'+' if percent > 0 else '-'}0.00"
+    return f"{percent:+,.0f}" if abs(percent) >= 10 else f"{percent:+.2g}"

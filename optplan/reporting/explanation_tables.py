@@ -1,0 +1,144 @@
+"""What an explanation says, as sentences and a table for the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Alternative, ExplainedChoice, Explanation, Instance
+from optplan.formulations.boa.data import BUDGET
+from optplan.reporting.breakdown import require_boa
+from optplan.reporting.phrases import NOTHING, name_objective
+from optplan.reporting.tables import add_row, new_table
+from optplan.units import BudgetUnit
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+@dataclass(frozen=True)
+class ExplanationRow:
+    """One alternative, in words; the first three are empty where they repeat.
+
+    Parameters
+    ----------
+    subject, epochs, chosen
+        Whose choice, in which epochs, and what it is.
+    alternative
+        What else there is.
+    jct_change, budget_change, rate
+        What it would change alone, and what of the one it gives for the other.
+    forced
+        What it costs to force it.
+    """
+
+    subject: str
+    epochs: str
+    chosen: str
+    alternative: str
+    jct_change: str
+    budget_change: str
+    rate: str
+    forced: str
+
+
+def unit_words(explanation: Explanation) -> str:
+    """Name the unit of the budget in a table's head."""
+    return "GPU" if explanation.budget_unit == BudgetUnit.GPU.value else "$/h"
+
+
+def say_rates(instance: Instance, explanation: Explanation) -> str:
+    """Say against which rate the choices are held.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    boa = require_boa(instance)
+    start = f"{explanation.solver}: {name_objective(boa)} {explanation.objective:,.1f} s."
+    rate = explanation.multipliers.get(BUDGET)
+    if rate is None:
+        return start
+    unit = "GPU" if explanation.budget_unit == BudgetUnit.GPU.value else "$/h"
+    return (
+        f"{start} Another {unit} of budget saves {rate:,.4g} s, so what costs more than one {unit} for each "
+        f"{rate:,.4g} s that it saves is not worth it, and what saves one for less is."
+    )
+
+
+def list_explanations(explanation: Explanation) -> list[ExplanationRow]:
+    """List every alternative of every choice, in order."""
+    rows = []
+    for choice in explanation.choices:
+        head = (_name_subject(choice), _name_epochs(choice), choice.label)
+        for number, alternative in enumerate(choice.alternatives):
+            rows.append(_write_row(head if number == 0 else ("", "", ""), alternative))
+        if not choice.alternatives:
+            rows.append(ExplanationRow(*head, "nothing else is allowed", NOTHING, NOTHING, NOTHING, NOTHING))
+    return rows
+
+
+def explanation_table(instance: Instance, explanation: Explanation) -> Table:
+    """Make the table of an explanation.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    require_boa(instance)
+    unit = unit_words(explanation)
+    table = new_table(
+        ("class", False),
+        ("epochs", False),
+        ("holds", False),
+        ("instead", False),
+        ("alone: s", True),
+        (f"alone: {unit}", True),
+        (f"s per {unit}", True),
+        ("forced: s", True),
+    )
+    for row in list_explanations(explanation):
+        add_row(
+            table,
+            row.subject,
+            row.epochs,
+            row.chosen,
+            row.alternative,
+            row.jct_change,
+            row.budget_change,
+            row.rate,
+            row.forced,
+        )
+    return table
+
+
+def _name_subject(choice: ExplainedChoice) -> str:
+    return choice.subject if choice.share == 1.0 else f"{choice.subject} ({choice.share:.1%})"
+
+
+def _name_epochs(choice: ExplainedChoice) -> str:
+    return str(choice.first) if choice.first == choice.last else f"{choice.first}-{choice.last}"
+
+
+def _write_row(head: tuple[str, str, str], alternative: Alternative) -> ExplanationRow:
+    rate = alternative.exchange_rate
+    both_worse = alternative.objective_change is not None and rate is None
+    return ExplanationRow(
+        *head,
+        alternative=alternative.label,
+        jct_change=_write_change(alternative.objective_change),
+        budget_change=_write_change(alternative.budget_change),
+        rate="no trade" if both_worse else NOTHING if rate is None else f"{rate:,.3g}",
+        forced=_write_forced(alternative),
+    )
+
+
+def _write_change(change: float | None) -> str:
+    return NOTHING if change is None else f"{change:+,.3g}"
+
+
+def _write_forced(alternative: Alternative) -> str:
+    if alternative.forced_cost is None:
+        return "no plan fits"
+    return f"{max(0.0, alternative.forced_cost):+,.3g}"

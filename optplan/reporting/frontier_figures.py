@@ -1,0 +1,266 @@
+"""Several frontiers in one chart, and what solvers reach at many budgets beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optplan.contracts import Frontier
+from optplan.errors import UsageError
+from optplan.formulations.boa.data import BoaInstance
+from optplan.reporting.breakdown import price_usd_per_hour
+from optplan.reporting.budgets import BUDGET_NAMES, cost_of_month, say_amount, say_worth
+from optplan.reporting.phrases import compare_durations, format_share, format_usd, name_objective
+from optplan.reporting.style import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    TimeScale,
+    escape_text,
+    new_figure,
+    time_scale,
+)
+from optplan.reporting.sweeps import SweepPoint
+from optplan.schema import FloatArray
+from optplan.units import BudgetUnit, format_duration
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
+#: More curves than colours differ in their dashes.
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_SYMBOLS = ("square", "triangle-up", "circle", "triangle-down", "pentagon", "diamond", "cross", "x")
+#: Steps along a curve, so that there is something to point at everywhere.
+_STEPS = 160
+#: Breakpoints up to which all are drawn; with more, the steps are close enough together.
+_MOST_BREAKPOINTS = 300
+#: How far curves are drawn where no solver's points go beyond: as a multiple of their least budgets.
+_BEYOND = 3.0
+#: From this ratio of the largest to the least value shown, an axis is logarithmic.
+_LOGARITHMIC = 6.0
+_LOGARITHMIC_TICKS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+#: How high the chart goes, as a multiple of the longest time at ``_REFERENCE`` times a least budget.
+_ABOVE, _REFERENCE = 1.15, 1.2
+#: Where the vertical axis starts, as a fraction of the least time shown.
+_BELOW = 0.85
+
+
+@dataclass(frozen=True)
+class FrontierCurve:
+    """One curve of the chart.
+
+    Parameters
+    ----------
+    label
+        Its name in the legend.
+    instance, frontier
+        The problem and what every budget buys.
+    sweeps
+        By solver, what it reaches at some budgets.
+    """
+
+    label: str
+    instance: BoaInstance
+    frontier: Frontier
+    sweeps: Mapping[str, Sequence[SweepPoint]] = field(default_factory=dict)
+
+
+def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
+    """Draw several frontiers, and what solvers reach, over one axis of budgets.
+
+    Parameters
+    ----------
+    curves
+        At least one.
+
+    Returns
+    -------
+    Figure
+        Horizontal: the budget, in the unit that :func:`choose_unit` finds. Vertical: (weighted) mean completion time.
+
+    Raises
+    ------
+    UsageError
+        When the budgets have no unit in common.
+    MissingExtraError
+        When plotly is not installed.
+    """
+    unit = choose_unit(curves)
+    factors = [_factor(curve.instance, unit) for curve in curves]
+    (low, high), (bottom_s, top_s) = _window(curves, factors)
+    scale, figure = time_scale(top_s), new_figure(height=440)
+    for number, (curve, factor) in enumerate(zip(curves, factors, strict=True)):
+        _add_curve(figure, curve, factor, high, scale, number)
+    solvers = list(dict.fromkeys(solver for curve in curves for solver in curve.sweeps))
+    for number, (curve, factor) in enumerate(zip(curves, factors, strict=True)):
+        for solver, points in curve.sweeps.items():
+            position = solvers.index(solver)
+            # One curve: colours tell solvers apart. Several: a solver's points have the colour of their curve.
+            color = _COLORS[(position + 1 if len(curves) == 1 else number) % len(_COLORS)]
+            symbol = _SYMBOLS[position % len(_SYMBOLS)]
+            name = solver if len(curves) == 1 else f"{curve.label}: {solver}"
+            _add_sweep(figure, curve.instance, points, factor, scale, name=name, look=(symbol, color))
+    objectives = {name_objective(curve.instance) for curve in curves}
+    objective = objectives.pop() if len(objectives) == 1 else "(weighted) mean completion time"
+    times = (bottom_s / scale.seconds, top_s / scale.seconds)
+    figure.update_xaxes(title_text=f"{BUDGET_NAMES[unit]} (the budget)", separatethousands=True, **_range(low, high))
+    figure.update_yaxes(title_text=f"{objective} ({scale.unit})", **_range(*times))
+    figure.update_layout(
+        legend={"x": 1, "xanchor": "right", "y": 1, "yanchor": "top", "bgcolor": "rgba(255, 255, 255, 0.8)"},
+        margin_r=24,  # half of a label may stand beyond the last tick
+        showlegend=True,
+    )
+    return figure
+
+
+def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
+    """Choose the unit in which all budgets can be compared.
+
+    GPUs, where all budgets count them and they cost the same, or have no price. Otherwise US dollars an hour: GPUs of
+    one type with a price are converted.
+
+    Parameters
+    ----------
+    curves
+        At least one.
+
+    Raises
+    ------
+    UsageError
+        When one budget is in money and another in GPUs that cannot be converted.
+    """
+    rates = [_usd_per_unit(curve.instance) for curve in curves]
+    in_money = [curve for curve in curves if curve.instance.budget_unit is BudgetUnit.USD_PER_HOUR]
+    if in_money:
+        for curve, rate in zip(curves, rates, strict=True):
+            if rate is None:
+                message = (
+                    f"{in_money[0].label} counts its budget in US dollars an hour and {curve.label} in GPUs, which "
+                    "cannot be converted; give every GPU type a price, as in --set gpu_types.t4.price=0.978, and ask "
+                    "for money"
+                )
+                raise UsageError(message)
+        return BudgetUnit.USD_PER_HOUR
+    return BudgetUnit.USD_PER_HOUR if None not in rates and len(set(rates)) > 1 else BudgetUnit.GPU
+
+
+def _usd_per_unit(instance: BoaInstance) -> float | None:
+    """Return the US dollars an hour of one unit of the instance's budget; None where there is no one price."""
+    return 1.0 if instance.budget_unit is BudgetUnit.USD_PER_HOUR else price_usd_per_hour(instance)
+
+
+def _factor(instance: BoaInstance, unit: BudgetUnit) -> float:
+    return (_usd_per_unit(instance) or 1.0) if unit is BudgetUnit.USD_PER_HOUR else 1.0
+
+
+def _window(
+    curves: Sequence[FrontierCurve], factors: Sequence[float]
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Choose the range of budgets and the range of seconds that are shown: all of the solvers' points are in it."""
+    highs, tops_s, times_s = [], [], []
+    for curve, factor in zip(curves, factors, strict=True):
+        least, far = float(curve.frontier.budgets[0]), float(curve.frontier.budgets[-1])
+        found = [point for points in curve.sweeps.values() for point in points if point.result.objective is not None]
+        highs += [factor * min(_BEYOND * least, 1.05 * far), *(1.05 * factor * point.best.budget for point in found)]
+        tops_s += [curve.frontier.at(_REFERENCE * least).objective]
+        times_s += [point.result.objective for point in found if point.result.objective is not None]
+    leasts = [factor * float(curve.frontier.budgets[0]) for curve, factor in zip(curves, factors, strict=True)]
+    # Where everything costs the same there is one point and no room; a tenth of it makes some.
+    low, high = 0.9 * min(leasts), max(*highs, 1.1 * max(leasts))
+    ends_s = [
+        curve.frontier.at(max(high / factor, float(curve.frontier.budgets[0]))).objective
+        for curve, factor in zip(curves, factors, strict=True)
+    ]
+    return (low, high), (_BELOW * min([*ends_s, *times_s]), max([_ABOVE * max(tops_s), *(1.05 * t for t in times_s)]))
+
+
+def _range(low: float, high: float) -> dict[str, Any]:
+    """Return the settings of an axis, logarithmic where much would be squeezed into a corner."""
+    if high <= _LOGARITHMIC * low:
+        return {"type": "linear", "range": [low, high]}
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [tick * 10.0**decade for decade in decades for tick in _LOGARITHMIC_TICKS]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    # plotly's own ticks leave out the decade of all but the first of each.
+    texts = [f"{tick:,.6g}" for tick in shown]
+    return {"type": "log", "range": [math.log10(low), math.log10(high)], "tickvals": shown, "ticktext": texts}
+
+
+def _add_curve(figure: Figure, curve: FrontierCurve, factor: float, high: float, scale: TimeScale, number: int) -> None:
+    budgets = _choose_budgets(curve.frontier, high / factor)
+    points = [curve.frontier.at(float(budget)) for budget in budgets]
+    label = escape_text(curve.label)
+    figure.add_scatter(
+        name=f"{label}: best possible (proven)",
+        x=(factor * budgets).tolist(),
+        y=[point.objective / scale.seconds for point in points],
+        mode="lines",
+        line={
+            "color": _COLORS[number % len(_COLORS)],
+            "width": 3,
+            "dash": _DASHES[number // len(_COLORS) % len(_DASHES)],
+        },
+        hoverinfo="text",
+        hovertext=[
+            f"<b>{label}</b><br>{_say_budget(curve.instance, float(budget))}<br>best possible: "
+            f"{format_duration(point.objective)}<br>{say_worth(curve.instance, point.shadow_price)}"
+            for budget, point in zip(budgets, points, strict=True)
+        ],
+    )
+
+
+def _choose_budgets(frontier: Frontier, high: float) -> FloatArray:
+    """Choose budgets at which a curve is drawn, in equal ratios: on a logarithmic axis they are even."""
+    least = float(frontier.budgets[0])
+    steps = np.geomspace(least, max(high, least), _STEPS + 1)
+    inside = frontier.budgets[frontier.budgets <= high]
+    budgets: FloatArray = np.union1d(steps, inside) if inside.size <= _MOST_BREAKPOINTS else steps
+    return np.maximum(budgets, least)  # the first step may have been rounded down
+
+
+def _add_sweep(
+    figure: Figure,
+    instance: BoaInstance,
+    points: Sequence[SweepPoint],
+    factor: float,
+    scale: TimeScale,
+    *,
+    name: str,
+    look: tuple[str, str],
+) -> None:
+    found = [(point, point.result.objective) for point in points if point.result.objective is not None]
+    symbol, color = look
+    figure.add_scatter(
+        name=escape_text(name),
+        x=[factor * point.best.budget for point, _ in found],
+        y=[objective_s / scale.seconds for _, objective_s in found],
+        mode="markers",
+        marker={"symbol": f"{symbol}-open", "size": 9, "color": color, "line": {"width": 2}},
+        hoverinfo="text",
+        hovertext=[
+            f"<b>{escape_text(name)}</b><br>{_say_budget(instance, point.best.budget)}<br>"
+            f"{name_objective(instance)}: {format_duration(objective_s)}<br>"
+            f"against the frontier: {compare_durations(point.above or 0.0)}<br>{_say_bound(point)}"
+            for point, objective_s in found
+        ],
+    )
+
+
+def _say_budget(instance: BoaInstance, budget: float) -> str:
+    usd = cost_of_month(instance, budget)
+    return say_amount(instance, budget) + ("" if usd is None else f", {format_usd(usd)} a month")
+
+
+def _say_bound(point: SweepPoint) -> str:
+    bound, gap = point.result.bound, point.result.gap
+    if bound is None or gap is None:
+        return "this solver proves nothing; the frontier is a bound for it"
+    return f"its own bound: {format_duration(bound)}, gap {format_share(gap)}"

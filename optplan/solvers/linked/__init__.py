@@ -1,0 +1,39 @@
+"""Paths linked by several limits: one path per graph, or a mixture, at least total value, with proofs.
+
+Knows no paper. :class:`LinkedGraphs` holds layered graphs; the algorithms reach them, or whatever else answers with a
+best path under given multipliers, through :class:`LinkedFamily` only. :func:`maximise_bound` solves the convexified
+problem with its shadow prices, or proves that the limits cannot be kept; :func:`solve_pure` finds the best choice of
+one path per graph.
+"""
+
+from optplan.solvers.linked.bounds import (
+    LinkedBound,
+    LinkedShortfall,
+    Mixture,
+    Relaxation,
+    find_price_range,
+    find_relaxations,
+    maximise_bound,
+)
+from optplan.solvers.linked.closing import Exhaustion, LinkedSolution, solve_pure
+from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, LinkedFamily, join_columns, keep_limits
+from optplan.solvers.linked.graphs import LinkedGraphs
+
+__all__ = [
+    "LIMIT_TOLERANCE",
+    "ColumnBatch",
+    "Exhaustion",
+    "LinkedBound",
+    "LinkedFamily",
+    "LinkedGraphs",
+    "LinkedShortfall",
+    "LinkedSolution",
+    "Mixture",
+    "Relaxation",
+    "find_price_range",
+    "find_relaxations",
+    "join_columns",
+    "keep_limits",
+    "maximise_bound",
+    "solve_pure",
+]

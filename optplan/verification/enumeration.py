@@ -1,0 +1,114 @@
+"""Enumerating paths anew, to check what an exhaustive certificate says; written without sight of any solver."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optplan.contracts import PathCosts
+from optplan.schema import FloatArray, IntArray
+
+#: Relative tolerance of every comparison of the judge; scales are stated where they are used.
+TOLERANCE = 1e-9
+
+
+def least_within(graphs: list[PathCosts], weights: FloatArray, allowance: float, amounts: FloatArray) -> float:
+    """Enumerate what lies within an allowance of the dual bound and return the least value that keeps the limits.
+
+    Parameters
+    ----------
+    graphs
+        What the steps of each graph's paths cost.
+    weights
+        (L,) The multipliers of the limits.
+    allowance
+        Total reduced cost above the graphs' best paths that a choice may have.
+    amounts
+        (L,) The limits on the total consumptions.
+
+    Returns
+    -------
+    float
+        Infinity when nothing within the allowance keeps the limits.
+    """
+    suffixes = [_suffixes_within(graph, weights, allowance) for graph in graphs]
+    if not all(len(points) for points in suffixes):
+        return float("inf")
+    prices = np.concatenate(([1.0], weights))
+    least_left = np.cumsum([np.zeros(weights.size), *(p[:, 1:].min(axis=0) for p in reversed(suffixes))], axis=0)[::-1]
+    best_left = np.append(np.cumsum([(p @ prices).min() for p in reversed(suffixes)])[::-1], 0.0)
+    ceiling = best_left[0] + allowance
+    points = np.zeros((1, weights.size + 1))
+    for number, more in enumerate(suffixes, start=1):
+        points = (points[:, None, :] + more[None, :, :]).reshape(-1, weights.size + 1)
+        kept = (points @ prices + best_left[number] <= ceiling) & (
+            points[:, 1:] + least_left[number] <= amounts * (1 + TOLERANCE)
+        ).all(axis=1)
+        points = _undominated(points[kept])
+        if not len(points):
+            return float("inf")
+    return float(points[:, 0].min())
+
+
+def _reach(run: FloatArray, enter: FloatArray, group: IntArray) -> FloatArray:
+    """Return the least cost (E, K) of a path's beginning that ends at, and includes, a node."""
+    reach = np.empty_like(run)
+    reach[0] = enter[group, 0, np.arange(group.size)] + run[0]
+    for layer in range(1, len(run)):
+        ways = [reach[layer - 1, group == left].min(initial=np.inf) + cost for left, cost in enumerate(enter[:, layer])]
+        reach[layer] = run[layer] + np.minimum(reach[layer - 1], np.min(ways, axis=0))
+    return reach
+
+
+def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float) -> FloatArray:
+    """List undominated (value, consumptions) of a graph's paths within the allowance, from the last layer backwards."""
+    reach = _reach(*graph.weighted(weights), graph.group)
+    prices = np.concatenate(([1.0], weights))
+    ceiling = reach[-1].min() + allowance
+    # after[k]: what can follow node k of the current layer; all that starts by entering some node is shared by a group.
+    nothing = np.zeros((1, weights.size + 1))
+    after = dict.fromkeys(np.flatnonzero(reach[-1] <= ceiling).tolist(), nothing)
+    for layer in range(len(reach) - 1, 0, -1):
+        shared = [_entered(graph, layer, after, left) for left in range(graph.num_groups)]
+        least_shared = np.array([(points @ prices).min(initial=np.inf) for points in shared])
+        near = set(np.flatnonzero(reach[layer - 1] + least_shared[graph.group] <= ceiling).tolist())
+        before: dict[int, FloatArray] = {}
+        for k in near | set(after):
+            options = [shared[graph.group[k]]] if k in near else []
+            if k in after:
+                options.append(after[k] + _at_node(graph, layer, k))
+            points = np.concatenate(options)
+            points = points[reach[layer - 1, k] + points @ prices <= ceiling]
+            if len(points):
+                before[k] = _undominated(points)
+        after = before
+    starts = [_entered(graph, 0, {k: points}, int(graph.group[k])) for k, points in after.items()]
+    return _undominated(np.concatenate(starts)) if starts else nothing[:0]
+
+
+def _at_node(graph: PathCosts, layer: int, node: int) -> FloatArray:
+    """Return value and consumptions (1 + L,) of being at a node."""
+    return np.concatenate(([graph.run_value[layer, node]], graph.run_consumption[:, layer, node]))
+
+
+def _entered(graph: PathCosts, layer: int, after: dict[int, FloatArray], left: int) -> FloatArray:
+    """List what can follow a node of a group by entering a node of a layer."""
+    options = [np.zeros((0, len(graph.limits) + 1))]
+    for k, points in after.items():
+        entering = np.concatenate(([graph.enter_value[left, layer, k]], graph.enter_consumption[:, left, layer, k]))
+        options.append(points + _at_node(graph, layer, k) + entering)
+    return _undominated(np.concatenate(options))
+
+
+def _undominated(points: FloatArray) -> FloatArray:
+    """Keep the points (M, 1 + L) that no other has no more of anything than; of equal points the first."""
+    order = np.lexsort(points.T[::-1])
+    points = points[order]
+    if points.shape[1] == 2:  # one limit: by increasing value, only falling consumption is worth keeping
+        least_before = np.minimum.accumulate(np.concatenate(([np.inf], points[:, 1])))[:-1]
+        return points[points[:, 1] < least_before]
+    kept = np.ones(len(points), dtype=np.bool_)
+    for position in range(len(points)):
+        if kept[position]:
+            later = points[position + 1 :]
+            kept[position + 1 :] &= ~(later >= points[position]).all(axis=1)
+    return points[kept]

@@ -1,0 +1,97 @@
+"""``optplan import prices``: from a price list into an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from optplan.instances.files import read_instance
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+LIST = (
+    "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n"
+    "box,V100,8,24.0,8.0,east\n"
+    "box,V100,8,28.0,,west\n"
+    "single,V100,1,3.5,1.5,west\n"
+)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    """Return a small price list whose name says its date."""
+    path = tmp_path / "cloud-2026-05.csv"
+    path.write_text(LIST, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def command(catalog: Path, write_instance: Callable[..., Path]) -> tuple[str, ...]:
+    """Return the command on the textbook instance on V100s."""
+    return ("import", "prices", str(write_instance()), "--catalog", str(catalog))
+
+
+def test_prices_are_filled_in(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:
+    """24 dollars for eight are 3 for one; the file says who says so, and when."""
+    path = tmp_path / "priced.json"
+    told = run(*command, "--instance-type", "v100=box", "--region", "east", "--budget", "6usd/hour", "-o", path)
+    assert (told.code, told.err) == (0, f"wrote {path}\n")
+    assert "$3.00 an hour" in told.out
+    data = read_instance(path).to_json_data()
+    assert data["budget"] == "6usd/hour"
+    assert data["gpu_types"]["v100"] == {
+        "price_usd_per_hour": 3.0,
+        "price_source": (
+            "cloud on-demand list price of box (8 x V100), 24 USD/h in east, divided by 8 (cloud-2026-05.csv)"
+        ),
+        "price_date": "2026-05",
+    }
+    assert run("solve", path).code == 0
+
+
+def test_spot_prices_and_dates(run: Runner, command: tuple[str, ...]) -> None:
+    """8 dollars for eight as spot, with a word on interruptions; a date that is given counts."""
+    told = run(*command, "--instance-type", "v100=box", "--spot", "v100", "--date", "May", "--name", "spot", "--json")
+    assert told.code == 0
+    v100 = told.data["gpu_types"]["v100"]
+    assert (told.data["name"], v100["price_usd_per_hour"], v100["price_date"]) == ("spot", 1.0, "May")
+    assert v100["price_source"].startswith("cloud spot price of box")
+    assert "gpu_types.v100: a spot price is taken and nothing said of interruptions" in told.err
+
+
+def test_a_gpu_by_its_own_name(run: Runner, command: tuple[str, ...]) -> None:
+    """The cheapest per GPU: in the west, two V100 boxes are 3.5 each a GPU, and the smaller is taken."""
+    told = run(*command, "--instance-type", "v100=V100", "--region", "west", "--json")
+    assert told.data["gpu_types"]["v100"]["price_source"].startswith("cloud on-demand list price of single (1 x V100)")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--instance-type", "v100"), 2, "--instance-type: got 'v100'; a GPU type and its name in the list are needed"),
+        (("--instance-type", "v10=box"), 2, "--instance-type: no GPU type 'v10'; did you mean 'v100'?"),
+        (("--instance-type", "v100=box", "--instance-type", "v100=single"), 2, "'v100' is given twice; give it once"),
+        (("--instance-type", "v100=box", "--spot", "t4"), 2, "--spot: no GPU type 't4'; known: v100"),
+        (("--instance-type", "v100=bix"), 1, "has no instance type or GPU 'bix'; did you mean 'box'?"),
+        (("--instance-type", "v100=box", "--region", "north"), 1, "in region 'north'; there is one in: east, west"),
+        (("--instance-type", "v100=box", "--region", "west", "--spot", "v100"), 1, "no spot price of box is listed"),
+    ],
+)
+def test_wrong_options(
+    run: Runner, command: tuple[str, ...], options: tuple[str, ...], code: int, message: str
+) -> None:
+    """Names of the call are the call's fault, those that the list does not have the data's."""
+    told = run(*command, *options, "--json")
+    assert (told.code, told.out) == (code, "")
+    assert message in told.error["message"]
+
+
+def test_somewhere_to_go(run: Runner, command: tuple[str, ...]) -> None:
+    """As for every import."""
+    told = run(*command, "--instance-type", "v100=box")
+    assert (told.code, told.out) == (2, "")
+    assert "--output: say where to write the instance" in told.err

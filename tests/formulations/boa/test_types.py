@@ -1,0 +1,606 @@
+"""Several GPU types: the judge by hand, the exact solvers against every plan, and what must hold for any instance."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.sparse import block_diag
+
+from optplan.contracts import BoundProof, Result, Solution, Status
+from optplan.errors import DataError
+from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.evaluation import evaluate
+from optplan.formulations.boa.feasibility import least_budget
+from optplan.schema import FloatArray
+from optplan.solving import build_plan, solve
+from optplan.speedup import TableSpeedup
+from optplan.units import Amount, BudgetUnit
+from optplan.verification import verify
+
+Data = dict[str, Any]
+
+#: Two types of which either may be left at a cost, and a class that can run on one of them only.
+HAND: Data = {
+    "formulation": "boa",
+    "classes": {
+        "bert": {
+            "arrival_rate_per_hour": 2.0,
+            "epoch_size_gpu_hours": [1.0, 2.0, 4.0],
+            "speedup": {
+                "t4": {"form": "table", "gpus": [1, 2], "speedup": [1.0, 1.6]},
+                "a100": {"form": "table", "gpus": [1, 2], "speedup": [[4.0, 6.0], [4.0, 8.0], [5.0, 8.0]]},
+            },
+            "rescale_s": 36.0,
+            "rescale_s_on": {"a100": 72.0},
+            "type_change_s": 108.0,
+            "type_change_s_from": {"a100": {"t4": 18.0}},
+            "weight": 3.0,
+        },
+        "yolo": {
+            "arrival_rate_per_hour": 1.0,
+            "epoch_size_gpu_hours": [3.0],
+            "speedup": {"t4": {"form": "table", "gpus": [1, 2], "speedup": [1.0, 2.0]}},
+            "rescale_s": 360.0,
+        },
+    },
+    "gpu_types": {"t4": {"price_usd_per_hour": 0.5}, "a100": {"price_usd_per_hour": 3.0, "quota_gpus": 3.0}},
+    "budget": "20usd/hour",
+}
+
+
+def row(widths: list[float], gpu_types: list[str], fraction: float = 1.0) -> Branch:
+    """Return a branch."""
+    return Branch(fraction=fraction, widths=np.array(widths), gpu_types=tuple(gpu_types))
+
+
+def hand(**changes: object) -> BoaInstance:
+    """Return the instance above with some top-level fields changed."""
+    return BoaInstance.parse(HAND | changes)
+
+
+MOVING = BoaSolution(
+    branches={"bert": (row([2.0, 2.0, 1.0], ["t4", "a100", "t4"]),), "yolo": (row([2.0], ["t4"]),)},
+)
+
+
+def test_the_judge_by_hand() -> None:
+    """A job of bert moves from 2 T4 to 2 A100 and back to 1 T4.
+
+    Hours: epoch 1 takes 0.01 + 1 / 1.6 = 0.635 on 2 T4; epoch 2 0.02 + 0.03 for the move + 2 / 8 = 0.3 on 2 A100;
+    epoch 3 0.01 + 0.005 for the move back + 4 / 1 = 4.015 on 1 T4: 4.95 h in all. Yolo: 0.1 + 3 / 2 = 1.6 h on 2 T4.
+    """
+    judged = evaluate(hand(), MOVING)
+    assert all(check.holds for check in judged.checks)
+    t4, a100 = 2.0 * (2 * 0.635 + 4.015) + 2 * 1.6, 2.0 * 2 * 0.3
+    expected = {
+        "classes.bert.mean_jct_s": 3600 * 4.95,
+        "classes.yolo.mean_jct_s": 3600 * 1.6,
+        "classes.bert.gpus": 2.0 * (2 * 0.635 + 4.015) + a100,
+        "classes.yolo.gpus": 3.2,
+        "mean_jct_s": 3600 * (2 * 4.95 + 1.6) / 3,
+        "weighted_mean_jct_s": 3600 * (3 * 2 * 4.95 + 1.6) / 7,
+        "gpus": t4 + a100,
+        "gpus_running": 2.0 * (2 * 0.625 + 4.0) + 2 * 1.5 + 2.0 * 2 * 0.25,
+        "gpus_rescaling": 2.0 * (2 * 0.01 + 0.015) + 2 * 0.1 + 2.0 * 2 * 0.05,
+        "width_changes_per_job": 2 * 2 / 3,
+        "rescales_per_job": (2 * 3 + 1) / 3,
+        "gpus.t4": t4,
+        "gpus.a100": a100,
+        "cost_usd_per_hour": 0.5 * t4 + 3.0 * a100,
+    }
+    assert judged.measures == pytest.approx(expected, rel=1e-13)
+    assert judged.objective == judged.measures["weighted_mean_jct_s"]
+    assert judged.consumption == pytest.approx({"budget": expected["cost_usd_per_hour"], "quota.a100": a100}, rel=1e-13)
+
+
+def test_without_rescaling_moves_are_free() -> None:
+    """Problem whole: 0.625 + 0.25 + 4 hours for bert, 1.5 for yolo."""
+    judged = evaluate(hand(problem="whole"), MOVING)
+    assert judged.measures["classes.bert.mean_jct_s"] == pytest.approx(3600 * 4.875, rel=1e-13)
+    assert judged.measures["classes.yolo.mean_jct_s"] == pytest.approx(3600 * 1.5, rel=1e-13)
+    assert judged.measures["gpus_rescaling"] == 0.0
+
+
+def test_fractions_of_the_jobs_may_hold_different_types() -> None:
+    """A quarter of bert's jobs on 1 A100 throughout, the others on 1 T4: each counts by its share."""
+    solution = BoaSolution(
+        branches={
+            "bert": (row([1.0] * 3, ["a100"] * 3, 0.25), row([1.0] * 3, ["t4"] * 3, 0.75)),
+            "yolo": (row([1.0], ["t4"]),),
+        }
+    )
+    judged = evaluate(hand(policy="mixed"), solution)
+    assert all(check.holds for check in judged.checks)
+    on_a100, on_t4 = 0.02 + 1 / 4 + 2 / 4 + 4 / 5, 0.01 + 7
+    assert judged.measures["classes.bert.mean_jct_s"] == pytest.approx(
+        3600 * (0.25 * on_a100 + 0.75 * on_t4), rel=1e-13
+    )
+    assert judged.measures["gpus.a100"] == pytest.approx(2 * 0.25 * on_a100, rel=1e-13)
+    assert judged.measures["gpus.t4"] == pytest.approx(2 * 0.75 * on_t4 + 3.1, rel=1e-13)
+
+
+def test_a_budget_in_gpus_counts_all_types_alike() -> None:
+    """Whatever they cost; the cost is a measure, where the types that are used have prices."""
+    judged = evaluate(hand(budget="20gpu"), MOVING)
+    assert judged.consumption["budget"] == pytest.approx(judged.measures["gpus"], rel=1e-14)
+    assert judged.measures["cost_usd_per_hour"] == pytest.approx(10.5, abs=1.0)
+    unpriced = {"t4": {"price_usd_per_hour": 0.5}, "a100": {}}
+    assert "cost_usd_per_hour" not in evaluate(hand(budget="20gpu", gpu_types=unpriced), MOVING).measures
+    staying = BoaSolution(branches=dict(MOVING.branches) | {"bert": (row([1.0] * 3, ["t4"] * 3),)})
+    judged = evaluate(hand(budget="20gpu", gpu_types=unpriced), staying)
+    assert judged.measures["cost_usd_per_hour"] == pytest.approx(0.5 * judged.measures["gpus"], rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("changes", "family", "message"),
+    [
+        ({"budget": "8usd/hour"}, "budget", "cost per hour, running and rescaling, must not exceed the budget"),
+        ({"budget": "14gpu"}, "budget", "time-average GPUs, running and rescaling, must not exceed the budget"),
+        (
+            {"gpu_types": HAND["gpu_types"] | {"a100": {"price_usd_per_hour": 3.0, "quota_gpus": 1.19}}},
+            "quota.a100",
+            "time-average GPUs, running and rescaling, must not exceed the quota of a100",
+        ),
+    ],
+)
+def test_limits_that_are_exceeded_are_named(changes: Data, family: str, message: str) -> None:
+    """13.77 T4 and 1.2 A100 cost 10.485 usd per hour."""
+    (wrong,) = [check for check in evaluate(hand(**changes), MOVING).checks if not check.holds]
+    assert (wrong.family, wrong.message) == (family, message)
+
+
+@pytest.mark.parametrize(
+    ("branch", "family", "index"),
+    [
+        (row([2.0, 2.0, 1.0], ["t4", "v100", "t4"]), "gpu-type", "bert[1]"),
+        (row([2.0, 2.0, 1.0], ["t4", "a100"]), "row-length", "bert[1]"),
+        (row([2.0, 2.0], ["t4", "a100", "t4"]), "row-length", "bert[1]"),
+        (Branch(widths=np.array([2.0, 2.0, 1.0])), "gpu-type", "bert[1]"),
+        (row([2.0, 3.0, 1.0], ["t4", "a100", "t4"]), "allowed-width", "bert[1] epoch 2"),
+        (row([2.0, 2.0, 1.5], ["t4", "a100", "t4"]), "allowed-width", "bert[1] epoch 3"),
+    ],
+)
+def test_rows_that_break_the_rules_are_named(branch: Branch, family: str, index: str) -> None:
+    """Unknown types, types that are not named, rows that are too short, widths that the type does not have."""
+    solution = BoaSolution(branches=dict(MOVING.branches) | {"bert": (branch,)})
+    (wrong,) = [check for check in evaluate(hand(), solution).checks if not check.holds]
+    assert (wrong.family, wrong.index) == (family, index)
+
+
+def test_one_type_may_be_named_or_not() -> None:
+    """Both mean the same; another name is refused."""
+    data = copy.deepcopy(HAND)
+    del data["classes"]["bert"], data["gpu_types"]["a100"]
+    instance = BoaInstance.parse(data)
+    named, unnamed = row([2.0], ["t4"]), Branch(widths=np.array([2.0]))
+    figures = [evaluate(instance, BoaSolution(branches={"yolo": (branch,)})).measures for branch in (named, unnamed)]
+    assert figures[0] == figures[1]
+    (wrong,) = [
+        check
+        for check in evaluate(instance, BoaSolution(branches={"yolo": (row([2.0], ["a100"]),)})).checks
+        if not check.holds
+    ]
+    assert wrong.family == "gpu-type"
+
+
+# Every change of a solution is noticed
+
+
+def mutations(instance: BoaInstance, data: Data) -> Iterator[Data]:
+    """Yield a result's data with one thing changed in its solution: a type, a width, both, a fraction, a name."""
+    for name, branches in data["solution"]["branches"].items():
+        options = instance.options(name)
+        pairs = [
+            (options.gpu_types[group], float(width))
+            for group, width in zip(options.group.tolist(), options.widths.tolist(), strict=True)
+        ]
+        for number, branch in enumerate(branches):
+            for epoch, here in enumerate(zip(branch["gpu_types"], branch["widths"], strict=True)):
+                for gpu_type, width in (*pairs, ("v100", 1.0), ("a100", 7.0)):
+                    if (gpu_type, width) != here:
+                        changed = copy.deepcopy(data)
+                        inner = changed["solution"]["branches"][name][number]
+                        inner["gpu_types"][epoch], inner["widths"][epoch] = gpu_type, width
+                        yield changed
+            for field, value in (("gpu_types", None), ("fraction", 0.9 * branch["fraction"])):
+                changed = copy.deepcopy(data)
+                changed["solution"]["branches"][name][number][field] = value
+                yield changed
+            changed = copy.deepcopy(data)
+            changed["solution"]["branches"][name][number]["gpu_types"].pop()
+            yield changed
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_every_change_of_a_solution_is_noticed(policy: Policy) -> None:
+    """Each epoch of each class on each other pair of type and width, without types, with another fraction."""
+    instance = hand(policy=policy.value, budget="11usd/hour")
+    result = solve(instance)
+    assert verify(instance, result).ok
+    data, tried = result.to_json_data(), 0
+    assert {gpu_type for branch in data["solution"]["branches"]["bert"] for gpu_type in branch["gpu_types"]} == {
+        "t4",
+        "a100",
+    }
+    for changed in mutations(instance, data):
+        tried += 1
+        assert not verify(instance, type(result).parse(changed)).ok, changed["solution"]
+    assert tried > 20
+
+
+def test_fractions_beyond_one_are_refused_on_reading() -> None:
+    """Nor can a type be a number."""
+    for field, value, message in (("fraction", 1.5, r"got 1\.5; input"), ("gpu_types", [1, 1, 1], "got 1; input")):
+        data = {"fraction": 1.0, "widths": [1.0] * 3, "gpu_types": ["t4"] * 3} | {field: value}
+        with pytest.raises(DataError, match=message):
+            BoaSolution.parse({"branches": {"bert": [data]}})
+
+
+# Random instances, and the best of all plans
+
+
+def draw_instance(
+    seed: int, *, types: int = 2, epochs: int = 2, looseness: float = 1.5, changes: bool = False, **fields: object
+) -> BoaInstance:
+    """Draw an instance: 2 classes, up to 3 types with noisy speeds and prices, a budget in money above the least one.
+
+    Parameters
+    ----------
+    seed
+        Of everything random.
+    types, epochs
+        How many of them.
+    looseness
+        The budget as a multiple of the least one.
+    changes
+        Whether leaving a type costs extra.
+    fields
+        Top-level fields of the instance.
+    """
+    rng = np.random.default_rng(seed)
+    names = ("t4", "v100", "a100")[:types]
+    power = {name: 2.0**number for number, name in enumerate(names)}
+    gpu_types = {name: {"price_usd_per_hour": 0.5 * power[name] * rng.uniform(0.8, 1.8)} for name in names}
+    classes: dict[str, Data] = {}
+    for name in ("bert", "yolo"):
+        widths = np.array([1, 2, 4])[: int(rng.integers(2, 4))]
+        classes[name] = {
+            "arrival_rate_per_hour": rng.uniform(0.5, 2.0),
+            "epoch_size_gpu_hours": rng.uniform(0.5, 4.0, epochs).tolist(),
+            "speedup": {
+                gpu_type: {
+                    "form": "table",
+                    "gpus": widths.tolist(),
+                    "speedup": (power[gpu_type] * widths ** rng.uniform(0.3, 1.0, (epochs, 1))).tolist(),
+                }
+                for gpu_type in names
+            },
+            "rescale_s": rng.uniform(0.0, 600.0),
+            "rescale_s_on": {names[-1]: rng.uniform(0.0, 900.0)},
+            "weight": float(rng.choice([1.0, 2.0])),
+        }
+        if changes:
+            classes[name] |= {
+                "type_change_s": rng.uniform(0.0, 900.0),
+                "type_change_s_from": {names[-1]: {names[0]: rng.uniform(0.0, 100.0)}},
+            }
+    data = {"formulation": "boa", "classes": classes, "gpu_types": gpu_types, "budget": "1usd/hour"}
+    return loosened(BoaInstance.parse(data | fields), looseness)
+
+
+def loosened(instance: BoaInstance, looseness: float) -> BoaInstance:
+    """Return the instance with a multiple of the least budget."""
+    return instance.replace(budget=Amount(least_budget(instance)[0] * looseness, instance.budget_unit))
+
+
+def with_quotas(instance: BoaInstance, tightness: float) -> BoaInstance:
+    """Return the instance with quotas of a multiple of what is used without any."""
+    used = solve(instance.replace(policy=Policy.MIXED)).measures
+    quotas = {name: tightness * used[f"gpus.{name}"] for name in instance.gpu_types}
+    return instance.replace(
+        gpu_types={
+            name: gpu_type.replace(quota_gpus=quotas[name] or None) for name, gpu_type in instance.gpu_types.items()
+        }
+    )
+
+
+def every_path(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray]:
+    """Return value (N,) and consumptions (N, L) of every path of a class, from the data alone."""
+    job_class = instance.classes[name]
+    pairs = [
+        (gpu_type, int(width), np.atleast_2d(curve.speedup)[:, column])
+        for gpu_type, curve in job_class.speedup.items()
+        if isinstance(curve, TableSpeedup)
+        for column, width in enumerate(curve.gpus.tolist())
+    ]
+    pauses = instance.problem is Problem.RESCALING
+    total_weight = sum(c.weight * c.arrival_rate_per_hour for c in instance.classes.values())
+    money = instance.budget_unit is BudgetUnit.USD_PER_HOUR
+    values, uses = [], []
+    for path in itertools.product(pairs, repeat=job_class.num_epochs):
+        hours, gpu_hours = 0.0, dict.fromkeys(instance.gpu_types, 0.0)
+        for epoch, (gpu_type, width, speeds) in enumerate(path):
+            takes = job_class.epoch_size_gpu_hours[epoch] / speeds[min(epoch, len(speeds) - 1)]
+            if pauses and (epoch == 0 or path[epoch - 1][:2] != (gpu_type, width)):
+                takes += job_class.rescale_s_on.get(gpu_type, job_class.rescale_s) / 3600.0
+                left = path[epoch - 1][0] if epoch else gpu_type
+                if left != gpu_type:
+                    table = job_class.type_change_s_from.get(left, {})
+                    takes += table.get(gpu_type, job_class.type_change_s) / 3600.0
+            hours += takes
+            gpu_hours[gpu_type] += width * takes
+        rate = job_class.arrival_rate_per_hour
+        values.append(3600.0 * job_class.weight * rate * hours / total_weight)
+        prices = {t: (terms.price_usd_per_hour or 1.0) if money else 1.0 for t, terms in instance.gpu_types.items()}
+        cost = sum(prices[t] * used for t, used in gpu_hours.items())
+        uses.append([rate * cost, *(rate * gpu_hours[t] for t in instance.quotas)])
+    return np.array(values), np.array(uses)
+
+
+def best_of_all(instance: BoaInstance) -> float:
+    """Return the best objective of all plans, or of their mixtures by an LP; infinity where there is none."""
+    per_class = [every_path(instance, name) for name in instance.classes]
+    amounts = np.array(list(instance.limits.values()))
+    if instance.policy is Policy.MIXED:
+        values, uses = (np.concatenate(parts) for parts in zip(*per_class, strict=True))
+        program = linprog(
+            values,
+            A_ub=(uses / amounts).T,
+            b_ub=np.ones(amounts.size),
+            A_eq=block_diag([np.ones((1, v.size)) for v, _ in per_class]),
+            b_eq=np.ones(len(per_class)),
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        return float(program.fun) if program.status == 0 else math.inf
+    value, use = np.zeros(1), np.zeros((1, amounts.size))
+    for more_value, more_use in per_class:
+        value = (value[:, None] + more_value).ravel()
+        use = (use[:, None] + more_use).reshape(-1, amounts.size)
+    return float(value[(use <= amounts * (1.0 + 1e-9)).all(axis=1)].min(initial=math.inf))
+
+
+def require_optimum(instance: BoaInstance, result: Result[Solution]) -> None:
+    """Hold a result against the best of all plans, and have the judge look at it."""
+    best = best_of_all(instance)
+    assert verify(instance, result).failures == ()
+    if math.isinf(best):
+        assert result.objective is None
+        assert result.status is not Status.OPTIMAL
+    else:
+        assert result.status is Status.OPTIMAL
+        assert result.objective == pytest.approx(best, rel=1e-8)
+        assert build_plan(instance, result).objective == pytest.approx(best, rel=1e-8)
+
+
+SEEDS = st.integers(0, 10_000)
+LOOSENESS = st.sampled_from([1.0, 1.05, 1.3, 2.0, 10.0])
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize("problem", [Problem.WHOLE, Problem.RESCALING])
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_layered_paths_reach_the_best_of_all_plans(problem: Problem, policy: Policy, epochs: int) -> None:
+    """Two classes on two types, at budgets from the least one to plenty; whole plans by looking, mixtures by an LP."""
+    proofs = set()
+    for seed, looseness in itertools.product(range(5), (1.0, 1.05, 1.3, 2.0)):
+        instance = draw_instance(seed, epochs=epochs, looseness=looseness, problem=problem.value, policy=policy.value)
+        result = solve(instance, solver="layered-paths", gap=0.0)
+        require_optimum(instance, result)
+        proofs.add(result.bound_proof)
+    assert (BoundProof.EXHAUSTIVE in proofs) == (policy is Policy.PURE)
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize("changes", [False, True])
+def test_limits_and_changes_reach_the_best_of_all_plans(policy: Policy, changes: bool) -> None:
+    """With quotas below what is used without any, and where leaving a type costs extra."""
+    for seed, tightness in itertools.product(range(5), (0.6, 0.8, 1.0)):
+        instance = draw_instance(seed, looseness=1.6, changes=changes, policy=policy.value)
+        instance = with_quotas(instance, tightness)
+        require_optimum(instance, solve(instance, gap=0.0))
+
+
+@settings(max_examples=25)
+@given(seed=SEEDS, looseness=LOOSENESS, problem=st.sampled_from(["whole", "rescaling"]), policy=st.sampled_from(Policy))
+def test_three_types_reach_the_best_of_all_plans(seed: int, looseness: float, problem: str, policy: Policy) -> None:
+    """Whatever is drawn."""
+    instance = draw_instance(seed, types=3, looseness=looseness, problem=problem, policy=policy.value)
+    require_optimum(instance, solve(instance, gap=0.0))
+
+
+# What must hold for any instance
+
+
+def objective(instance: BoaInstance) -> float:
+    """Return the optimum, or infinity where there is no plan."""
+    found = solve(instance, gap=0.0).objective
+    return math.inf if found is None else found
+
+
+def without(instance: BoaInstance, gpu_type: str) -> BoaInstance:
+    """Return the instance without a type."""
+
+    def kept(named: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in named.items() if name != gpu_type}
+
+    classes = {
+        name: c.replace(
+            speedup=kept(dict(c.speedup)),
+            rescale_s_on=kept(dict(c.rescale_s_on)),
+            type_change_s_from={left: kept(dict(to)) for left, to in kept(dict(c.type_change_s_from)).items()},
+        )
+        for name, c in instance.classes.items()
+    }
+    return instance.replace(classes=classes, gpu_types=kept(dict(instance.gpu_types)))
+
+
+PROPERTY = settings(max_examples=25)
+POLICIES = st.sampled_from(["pure", "mixed"])
+
+
+@PROPERTY
+@given(seed=SEEDS, looseness=LOOSENESS, changes=st.booleans(), policy=POLICIES, left=st.sampled_from(["v100", "a100"]))
+def test_one_more_gpu_type_never_hurts(seed: int, looseness: float, changes: bool, policy: str, left: str) -> None:
+    """What can be planned without a type can be planned with it."""
+    instance = draw_instance(seed, types=3, looseness=looseness, changes=changes, policy=policy)
+    assert objective(instance) <= objective(without(instance, left)) * (1 + 1e-9)
+
+
+@PROPERTY
+@given(
+    seed=SEEDS,
+    tightness=st.floats(0.3, 1.1),
+    more=st.floats(1.0, 2.0),
+    changes=st.booleans(),
+    policy=POLICIES,
+    raised=st.sampled_from(["t4", "a100"]),
+)
+def test_a_higher_cap_never_hurts(
+    seed: int, tightness: float, more: float, changes: bool, policy: str, raised: str
+) -> None:
+    """What keeps a quota keeps a higher one, and none."""
+    instance = draw_instance(seed, types=2, looseness=1.6, changes=changes, policy=policy)
+    names = list(instance.gpu_types)
+    instance = with_quotas(instance, tightness)
+    name = names[0] if raised == "t4" else names[-1]
+    quota = instance.gpu_types[name].quota_gpus
+    assume(quota is not None)
+    assert quota is not None
+    found = [
+        objective(
+            instance.replace(
+                gpu_types=dict(instance.gpu_types) | {name: instance.gpu_types[name].replace(quota_gpus=cap)}
+            )
+        )
+        for cap in (quota, quota * more, None)
+    ]
+    assert found[1] <= found[0] * (1 + 1e-9)
+    assert found[2] <= found[1] * (1 + 1e-9)
+
+
+@PROPERTY
+@given(
+    seed=SEEDS,
+    looseness=LOOSENESS,
+    policy=POLICIES,
+    dearer=st.floats(1.0, 2.0),
+    slower=st.floats(0.5, 1.0),
+    spot=st.booleans(),
+)
+def test_a_dominated_type_is_never_needed(
+    seed: int, looseness: float, policy: str, dearer: float, slower: float, spot: bool
+) -> None:
+    """A type that is no cheaper and no faster than another changes nothing; nor does one that is interrupted, too."""
+    instance = draw_instance(seed, looseness=looseness, policy=policy)
+    data = instance.to_json_data()
+    price = data["gpu_types"]["t4"]["price_usd_per_hour"]
+    data["gpu_types"]["worse"] = {"price_usd_per_hour": price * dearer}
+    if spot:
+        data["gpu_types"]["worse"]["spot"] = {"interruptions_per_gpu_hour": 0.05, "restart_s": 600.0}
+    for job_class in data["classes"].values():
+        curve = job_class["speedup"]["t4"]
+        job_class["speedup"]["worse"] = curve | {"speedup": (slower * np.array(curve["speedup"])).tolist()}
+    assert objective(BoaInstance.parse(data)) == pytest.approx(objective(instance), rel=1e-9)
+
+
+@PROPERTY
+@given(seed=SEEDS, looseness=LOOSENESS, problem=st.sampled_from(["whole", "rescaling"]), policy=POLICIES)
+def test_equal_types_give_the_answer_of_one(seed: int, looseness: float, problem: str, policy: str) -> None:
+    """Objective and shadow price; that of one type is counted by the GPU, that of two by the dollar."""
+    alone = draw_instance(seed, types=1, looseness=looseness, problem=problem, policy=policy)
+    price = alone.gpu_types["t4"].price_usd_per_hour
+    assert price is not None
+    data = alone.to_json_data() | {"budget": f"{alone.budget_amount() * price!r}usd/hour"}
+    alone = BoaInstance.parse(data)
+    data["gpu_types"]["twin"] = data["gpu_types"]["t4"]
+    for job_class in data["classes"].values():
+        job_class["speedup"]["twin"] = job_class["speedup"]["t4"]
+        job_class["rescale_s_on"] = dict.fromkeys(("t4", "twin"), job_class["rescale_s_on"]["t4"])
+    one, two = (solve(each, gap=0.0) for each in (alone, BoaInstance.parse(data)))
+    assert two.objective == pytest.approx(one.objective, rel=1e-9)
+    assert one.shadow_prices["budget"].unit == "s of mean JCT per GPU"
+    assert two.shadow_prices["budget"].unit == "s of mean JCT per usd/hour"
+    for by_gpu, by_dollar in (
+        (one.shadow_prices["budget"].more, two.shadow_prices["budget"].more),
+        (one.shadow_prices["budget"].less, two.shadow_prices["budget"].less),
+    ):
+        assert (by_gpu is None) == (by_dollar is None)
+        if by_gpu is not None and by_dollar is not None:
+            assert by_dollar * price == pytest.approx(by_gpu, rel=1e-6, abs=1e-9 * (one.objective or 0.0))
+
+
+@PROPERTY
+@given(seed=SEEDS, tightness=st.floats(0.5, 1.1), parts=st.floats(0.1, 0.9))
+def test_quotas_of_equal_types_add_up(seed: int, tightness: float, parts: float) -> None:
+    """A mixed plan may share its jobs out: two equal types with parts of a quota are one with the whole of it."""
+    alone = draw_instance(seed, types=1, looseness=1.5, policy="mixed")
+    used = solve(alone).measures["gpus"]
+    data = alone.to_json_data()
+    quota = tightness * used
+    data["gpu_types"]["t4"]["quota_gpus"] = quota
+    one = BoaInstance.parse(data)
+    data["gpu_types"]["t4"]["quota_gpus"] = quota * parts
+    data["gpu_types"]["twin"] = data["gpu_types"]["t4"] | {"quota_gpus": quota * (1.0 - parts)}
+    for job_class in data["classes"].values():
+        job_class["speedup"]["twin"] = job_class["speedup"]["t4"]
+        job_class["rescale_s_on"] = dict.fromkeys(("t4", "twin"), job_class["rescale_s_on"]["t4"])
+    two = BoaInstance.parse(data)
+    assert objective(two) == pytest.approx(objective(one), rel=1e-8)
+
+
+@PROPERTY
+@given(
+    seed=SEEDS, looseness=LOOSENESS, changes=st.booleans(), policy=POLICIES, tightness=st.sampled_from([None, 0.7, 1.0])
+)
+def test_names_and_order_of_types_do_not_matter(
+    seed: int, looseness: float, changes: bool, policy: str, tightness: float | None
+) -> None:
+    """Renaming and reversing types changes objective and bound by rounding only."""
+    instance = draw_instance(seed, types=3, looseness=looseness, changes=changes, policy=policy)
+    if tightness is not None:
+        instance = with_quotas(instance, tightness)
+
+    def turn(named: dict[str, Any]) -> dict[str, Any]:
+        return {f"new {name}": value for name, value in reversed(named.items())}
+
+    data = instance.to_json_data()
+    data["gpu_types"] = turn(data["gpu_types"])
+    for job_class in data["classes"].values():
+        for field in ("speedup", "rescale_s_on", "type_change_s_from"):
+            job_class[field] = turn(job_class.get(field, {}))
+        job_class["type_change_s_from"] = {left: turn(to) for left, to in job_class["type_change_s_from"].items()}
+    before, after = (solve(each, gap=0.0) for each in (instance, BoaInstance.parse(data)))
+    assert after.status is before.status
+    assert (after.objective is None) == (before.objective is None)
+    if before.objective is not None:
+        assert after.objective == pytest.approx(before.objective, rel=1e-9)
+        assert after.bound == pytest.approx(before.bound, rel=1e-8)
+
+
+@PROPERTY
+@given(seed=SEEDS, policy=POLICIES, changes=st.booleans())
+def test_budgets_by_the_hour_day_and_month_are_one(seed: int, policy: str, changes: bool) -> None:
+    """24 hours a day, 730 hours a month; certificates and prices count dollars per hour in any case."""
+    instance = draw_instance(seed, policy=policy, changes=changes)
+    per_hour = instance.budget_amount()
+    found = [
+        solve(instance.replace(budget=Amount(per_hour * hours, unit)), gap=0.0)
+        for hours, unit in (
+            (1.0, BudgetUnit.USD_PER_HOUR),
+            (24.0, BudgetUnit.USD_PER_DAY),
+            (730.0, BudgetUnit.USD_PER_MONTH),
+        )
+    ]
+    for other in found[1:]:
+        assert other.objective == pytest.approx(found[0].objective, rel=1e-9)
+        assert other.bound == pytest.approx(found[0].bound, rel=1e-8)
+        assert other.shadow_prices["budget"].unit == found[0].shadow_prices["budget"].unit
