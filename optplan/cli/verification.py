@@ -39,7 +39,7 @@ def verify(instance_name: str, result_path: Path, *, as_json: bool, **changes: A
     if as_json:
         print_json({"ok": verification.ok, **verification.to_json_data()})
     else:
-        from optplan.reporting.tables import verification_table
+        from optplan.reporting.verification_tables import verification_table
 
         print_answer(verification_table(verification))
     return 0 if verification.ok else VerificationError.exit_code

@@ -161,7 +161,7 @@ def _break_down_class(instance: BoaInstance, name: str, branches: tuple[Branch, 
     paths = []
     for branch in branches:
         times, types = follow_epochs(instance, name, branch), types_along(instance, branch)
-        path = _follow_path(branch, times)
+        path = _follow_path(branch, times, branch.gpu_types if has_types(instance) else None)
         paths.append(path)
         mean_s += branch.fraction * path.duration_s
         held = rate * branch.fraction * branch.widths * times.held
@@ -174,7 +174,7 @@ def _break_down_class(instance: BoaInstance, name: str, branches: tuple[Branch, 
     return ClassBreakdown(name, tuple(paths), running, rescaling, used, mean_s, weight * mean_s)
 
 
-def _follow_path(branch: Branch, times: EpochTimes) -> JobPath:
+def _follow_path(branch: Branch, times: EpochTimes, gpu_types: tuple[str, ...] | None) -> JobPath:
     starts = [*np.flatnonzero(times.change).tolist(), branch.widths.size]
     ranges = tuple(
         EpochRange(
@@ -182,11 +182,11 @@ def _follow_path(branch: Branch, times: EpochTimes) -> JobPath:
             last=end,
             gpus=float(branch.widths[first]),
             duration_s=float(times.total_h[first:end].sum()) * SECONDS_PER_HOUR,
-            gpu_type="" if branch.gpu_types is None else branch.gpu_types[first],
+            gpu_type="" if gpu_types is None else gpu_types[first],
         )
         for first, end in pairwise(starts)
     )
-    return JobPath(branch.fraction, ranges, branch.widths, sum(r.duration_s for r in ranges), branch.gpu_types)
+    return JobPath(branch.fraction, ranges, branch.widths, sum(r.duration_s for r in ranges), gpu_types)
 
 
 def has_types(instance: BoaInstance) -> bool:
@@ -197,6 +197,12 @@ def has_types(instance: BoaInstance) -> bool:
 def load_gpus(instance: BoaInstance) -> float:
     """Return the time-average GPUs that all jobs would occupy if each ran where its class's size was measured."""
     return float(sum(c.arrival_rate_per_hour * c.size_gpu_hours * c.reference_width for c in instance.classes.values()))
+
+
+def type_prices(instance: BoaInstance) -> dict[str, float] | None:
+    """Return US dollars per hour by GPU type where there are several types and all have a price, else None."""
+    prices = {n: t.price_usd_per_hour for n, t in instance.gpu_types.items() if t.price_usd_per_hour is not None}
+    return prices if has_types(instance) and len(prices) == len(instance.gpu_types) else None
 
 
 def price_usd_per_hour(instance: BoaInstance) -> float | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from optplan.contracts import ShadowPrice
+from optplan.contracts import Result, ShadowPrice, Solution
 from optplan.formulations.boa.data import BoaInstance
+from optplan.reporting.breakdown import price_usd_per_hour
 from optplan.reporting.phrases import count_gpus, format_small_duration, format_usd, monthly_usd, say_marginal
 from optplan.units import HOURS_PER_MONTH, BudgetUnit
 
@@ -19,12 +20,31 @@ WORTH_NAMES = {
     BudgetUnit.USD_PER_HOUR: "one more dollar an hour saves",
 }
 
+#: What the worth of one more unit is called beside its value.
+UNIT_WORTHS = {
+    BudgetUnit.GPU: "worth of a GPU",
+    BudgetUnit.USD_PER_HOUR: "worth of a dollar",
+}
+
 
 def cost_of_month(instance: BoaInstance, budget: float) -> float | None:
     """Return what a budget of the instance's unit costs in a month, in US dollars; None without a price."""
     if instance.budget_unit is BudgetUnit.USD_PER_HOUR:
         return budget * HOURS_PER_MONTH
     return monthly_usd(instance, budget)
+
+
+def use_of_budget(instance: BoaInstance, result: Result[Solution]) -> float:
+    """Return what a result's plan uses, in the unit of the instance's budget."""
+    return result.measures["gpus" if instance.budget_unit is BudgetUnit.GPU else "cost_usd_per_hour"]
+
+
+def cost_usd_per_hour(instance: BoaInstance, result: Result[Solution]) -> float | None:
+    """Return what a result's plan costs; None where a price is missing."""
+    price = price_usd_per_hour(instance)
+    if price is not None:
+        return price * result.measures["gpus"]
+    return result.measures.get("cost_usd_per_hour")
 
 
 def say_amount(instance: BoaInstance, budget: float) -> str:

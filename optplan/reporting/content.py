@@ -13,8 +13,6 @@ from optplan.reporting.explanations import (
     ClassData,
     Term,
     describe_classes,
-    explain_check,
-    explain_proof,
     list_assumptions,
     list_glossary,
     state_provenance,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from optplan.contracts import BoundProof, ExhaustiveCertificate, LagrangianCertificate, Result, Solution
-from optplan.formulations.boa.data import BUDGET, BoaInstance, Policy, Problem
+from optplan.contracts import Result, Solution
+from optplan.formulations.boa.data import BoaInstance, Policy, Problem
+from optplan.formulations.boa.gpu_types import GpuType
 from optplan.formulations.boa.job_classes import JobClass
-from optplan.reporting.breakdown import load_gpus
+from optplan.reporting.breakdown import has_types, load_gpus
 from optplan.reporting.phrases import (
     PROBLEM_WORDS,
-    PROOF_WORDS,
     count_gpus,
-    describe_budget,
+    describe_limits,
+    format_gpus,
     format_seconds,
-    format_small_duration,
     name_objective,
     price_words,
 )
@@ -66,15 +67,16 @@ def state_question(instance: BoaInstance, result: Result[Solution]) -> list[Term
         For the gap that was asked for.
     """
     mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
+    kept = "ran on the GPUs" if has_types(instance) else "kept to one width, the one"
     return [
         Term("Wanted", f"the least {name_objective(instance)}, over all jobs"),
-        Term("Limit", describe_budget(instance)),
+        Term("Limits" if instance.quotas else "Limit", describe_limits(instance)),
         Term("Decided", PROBLEM_WORDS[instance.problem]),
         Term("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
         Term(
             "Load",
-            f"{count_gpus(load_gpus(instance))} would be busy on average if every job kept to one width, "
-            "the one at which its size was measured",
+            f"{count_gpus(load_gpus(instance))} would be busy on average if every job {kept} "
+            f"{'on' if has_types(instance) else 'at'} which its size was measured",
         ),
         Term("Precision asked for", f"a gap of at most {100 * result.gap_target:g} %"),
     ]
@@ -86,18 +88,62 @@ def describe_classes(instance: BoaInstance) -> list[ClassData]:
 
 
 def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> ClassData:
-    forms = {_describe_speedup(curve) for curve in job_class.speedup.values()}
+    options = instance.options(name)
+    widths = {t: describe_widths(options.widths[options.of_type(t)]) for t in options.gpu_types}
+    pauses = {t: _describe_pause(job_class.rescale_s_of(t)) for t in job_class.speedup}
     return ClassData(
         name=name,
         jobs_per_hour=f"{job_class.arrival_rate_per_hour:.3g}",
         epochs=f"{job_class.num_epochs:,}",
         size=format_duration(job_class.size_gpu_hours * SECONDS_PER_HOUR)
         + (f" on {job_class.reference_width} GPUs" if job_class.reference_width > 1 else ""),
-        speedup=", ".join(sorted(forms)),
-        widths=describe_widths(instance.allowed_widths(name)) if len(instance.gpu_types) == 1 else "by GPU type",
-        pause=format_duration(job_class.rescale_s) if job_class.rescale_s else "none",
+        speedup=_merge_types({t: _describe_speedup(job_class.speedup[t]) for t in widths}),
+        widths=_merge_types(widths, always=has_types(instance)),
+        pause=_merge_types(pauses) + _describe_changes(job_class),
         weight=f"{job_class.weight:g}",
     )
+
+
+def _merge_types(words: Mapping[str, str], *, always: bool = False) -> str:
+    """Write what is said by GPU type, once where it is the same for all: ``t4: 1 to 64; a100: 1 to 16``."""
+    if len(set(words.values())) == 1 and not always:
+        return next(iter(words.values()))
+    types: dict[str, list[str]] = {}
+    for gpu_type, said in words.items():
+        types.setdefault(said, []).append(gpu_type)
+    return "; ".join(f"{', '.join(names)}: {said}" for said, names in types.items())
+
+
+def _describe_pause(seconds: float) -> str:
+    return format_duration(seconds) if seconds else "none"
+
+
+def _describe_changes(job_class: JobClass) -> str:
+    """Say what a change of the GPU type adds to the pause, if anything."""
+    others = [s for entered in job_class.type_change_s_from.values() for s in entered.values()]
+    least, most = min([job_class.type_change_s, *others]), max([job_class.type_change_s, *others])
+    if most == 0.0:
+        return ""
+    span = format_duration(most) if least == most else f"up to {format_duration(most)}"
+    return f" (+ {span} to another type)"
+
+
+def describe_type(name: str, gpu_type: GpuType) -> list[tuple[str, str]]:
+    """Put in words what is given about a GPU type besides its price: quota and interruptions."""
+    facts = []
+    if gpu_type.quota_gpus is not None:
+        facts.append((f"quota of {name}", f"{format_gpus(gpu_type.quota_gpus)} on average"))
+    if gpu_type.spot is not None:
+        spot = gpu_type.spot
+        facts.append(
+            (
+                f"interruptions of {name}",
+                f"{spot.interruptions_per_gpu_hour:g} per GPU and hour; a restart takes "
+                f"{format_duration(spot.restart_s)} ({'billed' if spot.restart_billed else 'not billed'}) and "
+                f"{format_duration(spot.lost_work_s)} of work are lost",
+            )
+        )
+    return facts
 
 
 def _describe_speedup(curve: Speedup) -> str:
@@ -117,83 +163,6 @@ def describe_widths(widths: IntArray) -> str:
         return str(least)
     everyone = widths.size == largest - least + 1
     return f"{least} to {largest}" if everyone else f"{least} to {largest} ({widths.size} of them)"
-
-
-def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
-    """Explain, step by step, what the result's bound rests on.
-
-    Parameters
-    ----------
-    instance
-        The problem, with its budget.
-    result
-        Its result, of any status.
-
-    Returns
-    -------
-    list of str
-        Sentences in order. Source of the argument: weak duality; design of the certificates in ``optplan.contracts``.
-    """
-    if result.infeasibility is not None:
-        return [
-            "For each class, take the widths that use the fewest GPUs on average, starts included.",
-            "Add the classes up: the sum is the least that any plan uses, and it exceeds the budget.",
-        ]
-    if result.bound is None:
-        return ["This solver gives no bound, so there is no proof to check; the plan itself can be checked."]
-    certificate = max(result.certificates, key=lambda c: c.bound, default=None)
-    if certificate is None:
-        engine = f"{result.engine} {result.engine_version}".strip()
-        return [f"The bound of {format_duration(result.bound)} {PROOF_WORDS[result.bound_proof]} ({engine})."]
-    price_s = certificate.multipliers[BUDGET]
-    steps = [
-        f"Put a price on GPUs: {format_small_duration(price_s)} of {name_objective(instance)} for each GPU in use on "
-        "average.",
-        "Under that price the classes no longer compete, and the best widths of each one are a shortest path through "
-        "its epochs.",
-        *(_explain_dual(instance, c) for c in result.certificates if isinstance(c, LagrangianCertificate)),
-    ]
-    if isinstance(certificate, ExhaustiveCertificate):
-        steps.append(_explain_enumeration(certificate))
-    if result.bound_proof is BoundProof.ENGINE:
-        steps.append(f"The reported bound, {format_duration(result.bound)}, {PROOF_WORDS[BoundProof.ENGINE]}.")
-    return steps
-
-
-def explain_check(result: Result[Solution]) -> str:
-    """Say what the command that verifies the result does."""
-    if result.solution is None:
-        return (
-            "This command checks what the result states, by code that shares nothing with the solver, and names what "
-            "it has to take on trust:"
-        )
-    return (
-        "Nobody has to trust the solver. This command computes everything again from the decisions, and the bound from "
-        "its certificate where it has one, by code that shares nothing with the solver:"
-    )
-
-
-def _explain_dual(instance: BoaInstance, certificate: LagrangianCertificate) -> str:
-    budget, bound_s = instance.budget_amount(), certificate.bound
-    paid_s = certificate.multipliers[BUDGET] * budget
-    return (
-        f"Completion time and price together come to at least {format_duration(bound_s + paid_s)}. A plan that keeps "
-        f"to {count_gpus(budget)} pays at most {format_duration(paid_s)} of that. So its {name_objective(instance)} is "
-        f"at least {format_duration(bound_s)}, whatever its widths, mixtures included."
-    )
-
-
-def _explain_enumeration(certificate: ExhaustiveCertificate) -> str:
-    found = (
-        "None of them keeps to the budget"
-        if certificate.optimum is None
-        else f"The best of them that keeps to the budget has {format_duration(certificate.optimum)}"
-    )
-    return (
-        "Every plan without mixtures whose total of time and price lies within "
-        f"{format_small_duration(certificate.allowance)} of the least was looked at. {found}; no other one can be "
-        f"better than {format_duration(certificate.bound)}."
-    )
 
 
 def list_assumptions(instance: BoaInstance) -> list[str]:
@@ -218,19 +187,42 @@ def list_assumptions(instance: BoaInstance) -> list[str]:
             "A width that is no whole number stands for shares of the jobs at the two whole widths next to it; tables "
             "of speedups are read on their hull."
         )
+    lines += _list_type_assumptions(instance)
     if any(gpu_type.price_usd_per_hour for gpu_type in instance.gpu_types.values()):
         lines.append("Money: the price of a GPU for an hour stays as stated; a month has 730 hours.")
     return lines
 
 
-def list_glossary() -> list[Term]:
+def _list_type_assumptions(instance: BoaInstance) -> list[str]:
+    """List what is taken for granted about GPU types, quotas and interruptions."""
+    lines = []
+    if has_types(instance):
+        lines.append(
+            "A job holds GPUs of one type at a time. The size of a job is the time on the GPU to which the speedups of "
+            "all types are relative; a class runs only on the types for which it has a speedup."
+        )
+    if any(instance.options(name).changes_cost for name in instance.classes):
+        lines.append("A change of the GPU type pauses the job for longer than a change of width, as stated.")
+    if instance.quotas:
+        lines.append("Quotas hold on average over time, as the budget does.")
+    if any(gpu_type.spot is not None for gpu_type in instance.gpu_types.values()):
+        lines.append(
+            "Spot GPUs are interrupted at a steady rate, each one independently of the others; an interruption stops "
+            "the whole job, undoes the stated work on average, and can come during a billed restart, too."
+        )
+    return lines
+
+
+def list_glossary(instance: BoaInstance) -> list[Term]:
     """Explain the words that the report uses, in the order in which a reader meets them."""
+    quotas = [Term("Quota", "The most GPUs of one type that may be in use on average.")] if instance.quotas else []
     return [
         Term("GPUs on average", "The number of GPUs in use, averaged over a long time. The bill follows from it."),
         Term("Completion time", "From a job's arrival to its end. Its mean over all jobs is what the plan minimises."),
         Term("Class", "Jobs that are alike: one application, its speedups, its rate of arrival."),
         Term("Epoch", "A part of a job during which its speedup stays the same. Epochs are numbered from 1."),
         Term("Width", "The number of GPUs on which a job runs."),
+        *quotas,
         Term("Speedup", "How many times as fast a job runs at a width as at the width where its size was measured."),
         Term("Rescaling", "Starting a job or changing its width; the job makes no progress meanwhile."),
         Term(
@@ -255,6 +247,11 @@ def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[Te
         terms.append(Term("Description", instance.description))
     terms += [Term(_make_title(kind), text) for kind, text in instance.source.items()]
     terms += [Term(f"Price of {name}", price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
+    terms += [
+        Term(f"{fact[0].upper()}{fact[1:]}", text)
+        for name, gpu_type in instance.gpu_types.items()
+        for fact, text in describe_type(name, gpu_type)
+    ]
     terms += [
         Term("Hash of the instance", result.instance_hash),
         Term("Solver", f"{result.solver} (engine: {engine}; seed {result.seed})"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from optplan.contracts import (
     BoundProof,
@@ -143,15 +144,40 @@ def describe_amount(amount: Amount) -> str:
 def describe_budget(instance: BoaInstance) -> str:
     """Write the instance's budget in words, a budget in money with the GPUs that it pays.
 
+    Where GPUs of several types cost different prices, no number of GPUs can be told, and the money is told for another
+    period as well.
+
     Raises
     ------
     UsageError
         When there is none.
     """
-    gpus = instance.budget_amount()
+    amount = instance.budget_amount()
     if instance.budget is None or instance.budget.unit not in PERIOD_HOURS:
-        return f"{count_gpus(gpus)} on average"
-    return f"{describe_amount(instance.budget)} ({count_gpus(gpus)} on average)"
+        return f"{count_gpus(amount)} on average"
+    if instance.budget_unit is BudgetUnit.GPU:
+        return f"{describe_amount(instance.budget)} ({count_gpus(amount)} on average)"
+    monthly = instance.budget.unit is BudgetUnit.USD_PER_MONTH
+    again = f"{format_usd(amount)} an hour" if monthly else f"{format_usd(amount * HOURS_PER_MONTH)} a month"
+    return f"{describe_amount(instance.budget)} ({again})"
+
+
+def describe_limits(instance: BoaInstance) -> str:
+    """Write the instance's budget and quotas in words: ``$90.00 an hour ($65,700 a month) and at most 16 a100``.
+
+    Raises
+    ------
+    UsageError
+        When there is no budget.
+    """
+    quotas = [f"{format_gpus(quota)} {gpu_type}" for gpu_type, quota in instance.quotas.items()]
+    budget = describe_budget(instance)
+    return f"{budget} and at most {join_words(quotas)} on average" if quotas else budget
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Join words as a sentence does: ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def name_objective(instance: BoaInstance) -> str:
@@ -176,7 +202,7 @@ def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
     result
         Its result, of any status.
     """
-    limit = describe_budget(instance)
+    limit = describe_limits(instance)
     if result.status is Status.INFEASIBLE:
         return f"No plan keeps to {limit}."
     if result.objective is None:
@@ -241,11 +267,11 @@ def shadow_price(instance: BoaInstance, result: Result[Solution], frontier: Fron
     return None if point is None else point.shadow_price
 
 
-def look_up(frontier: Frontier | None, budget_gpus: float) -> FrontierPoint | None:
+def look_up(frontier: Frontier | None, budget: float) -> FrontierPoint | None:
     """Return the frontier's point at a budget, None where there is no frontier or no plan keeps the budget."""
-    if frontier is None or budget_gpus < float(frontier.budgets[0]) * (1.0 - _ROUNDING):
+    if frontier is None or budget < float(frontier.budgets[0]) * (1.0 - _ROUNDING):
         return None
-    return frontier.at(max(budget_gpus, float(frontier.budgets[0])))
+    return frontier.at(max(budget, float(frontier.budgets[0])))
 
 
 def relative_difference(objective: float | None, reference: float | None) -> float | None:

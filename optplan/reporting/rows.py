@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution
 from optplan.formulations import formulation_of
-from optplan.formulations.boa.data import BoaInstance
-from optplan.reporting.breakdown import ClassBreakdown, JobPath
+from optplan.formulations.boa.data import QUOTA, BoaInstance
+from optplan.reporting.breakdown import ClassBreakdown, EpochRange, JobPath
+from optplan.reporting.budgets import cost_of_month, cost_usd_per_hour
 from optplan.reporting.phrases import (
     NOTHING,
     PROOF_NAMES,
@@ -20,7 +21,6 @@ from optplan.reporting.phrases import (
     format_share,
     format_small_duration,
     format_usd,
-    monthly_usd,
     name_status,
     relative_difference,
 )
@@ -86,12 +86,14 @@ class BudgetRow:
 
 @dataclass(frozen=True)
 class ClassRow:
-    """What one class uses and how long its jobs take."""
+    """What one class uses and how long its jobs take; ``cost_share`` is empty where prices are not told apart."""
 
     name: str
     running: str
     rescaling: str
+    by_type: str
     gpus_share: str
+    cost_share: str
     mean_jct: str
     time_share: str
 
@@ -105,6 +107,7 @@ class SolverRow:
     objective: str
     above: str
     gpus: str
+    cost: str
     bound: str
     gap: str
     proof: str
@@ -144,7 +147,7 @@ def _list_path(path: JobPath) -> PlanPath:
     rows = tuple(
         PlanRow(
             epochs=f"{r.first}" if r.first == r.last else f"{r.first} to {r.last}",
-            gpus=format_gpus(r.gpus),
+            gpus=name_gpus(r),
             duration=format_duration(r.duration_s),
         )
         for r in shown
@@ -152,30 +155,40 @@ def _list_path(path: JobPath) -> PlanPath:
     return PlanPath(format_share(path.share), rows, said)
 
 
-def list_classes(parts: Sequence[ClassBreakdown]) -> list[ClassRow]:
+def name_gpus(held: EpochRange) -> str:
+    """Write the GPUs of a range of epochs: ``8``, or ``8 a100`` where there are several types."""
+    return f"{format_gpus(held.gpus)} {held.gpu_type}".rstrip()
+
+
+def list_classes(parts: Sequence[ClassBreakdown], prices: Mapping[str, float] | None = None) -> list[ClassRow]:
     """List what each class uses and how long its jobs take.
 
     Parameters
     ----------
     parts
         The whole solution, taken apart by class.
+    prices
+        US dollars per hour by GPU type, for shares of the cost; None leaves them out.
     """
     gpus, time_s = sum(c.gpus for c in parts), sum(c.contribution_s for c in parts)
+    usd = [] if prices is None else [sum(prices[t] * used for t, used in c.gpus_by_type.items()) for c in parts]
     return [
         ClassRow(
             name=c.name,
             running=format_gpus(c.gpus_running),
             rescaling=format_gpus(c.gpus_rescaling),
+            by_type=", ".join(f"{format_gpus(used)} {gpu_type}" for gpu_type, used in c.gpus_by_type.items()),
             gpus_share=format_share(c.gpus / gpus),
+            cost_share=format_share(usd[number] / sum(usd)) if usd else "",
             mean_jct=format_duration(c.mean_jct_s),
             time_share=format_share(c.contribution_s / time_s),
         )
-        for c in parts
+        for number, c in enumerate(parts)
     ]
 
 
 def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
-    """Choose the budgets, in GPUs, at which a table looks at the frontier.
+    """Choose the budgets, in the instance's unit, at which a table looks at the frontier.
 
     Parameters
     ----------
@@ -212,7 +225,7 @@ def list_budgets(
     own = None if instance.budget is None else instance.budget_amount()
     rows = []
     for point in points:
-        usd = monthly_usd(instance, point.budget)
+        usd = cost_of_month(instance, point.budget)
         change = relative_difference(point.objective, reference)
         notes = ["the budget"] if point.budget == own else []
         is_least = point.shadow_price.less is None
@@ -247,6 +260,7 @@ def compare_solvers(instance: BoaInstance, results: Sequence[Result[Solution]]) 
     rows = []
     for result in results:
         above = relative_difference(result.objective, reference)
+        usd = None if result.objective is None else cost_usd_per_hour(instance, result)
         rows.append(
             SolverRow(
                 solver=result.solver,
@@ -254,6 +268,7 @@ def compare_solvers(instance: BoaInstance, results: Sequence[Result[Solution]]) 
                 objective=name_status(result) if result.objective is None else format_duration(result.objective),
                 above=NOTHING if above is None or result is results[0] else compare_durations(above),
                 gpus=format_gpus(result.measures["gpus"]) if "gpus" in result.measures else NOTHING,
+                cost=NOTHING if usd is None else format_usd(usd),
                 bound=NOTHING if result.bound is None else format_duration(result.bound),
                 gap=NOTHING if result.gap is None else format_share(result.gap),
                 proof=PROOF_NAMES[result.bound_proof],
@@ -271,7 +286,8 @@ def list_limits(result: Result[Solution]) -> list[LimitRow]:
     for relaxation in result.infeasibility.relaxations:
         unit = "GPUs" if relaxation.unit == BudgetUnit.GPU.value else relaxation.unit
         least = _round_up(relaxation.least_feasible)  # enough when typed in as the new limit
-        rows.append(LimitRow(relaxation.limit, f"{relaxation.given:,.6g} {unit}", f"{least:,.6g} {unit}"))
+        name = relaxation.limit.replace(QUOTA, "quota of ", 1)
+        rows.append(LimitRow(name, f"{relaxation.given:,.6g} {unit}", f"{least:,.6g} {unit}"))
         rows += [LimitRow(f"of which {name}", "", f"{part:,.6g} {unit}") for name, part in relaxation.parts.items()]
     return rows
 

@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from optplan.contracts import Check, FrontierPoint, Instance, Result, Solution, Verification
+from optplan.contracts import FrontierPoint, Instance, Result, Solution
 from optplan.formulations.boa.data import BoaInstance
-from optplan.reporting.breakdown import break_down, load_gpus, require_boa
-from optplan.reporting.budgets import BUDGET_NAMES, WORTH_NAMES, cost_of_month
-from optplan.reporting.explanations import describe_classes
+from optplan.reporting.breakdown import break_down, has_types, load_gpus, require_boa, type_prices
+from optplan.reporting.budgets import (
+    BUDGET_NAMES,
+    UNIT_WORTHS,
+    WORTH_NAMES,
+    cost_of_month,
+    cost_usd_per_hour,
+    say_worth,
+)
+from optplan.reporting.explanations import describe_classes, describe_type
 from optplan.reporting.phrases import (
     NOTHING,
     PROBLEM_WORDS,
@@ -23,17 +30,15 @@ from optplan.reporting.phrases import (
     format_seconds,
     format_share,
     format_usd,
-    monthly_usd,
     name_objective,
     name_status,
     price_words,
     say_answer,
     say_how_good,
-    say_marginal,
     shadow_price,
 )
 from optplan.reporting.rows import compare_solvers, list_budgets, list_classes, list_limits, list_plan
-from optplan.units import format_duration
+from optplan.units import HOURS_PER_MONTH, format_duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,9 +69,10 @@ def instance_summary(instance: Instance) -> RenderableType:
     facts += [
         ("problem", f"{instance.problem.value}: {PROBLEM_WORDS[instance.problem]}"),
         ("policy", instance.policy.value),
-        ("budget", describe_budget(instance) if instance.budget is not None and _has_one_type(instance) else NOTHING),
-        ("load", count_gpus(load_gpus(instance))),
+        ("budget", describe_budget(instance) if instance.budget is not None else NOTHING),
+        ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
         *((f"price of {name}", price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()),
+        *(fact for name, gpu_type in instance.gpu_types.items() for fact in describe_type(name, gpu_type)),
         *((f"source: {kind}", text) for kind, text in instance.source.items()),
         ("hash", instance.content_hash()),
     ]
@@ -84,7 +90,7 @@ def instance_summary(instance: Instance) -> RenderableType:
         add_row(
             table, row.name, row.jobs_per_hour, row.epochs, row.size, row.speedup, row.widths, row.pause, row.weight
         )
-    return Group(_fact_table(facts), _text(""), table)
+    return Group(_fact_table(facts), plain_text(""), table)
 
 
 def result_summary(instance: Instance, result: Result[Solution]) -> RenderableType:
@@ -105,15 +111,15 @@ def result_summary(instance: Instance, result: Result[Solution]) -> RenderableTy
     from rich.console import Group
 
     boa = require_boa(instance)
-    parts: list[RenderableType] = [_text(say_answer(boa, result), "bold"), _text(say_how_good(boa, result))]
+    parts: list[RenderableType] = [plain_text(say_answer(boa, result), "bold"), plain_text(say_how_good(boa, result))]
     limits = list_limits(result)
     if limits:
         table = new_table(("limit", False), ("given", True), ("least that works", True))
         for row in limits:
             add_row(table, row.name, row.given, row.least)
-        parts += [_text(""), table]
-    parts += [_text(""), _fact_table(_result_facts(boa, result))]
-    parts += [_text(f"note: {warning}") for warning in result.warnings]
+        parts += [plain_text(""), table]
+    parts += [plain_text(""), _fact_table(_result_facts(boa, result))]
+    parts += [plain_text(f"note: {warning}") for warning in result.warnings]
     return Group(*parts)
 
 
@@ -164,16 +170,19 @@ def class_table(instance: Instance, result: Result[Solution]) -> Table:
     UsageError
         When the instance is of a formulation that tables cannot show.
     """
-    table = new_table(
-        ("class", False),
-        ("GPUs running", True),
-        ("GPUs rescaling", True),
-        ("share of GPUs", True),
-        ("one job takes", True),
-        ("share of the mean", True),
-    )
-    for row in list_classes(break_down(require_boa(instance), result)):
-        add_row(table, row.name, row.running, row.rescaling, row.gpus_share, row.mean_jct, row.time_share)
+    boa = require_boa(instance)
+    prices = type_prices(boa)
+    columns = [("class", False), ("GPUs running", True), ("GPUs rescaling", True)]
+    columns += [("by type", False)] if has_types(boa) else []
+    columns.append(("share of GPUs", True))
+    columns += [("share of the cost", True)] if prices is not None else []
+    table = new_table(*columns, ("one job takes", True), ("share of the mean", True))
+    for row in list_classes(break_down(boa, result), prices):
+        by_type = [row.by_type] if has_types(boa) else []
+        cost = [] if prices is None else [row.cost_share]
+        add_row(
+            table, row.name, row.running, row.rescaling, *by_type, row.gpus_share, *cost, row.mean_jct, row.time_share
+        )
     return table
 
 
@@ -193,18 +202,15 @@ def comparison_table(instance: Instance, results: Sequence[Result[Solution]]) ->
         When the instance is of a formulation that tables cannot show.
     """
     boa = require_boa(instance)
-    table = new_table(
-        ("solver", False),
-        (name_objective(boa), True),
-        ("difference", True),
-        ("GPUs", True),
-        ("bound", True),
-        ("gap", True),
-        ("proof", False),
-        ("solved in", True),
-    )
+    priced = type_prices(boa) is not None
+    columns = [("solver", False), (name_objective(boa), True), ("difference", True), ("GPUs", True)]
+    columns += [("cost an hour", True)] if priced else []
+    table = new_table(*columns, ("bound", True), ("gap", True), ("proof", False), ("solved in", True))
     for row in compare_solvers(boa, results):
-        add_row(table, row.solver, row.objective, row.above, row.gpus, row.bound, row.gap, row.proof, row.seconds)
+        cost = [row.cost] if priced else []
+        add_row(
+            table, row.solver, row.objective, row.above, row.gpus, *cost, row.bound, row.gap, row.proof, row.seconds
+        )
     return table
 
 
@@ -242,8 +248,7 @@ def frontier_table(
     columns += [("against the plan", True)] if reference is not None else []
     table = new_table(*columns, (WORTH_NAMES[boa.budget_unit], True), ("", False))
     for position, row in enumerate(list_budgets(boa, points, reference=reference)):
-        usd = cost_of_month(boa, points[position].budget)
-        money = [NOTHING if usd is None else format_usd(usd)] if priced else []
+        money = [row.money] if priced else []
         proven = [] if bounds is None else [f"{bounds[position]:.6g} s"]
         change = [row.change] if reference is not None else []
         add_row(table, row.gpus, *money, row.objective, *proven, *change, row.marginal, row.note)
@@ -279,40 +284,6 @@ def sweep_table(instance: Instance, points: Sequence[SweepPoint]) -> Table:
     return table
 
 
-def verification_table(verification: Verification) -> RenderableType:
-    """List what was checked and what nobody can check cheaply: failures one by one and first, the rest by kind.
-
-    Parameters
-    ----------
-    verification
-        What ``verify`` returned.
-    """
-    from rich.console import Group
-
-    table = new_table(("", False), ("check", False), ("left", True), ("right", True), ("what must hold", False))
-    for check in verification.failures:
-        name = f"{check.family} {check.index}".strip()
-        mark, numbers = _text("FAILS", "bold red"), (f"{check.left:.12g}", f"{check.right:.12g}")
-        table.add_row(mark, _text(name), *(_text(number) for number in numbers), _text(check.message))
-    groups: dict[tuple[str, str], list[Check]] = {}
-    for check in verification.checks:
-        if check.holds:
-            groups.setdefault((check.family, check.message), []).append(check)
-    for (family, message), checks in groups.items():
-        only = checks[0] if len(checks) == 1 else None
-        numbers = ("", "") if only is None else (f"{only.left:.12g}", f"{only.right:.12g}")
-        name = f"{family} ({len(checks)} times)" if only is None else f"{family} {only.index}".strip()
-        table.add_row(_text("holds", "green"), _text(name), *(_text(number) for number in numbers), _text(message))
-    failed, count = len(verification.failures), len(verification.checks)
-    verdict = f"{failed} of {count} checks fail" if failed else f"all {count} checks hold"
-    return Group(
-        table,
-        _text(""),
-        *(_text(f"not checked: {claim}") for claim in verification.unproven),
-        _text(f"{verdict} ({format_seconds(verification.seconds)})", "bold red" if failed else "bold green"),
-    )
-
-
 def record_table(name: str, records: Iterable[Mapping[str, object]]) -> RenderableType:
     """Show records of any kind, such as the registry's solvers or a benchmark's rows, one row each.
 
@@ -326,11 +297,11 @@ def record_table(name: str, records: Iterable[Mapping[str, object]]) -> Renderab
     """
     rows = [{field: _write_value(value) for field, value in record.items()} for record in records]
     if not rows:
-        return _text(f"{name}: none")
+        return plain_text(f"{name}: none")
     fields = [field for field in rows[0] if any(row[field] != NOTHING for row in rows)]
     numeric = {field for field in fields if all(_is_number(row[field]) for row in rows)}
     table = new_table(*((field.replace("_", " "), field in numeric) for field in fields))
-    table.title, table.title_justify, table.title_style = _text(f"{name} ({len(rows)})", "bold"), "left", ""
+    table.title, table.title_justify, table.title_style = plain_text(f"{name} ({len(rows)})", "bold"), "left", ""
     for row in rows:
         add_row(table, *(row[field] for field in fields))
     return table
@@ -343,9 +314,9 @@ def _result_facts(instance: BoaInstance, result: Result[Solution]) -> list[tuple
         rescaling = f" ({format_gpus(measures['gpus_rescaling'])} of them rescaling)"
         facts.append((name_objective(instance), f"{format_duration(objective)} ({objective:.6g} s)"))
         facts.append(("GPUs on average", f"{format_gpus(measures['gpus'])}{rescaling}"))
-        usd = monthly_usd(instance, measures["gpus"])
+        usd = cost_usd_per_hour(instance, result)
         if usd is not None:
-            facts.append(("cost a month", format_usd(usd)))
+            facts.append(("cost a month", format_usd(usd * HOURS_PER_MONTH)))
         facts.append(
             (
                 "pauses a job",
@@ -359,16 +330,12 @@ def _result_facts(instance: BoaInstance, result: Result[Solution]) -> list[tuple
         facts.append(("bound", f"{format_duration(result.bound)} ({result.bound:.6g} s{gap}; {proof})"))
     price = shadow_price(instance, result, None)
     if price is not None and objective is not None:
-        facts.append(("worth of a GPU", say_marginal(price)))
+        facts.append((UNIT_WORTHS[instance.budget_unit], say_worth(instance, price)))
     engine = f"{result.engine} {result.engine_version}".strip()
     facts.append(("solver", f"{result.solver} (engine {engine}, seed {result.seed})"))
     verified = f", verified in {format_seconds(result.verify_seconds)}" if result.verify_seconds else ", not verified"
     facts.append(("time", f"{format_seconds(result.solve_seconds)}{verified}"))
     return facts
-
-
-def _has_one_type(instance: BoaInstance) -> bool:
-    return len(instance.gpu_types) == 1
 
 
 def _write_value(value: object) -> str:
@@ -416,16 +383,17 @@ def new_table(*columns: tuple[str, bool]) -> Table:
     for position, (heading, is_number) in enumerate(columns):
         justify: Literal["left", "right"] = "right" if is_number else "left"
         # The first column names the row; the others wrap before a name is broken.
-        table.add_column(_text(heading, "bold"), justify=justify, overflow="fold", no_wrap=position == 0)
+        table.add_column(plain_text(heading, "bold"), justify=justify, overflow="fold", no_wrap=position == 0)
     return table
 
 
 def add_row(table: Table, *cells: str) -> None:
     """Add a row of plain texts."""
-    table.add_row(*(_text(cell) for cell in cells))
+    table.add_row(*(plain_text(cell) for cell in cells))
 
 
-def _text(text: str, style: str = "") -> Text:
+def plain_text(text: str, style: str = "") -> Text:
+    """Make a text in which nothing is markup."""
     from rich.text import Text
 
     return Text(text, style=style)

@@ -357,3 +357,35 @@ def test_all_solvers_give_the_same_reason(formulation: Formulation, case: Case) 
     }
     assert len(said) > 1
     assert len(set(said.values())) == 1, said
+
+
+def test_limits_that_only_mixed_plans_keep_are_not_called_infeasible() -> None:
+    """A load of 6 GPUs, and quotas of 4 and 3: no whole class fits one type, and half of it on each does.
+
+    Infeasible has a proof that holds for mixed plans, too. So pure plans are unknown, with a bound and the advice to
+    ask for mixed ones, whoever is asked; and these there are.
+    """
+    curve = {"form": "table", "gpus": [1], "speedup": [1.0]}
+    changes = {
+        "classes": {
+            "bert": {
+                "arrival_rate_per_hour": 1.0,
+                "epoch_size_gpu_hours": [6.0],
+                "speedup": {"t4": curve, "a100": curve},
+            }
+        },
+        "gpu_types": {"t4": T4 | {"quota_gpus": 4.0}, "a100": A100 | {"quota_gpus": 3.0}},
+        "budget": "100usd/hour",
+    }
+    pure = _typed(changes)
+    formulation = formulation_of(pure)
+    asked = [entry for entry in formulation.solvers if _size_and_kind(entry, pure) and entry.available()]
+    assert len(asked) > 1
+    for entry in asked:
+        result = solve(pure, solver=entry.name)
+        assert (result.status, result.termination) == (Status.UNKNOWN, Termination.COMPLETED)
+        assert result.bound == pytest.approx(6 * 3600.0)
+        assert any("ask for policy mixed" in warning for warning in result.warnings), entry.name
+    mixed = solve(pure.replace(policy=Policy.MIXED))
+    assert mixed.status is Status.OPTIMAL
+    assert mixed.objective == pytest.approx(6 * 3600.0)

@@ -150,7 +150,7 @@ def make_check(family: str, index: str, *, holds: bool = True) -> Check:
 def test_verification_table_gathers_what_holds() -> None:
     """Checks of one kind that hold share a row; what nobody checked is named."""
     checks = (make_check("row", "a"), make_check("row", "b"), make_check("budget", ""))
-    rows = render(tables.verification_table(Verification(checks=checks, unproven=("bound: engine",), seconds=0.5)))
+    rows = render(verification_table(Verification(checks=checks, unproven=("bound: engine",), seconds=0.5)))
     assert rows[1:] == [
         ["holds", "row (2 times)", "one, two"],
         ["holds", "budget", "1", "2", "one, two"],
@@ -162,7 +162,7 @@ def test_verification_table_gathers_what_holds() -> None:
 def test_verification_table_shows_every_failure() -> None:
     """Failures come first and one by one."""
     checks = (make_check("row", "a", holds=False), make_check("row", "b", holds=False), make_check("budget", ""))
-    rows = render(tables.verification_table(Verification(checks=checks)))
+    rows = render(verification_table(Verification(checks=checks)))
     assert rows[1:3] == [["FAILS", "row a", "1", "2", "one, two"], ["FAILS", "row b", "1", "2", "one, two"]]
     assert rows[-1][0].startswith("2 of 3 checks fail")
 

@@ -30,8 +30,10 @@ from optplan.formulations.boa.data import BUDGET, BoaInstance, BoaSolution, Bran
 from optplan.formulations.boa.feasibility import answer_if_infeasible, infeasible_answer, least_budget
 from optplan.formulations.boa.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.paths import write_branch, write_mixed, write_pure
+from optplan.formulations.boa.typed_choices import build_typed_frontier
 from optplan.schema import FloatArray
 from optplan.solvers import layered
+from optplan.solvers.layered.effort import OutOfEffortError
 from optplan.units import SECONDS_PER_HOUR
 
 
@@ -82,7 +84,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
         bound=found.bound,
         bound_proof=proof,
         certificates=tuple(certificates),
-        shadow_prices={BUDGET: _price_budget(instance, graphs, found.lagrangian)},
+        shadow_prices=_price_budget(instance, graphs, found.lagrangian, request),
         counters={"passes": float(found.passes), "labels": float(found.labels), "pairs": float(found.pairs)},
     )
 
@@ -146,9 +148,11 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     Frontier
         Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
     """
+    features = describe(instance)["features"]
     if instance.problem is Problem.CONTINUOUS:
-        return build_continuous_frontier(instance)
-    if not describe(instance)["features"] <= {"gpu-types"}:
+        beyond = {"quotas", "real-widths"} & features
+        return build_typed_frontier(instance) if beyond else build_continuous_frontier(instance)
+    if not features <= {"gpu-types"}:
         return build_linked_frontier(instance)
     start = time.perf_counter()
     line = layered.build_frontier(state_graphs(instance))
@@ -209,19 +213,19 @@ def state_class(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArra
 def _solve_mixed(
     instance: BoaInstance, request: SolveRequest, graphs: layered.LayeredGraphs, budget: float
 ) -> Answer[BoaSolution]:
-    bound = layered.maximise_bound(graphs, budget)
+    bound = layered.maximise_bound(graphs, budget, effort=layered.Effort(request.stopwatch))
     if isinstance(bound, layered.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
     plan, certificate = layered.mix_paths(bound), _certify(bound)
     return Answer(
         status=status_of(plan.value, certificate.bound, request),
-        termination=Termination.COMPLETED,
+        termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,
         solution=write_mixed(instance, plan),
         objective=plan.value,
         bound=min(certificate.bound, plan.value),
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
-        shadow_prices={BUDGET: _price_budget(instance, graphs, bound)},
+        shadow_prices=_price_budget(instance, graphs, bound, request),
         counters={"passes": float(bound.passes)},
     )
 
@@ -236,9 +240,20 @@ def _termination(stopped_by: str | None) -> Termination:
     return Termination.TIME_LIMIT if stopped_by == "time" else Termination.WORK_LIMIT
 
 
-def _price_budget(instance: BoaInstance, graphs: layered.LayeredGraphs, bound: layered.LagrangianBound) -> ShadowPrice:
-    """Return the slopes of the mixed frontier on both sides of the budget; they differ at a breakpoint only."""
-    return price_of(instance, *layered.find_multiplier_range(graphs, bound))
+def _price_budget(
+    instance: BoaInstance, graphs: layered.LayeredGraphs, bound: layered.LagrangianBound, request: SolveRequest
+) -> dict[str, ShadowPrice]:
+    """Return the slopes of the mixed frontier on both sides of the budget, which differ at a breakpoint only.
+
+    Nothing is returned when time runs out.
+    """
+    if not bound.attained:
+        return {}
+    try:
+        prices = layered.find_multiplier_range(graphs, bound, effort=layered.Effort(request.stopwatch))
+    except OutOfEffortError:
+        return {}
+    return {BUDGET: price_of(instance, *prices)}
 
 
 def _write_point(instance: BoaInstance, point: layered.FrontierPoint) -> FrontierPoint:

@@ -7,7 +7,8 @@ breakpoints are those of a linear program in several dimensions, so it is drawn 
 from __future__ import annotations
 
 import time
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -19,9 +20,12 @@ from optplan.formulations.boa.duality import path_costs
 from optplan.formulations.boa.feasibility import explain_shortfall, least_budget
 from optplan.formulations.boa.linked_limits import certify, find_prices
 from optplan.formulations.boa.paths import write_mixture
+from optplan.schema import FloatArray
 from optplan.solvers import linked
 from optplan.solvers.layered import Effort
 from optplan.units import Amount
+
+State = Callable[[FloatArray], linked.LinkedFamily]
 
 #: Points that the frontier is drawn from; queries between them are solved.
 _POINTS = 60
@@ -34,14 +38,14 @@ _REACHED = 1e-12
 class _Solver:
     """Solves one problem at many budgets."""
 
-    def __init__(self, instance: BoaInstance) -> None:
+    def __init__(self, instance: BoaInstance, state: State) -> None:
         self.instance = instance
-        self._costs = path_costs(instance)
+        self._state = state
         self._quotas = list(instance.quotas.values())
         self.solve = lru_cache(maxsize=1024)(self._solve)
 
-    def family(self, budget: float) -> linked.LinkedGraphs:
-        return linked.LinkedGraphs.from_costs(self._costs, np.array([budget, *self._quotas]))
+    def family(self, budget: float) -> linked.LinkedFamily:
+        return self._state(np.array([budget, *self._quotas]))
 
     def _solve(self, budget: float) -> linked.LinkedBound | linked.LinkedShortfall:
         return linked.maximise_bound(self.family(budget))
@@ -70,13 +74,19 @@ class _Solver:
         return relaxation.least
 
 
-def build_linked_frontier(instance: BoaInstance) -> Frontier:
+def build_linked_frontier(
+    instance: BoaInstance, *, state: State | None = None, write: Callable[[linked.Mixture], BoaSolution] | None = None
+) -> Frontier:
     """Compute points of the frontier of mixed plans; queries between them are solved, too.
 
     Parameters
     ----------
     instance
-        Problem whole or rescaling; its budget and policy are ignored.
+        Any problem; its budget and policy are ignored.
+    state
+        States the problem for limits (L,); None states whole widths as layered graphs.
+    write
+        Writes a mixture of that statement as a solution.
 
     Returns
     -------
@@ -89,7 +99,10 @@ def build_linked_frontier(instance: BoaInstance) -> Frontier:
         When no budget is enough for the quotas.
     """
     start = time.perf_counter()
-    solver = _Solver(instance.replace(budget=None))
+    costs = path_costs(instance) if state is None else []
+    state = state or (lambda limits: linked.LinkedGraphs.from_costs(costs, limits))
+    write = write or partial(write_mixture, instance)
+    solver = _Solver(instance.replace(budget=None), state)
     least = solver.find_least()
     ample = solver.solve(_AMPLE * least)
     if isinstance(ample, linked.LinkedShortfall) or ample.mixture is None:
@@ -131,7 +144,7 @@ def build_linked_frontier(instance: BoaInstance) -> Frontier:
             budget += step
 
     def solution_at(budget: float) -> BoaSolution:
-        return write_mixture(instance, locate(budget)[1])
+        return write(locate(budget)[1])
 
     budgets = np.geomspace(least, most, _POINTS) if most > least * (1.0 + _REACHED) else np.array([least])
     return Frontier(

@@ -19,9 +19,6 @@ from optplan.schema import FloatArray, IntArray
 from optplan.solvers import layered, linked
 from optplan.solvers.layered import Effort
 
-#: How far a forbidden node exceeds everything allowed, as a factor.
-_PROHIBITIVE = 1e3
-
 
 @dataclass(frozen=True)
 class PathsAnswer:
@@ -85,7 +82,7 @@ def solve_costs(
     )
     budget = float(amounts[0])
     if instance.policy is Policy.MIXED:
-        bound = layered.maximise_bound(graphs, budget)
+        bound = layered.maximise_bound(graphs, budget, effort=effort)
         if isinstance(bound, layered.BudgetShortfall):
             return None
         plan = layered.mix_paths(bound)
@@ -99,7 +96,7 @@ def solve_costs(
 def _solve_linked(
     instance: BoaInstance, costs: Sequence[PathCosts], amounts: FloatArray, gap: float, effort: Effort
 ) -> PathsAnswer | None:
-    family = linked.LinkedGraphs.from_costs([_keep_finite(graph, amounts) for graph in costs], amounts)
+    family = _state_linked(costs, amounts)
     if instance.policy is Policy.MIXED:
         bound = linked.maximise_bound(family, effort=effort)
         if isinstance(bound, linked.LinkedShortfall) or bound.mixture is None:
@@ -113,17 +110,19 @@ def _solve_linked(
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
 
 
-def _keep_finite(graph: PathCosts, amounts: FloatArray) -> PathCosts:
-    """Turn forbidden nodes into nodes that alone exceed every limit: linked paths know finite numbers only."""
-    forbidden = np.isinf(graph.run_value)
-    if not forbidden.any():
-        return graph
-    most = float(np.where(forbidden, 0.0, graph.run_value).sum() + graph.enter_value.max(axis=0).sum())
-    return replace(
-        graph,
-        run_value=np.where(forbidden, _PROHIBITIVE * most, graph.run_value),
-        run_consumption=np.where(forbidden, _PROHIBITIVE * amounts[:, None, None], graph.run_consumption),
-    )
+def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> linked.LinkedGraphs:
+    """State linked graphs, which know finite numbers only; forbidden nodes are closed instead."""
+    forbidden = [np.isinf(graph.run_value) for graph in costs]
+    finite = [
+        replace(g, run_value=np.where(closed, 0.0, g.run_value)) for g, closed in zip(costs, forbidden, strict=True)
+    ]
+    family = linked.LinkedGraphs.from_costs(finite, amounts)
+    for graph, closed in enumerate(forbidden):
+        for layer in np.flatnonzero(closed.any(axis=1)).tolist():
+            allowed = np.zeros(family.run_value.shape[1], dtype=np.bool_)
+            allowed[family.places(graph, np.flatnonzero(~closed[layer]).astype(np.int32))] = True
+            family = family.restrict(graph, layer, allowed)
+    return family
 
 
 def write_branch(instance: BoaInstance, name: str, columns: IntArray, fraction: float = 1.0) -> Branch:

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 
 from optplan.errors import UsageError
+from optplan.solvers.layered.effort import Effort
 from optplan.solvers.layered.paths import (
     BUDGET_TOLERANCE,
     ROUNDING,
@@ -61,6 +62,9 @@ class LagrangianBound:
         Paths of least reduced cost that exceed the budget; None where it does not bind.
     passes
         Shortest-path passes that it took.
+    attained
+        Whether the bound is the greatest one; False only when time ran out. Then it is the best one so far, and the
+        paths on either side are best at multipliers of their own.
     """
 
     budget: float
@@ -69,6 +73,7 @@ class LagrangianBound:
     under: PathBatch
     over: PathBatch | None
     passes: int
+    attained: bool = True
 
 
 def fits_budget(consumption: float, budget: float) -> bool:
@@ -76,7 +81,9 @@ def fits_budget(consumption: float, budget: float) -> bool:
     return consumption <= budget * (1.0 + BUDGET_TOLERANCE)
 
 
-def maximise_bound(family: PathFamily, budget: float) -> LagrangianBound | BudgetShortfall:
+def maximise_bound(
+    family: PathFamily, budget: float, *, effort: Effort | None = None
+) -> LagrangianBound | BudgetShortfall:
     """Return the greatest Lagrangian bound at a budget, or the proof that no plan keeps it.
 
     Parameters
@@ -85,6 +92,9 @@ def maximise_bound(family: PathFamily, budget: float) -> LagrangianBound | Budge
         The graphs.
     budget
         Limit on the sum of the consumptions; +inf for none.
+    effort
+        Its stopwatch is looked at before every pass beyond the first four, which say whether there is a plan and what
+        it would cost were the budget no object. When time runs out the best bound so far is returned.
 
     Returns
     -------
@@ -111,20 +121,27 @@ def maximise_bound(family: PathFamily, budget: float) -> LagrangianBound | Budge
     passes = 4
     if fits_budget(over.total_consumption, budget):
         return LagrangianBound(budget, 0.0, over.total_reduced_cost, over, None, passes)
-    while True:
+    best, best_multiplier = over.total_reduced_cost, 0.0
+    while effort is None or not effort.stopwatch.expired:
         multiplier, line = _intersect(under, over)
         trial = family.shortest_paths(multiplier)
         passes += 1
         reduced_cost = trial.total_reduced_cost
+        bound = reduced_cost - multiplier * budget
         if reduced_cost >= line - ROUNDING * (line + multiplier * budget):
-            return LagrangianBound(budget, multiplier, reduced_cost - multiplier * budget, under, over, passes)
+            return LagrangianBound(budget, multiplier, bound, under, over, passes)
+        if bound > best:
+            best, best_multiplier = bound, multiplier
         if fits_budget(trial.total_consumption, budget):
             under = trial
         else:
             over = trial
+    return LagrangianBound(budget, best_multiplier, best, under, over, passes, attained=False)
 
 
-def find_multiplier_range(family: PathFamily, bound: LagrangianBound) -> tuple[float, float]:
+def find_multiplier_range(
+    family: PathFamily, bound: LagrangianBound, *, effort: Effort | None = None
+) -> tuple[float, float]:
     """Return the value lost per unit when the budget shrinks a little, and gained when it grows a little.
 
     Parameters
@@ -132,21 +149,31 @@ def find_multiplier_range(family: PathFamily, bound: LagrangianBound) -> tuple[f
     family
         The graphs.
     bound
-        What :func:`maximise_bound` returned for them.
+        What :func:`maximise_bound` returned for them, attained.
+    effort
+        Limit on time, and who counts the passes.
 
     Returns
     -------
     tuple[float, float]
         Shadow prices of the convexified problem. They differ only where the budget is a breakpoint of its frontier;
         the first is +inf where no smaller budget is feasible, the second 0 where more budget gains nothing.
+
+    Raises
+    ------
+    OutOfEffortError
+        When time runs out.
     """
+    spent = effort if effort is not None else Effort()
     # Both sides are best at the multiplier, so it is the slope between them, and of everything strictly inside.
     corner = bound.under
     if not fits_budget(bound.budget, corner.total_consumption):
         return bound.multiplier, bound.multiplier
+    spent.charge_pass()
     far = find_least_consumption(family)
     less = math.inf
     while far.total_consumption < corner.total_consumption * (1.0 - BUDGET_TOLERANCE):
+        spent.charge_pass()
         less, line = _intersect(far, corner)
         trial = family.shortest_paths(less)
         closer = trial.total_consumption > far.total_consumption

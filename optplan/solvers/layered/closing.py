@@ -128,7 +128,7 @@ def solve_pure(
     sets instead of single paths.
     """
     spent = effort if effort is not None else Effort(Stopwatch())
-    lagrangian = maximise_bound(family, budget)
+    lagrangian = maximise_bound(family, budget, effort=spent)
     if isinstance(lagrangian, BudgetShortfall):
         return lagrangian
     search = _Closing(family, lagrangian, gap, spent)

@@ -76,12 +76,14 @@ def mix_paths(bound: LagrangianBound) -> MixedPlan:
     Returns
     -------
     MixedPlan
-        Uses the budget up exactly, unless the budget does not bind.
+        Uses the budget up exactly, unless the budget does not bind. Where the bound was not attained the plan keeps the
+        budget and need not be optimal.
     """
     under, over = bound.under, bound.over
     if over is None:
         return split_graph(under, 0, under.take(np.zeros(1, dtype=np.intp)), 0.0)
-    # All these paths are best at the multiplier, so any choice among them has the same reduced cost.
+    # All these paths are best at the multiplier, so any choice among them has the same reduced cost. In a bound that
+    # was not attained the paths over the budget are best at a lesser multiplier: dearer in no graph, and quicker.
     richer = over.consumption > under.consumption
     lean, rich = over.choose(under, richer), under.choose(over, richer)
     steps = rich.consumption - lean.consumption

@@ -42,8 +42,12 @@ class TableOptions:
 
     def find_best(self, multipliers: FloatArray, value_weight: float) -> FloatArray:
         """Return (R,) the option of least weighted cost in each row."""
-        reduced = self.amount * (multipliers @ self.counts)
+        price = multipliers @ self.counts
+        reduced = self.amount * price
         reduced += value_weight * self.value
+        if not price.any():  # of options as good as each other those that take least
+            tied = reduced == reduced.min(axis=1, keepdims=True)
+            reduced = np.where(tied, self.amount * self.counts.sum(axis=0), np.inf)
         return np.asarray(reduced.argmin(axis=1), dtype=np.float64)
 
     def follow(self, position: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -148,7 +152,7 @@ class LinkedChoices:
     def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> ColumnBatch:
         """Return for each row the choice of least value_weight * value + multipliers . consumption.
 
-        Ties go to the first alternative, then to its first option.
+        Ties go to the alternative that takes least of all limits together, then to the first one.
 
         Parameters
         ----------
@@ -163,14 +167,16 @@ class LinkedChoices:
             One choice per row; the payload is (rows, 2) the alternative's number, and the option or the width there.
         """
         least = np.full(self.num_rows, np.inf)
-        value, consumption = np.empty(self.num_rows), np.empty((self.num_rows, self.limits.size))
+        value, consumption = np.empty(self.num_rows), np.full((self.num_rows, self.limits.size), np.inf)
         payload = np.empty((self.num_rows, 2))
         for number, alternative in enumerate(self.alternatives):
             position = alternative.find_best(multipliers, value_weight)
             own_value, own_consumption = alternative.follow(position)
             cost = value_weight * own_value + own_consumption @ multipliers
-            better = cost < least[alternative.rows]
-            rows = alternative.rows[better]
+            rows = alternative.rows
+            leaner = own_consumption.sum(axis=1) < consumption[rows].sum(axis=1)
+            better = (cost < least[rows]) | ((cost == least[rows]) & leaner)
+            rows = rows[better]
             least[rows], value[rows], consumption[rows] = cost[better], own_value[better], own_consumption[better]
             payload[rows, 0], payload[rows, 1] = number, position[better]
         return ColumnBatch(value, consumption, payload)

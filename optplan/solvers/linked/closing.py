@@ -32,10 +32,10 @@ _FIRST_OF_WANTED = 0.125
 #: Growth of the allowance from round to round.
 _GROWTH = 2.0
 #: Labels that one enumeration may keep, and pairs that it may look at, before branching is the better way.
-_MOST_LABELS = 20_000
+_MOST_LABELS = 40_000
 _MOST_PAIRS = 1_000_000
 #: Subproblems are enumerated within this fraction of the incumbent's value at first.
-_NEAR = 4e-3
+_NEAR = 6e-3
 #: Splits of a subproblem that are tried, to take the best, for so many subproblems; the first splits matter most.
 _MOST_SPLITS = 4
 _TRIED = 50
@@ -363,9 +363,7 @@ class _Closing:
         nearest = np.argsort(reduced_cost - least[graph], kind="stable")
         kept = np.sort(nearest[: _MOST_PATHS + 2 * self.graphs.num_graphs])
         # A tenth of what is open is near enough: better choices may come with other paths.
-        gap = max(
-            self.gap, 0.1 * _relative_gap(self.value, self.bound) if self.incumbent is not None else _FIRST_FRACTION
-        )
+        gap = max(self.gap, 1e-5 if self.incumbent is None else 0.1 * _relative_gap(self.value, self.bound))
         chosen = choose_paths(graph[kept], value[kept], consumption[kept], seen.limits, gap, self.effort.stopwatch)
         return None if chosen is None else kept[chosen]
 

@@ -38,19 +38,20 @@ def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
     # vectors, and of those that differ by less than a sum can hold, the dominating one comes first.
     total = costs.sum(axis=1)
     order = np.lexsort((*costs.T[::-1], total, segment))
-    segment, costs = segment[order], np.ascontiguousarray(costs[order])
+    # Criterion by criterion, as comparisons along long rows are the quick ones.
+    segment, rows = segment[order], np.ascontiguousarray(costs[order].T)
     starts = np.flatnonzero(np.concatenate([[True], segment[1:] != segment[:-1]])) if order.size else order
     sizes = np.diff(np.append(starts, order.size))
     kept = np.zeros(order.size, dtype=bool)
     small = np.repeat(sizes <= _SMALL_SET, sizes)
-    kept[small] = _filter_small(segment[small], costs[small])
+    kept[small] = _filter_small(segment[small], rows[:, small])
     for start, size in zip(starts[sizes > _SMALL_SET].tolist(), sizes[sizes > _SMALL_SET].tolist(), strict=True):
-        kept[start : start + size] = _filter_large(costs[start : start + size])
+        kept[start : start + size] = _filter_large(np.ascontiguousarray(rows[:, start : start + size]))
     return order[kept]
 
 
-def _filter_small(segment: IntArray, costs: FloatArray) -> NDArray[np.bool_]:
-    """Return which vectors stay, one champion of every segment per round; sorted by segment and sum."""
+def _filter_small(segment: IntArray, rows: FloatArray) -> NDArray[np.bool_]:
+    """Return which vectors stay, one champion of every segment per round; ``rows`` (D, M) sorted by segment and sum."""
     kept = np.zeros(segment.size, dtype=bool)
     open_ones = np.arange(segment.size)
     while open_ones.size:
@@ -58,25 +59,29 @@ def _filter_small(segment: IntArray, costs: FloatArray) -> NDArray[np.bool_]:
         first = np.concatenate([[True], owner[1:] != owner[:-1]])
         champion = open_ones[np.maximum.accumulate(np.where(first, np.arange(owner.size), 0))]
         kept[open_ones[first]] = True
-        beaten = (costs[champion] <= costs[open_ones]).all(axis=1)
+        beaten = (rows[:, champion] <= rows[:, open_ones]).all(axis=0)
         open_ones = open_ones[~beaten]
     return kept
 
 
-def _filter_large(costs: FloatArray) -> NDArray[np.bool_]:
-    """Return which vectors of one set stay, many champions at a time; sorted by sum."""
-    kept = np.zeros(costs.shape[0], dtype=bool)
-    open_ones = np.arange(costs.shape[0])
+def _filter_large(rows: FloatArray) -> NDArray[np.bool_]:
+    """Return which vectors of one set stay, many champions at a time; ``rows`` (D, M) sorted by sum."""
+    kept = np.zeros(rows.shape[1], dtype=bool)
+    open_ones = np.arange(rows.shape[1])
     left = _MOST_COMPARISONS
     while open_ones.size and left > 0:
         head = open_ones[:_CHAMPIONS]
-        champions = head[_filter_small(np.zeros(head.size, dtype=np.intp), costs[head])]
+        champions = head[_filter_small(np.zeros(head.size, dtype=np.intp), rows[:, head])]
         kept[champions] = True
         rest = open_ones[head.size :]
         left -= rest.size * champions.size
+        others = rows[:, rest]
         beaten = np.zeros(rest.size, dtype=bool)
         for champion in champions.tolist():
-            beaten |= (costs[champion] <= costs[rest]).all(axis=1)
+            undercut = others[0] >= rows[0, champion]
+            for criterion in range(1, len(rows)):
+                undercut &= others[criterion] >= rows[criterion, champion]
+            beaten |= undercut
         open_ones = rest[~beaten]
     kept[open_ones] = True
     return kept

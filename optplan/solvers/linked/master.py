@@ -28,6 +28,9 @@ _ENGINE_TOLERANCE = 1e-10
 #: Entries of a basic solution that are below zero by less than this, on the scaled program, are zero.
 _NEGLIGIBLE = 1e-9
 
+#: What HiGHS calls its serial dual simplex method.
+_DUAL_SIMPLEX = 1
+
 
 @dataclass(frozen=True, eq=False)
 class MasterSolution:
@@ -135,6 +138,8 @@ class Master:
             self._engine.setOptionValue("time_limit", self._engine.getRunTime() + stopwatch.remaining_s)
         run_engine(self._engine)
         status = self._engine.getModelStatus().name
+        if status == "kUnknown":
+            status = self._run_dual()
         if status == "kInfeasible":
             return None
         if status == "kTimeLimit":
@@ -143,6 +148,15 @@ class Master:
             message = f"HiGHS ended a linear program over paths with {status}"
             raise EngineError(message)
         return self._read_basis() or self._read_engine()
+
+    def _run_dual(self) -> str:
+        """Start anew with the dual simplex method: the primal one cannot always tell that columns keep no limits."""
+        strategy = self._engine.getOptionValue("simplex_strategy")[1]
+        self._engine.setOptionValue("simplex_strategy", _DUAL_SIMPLEX)
+        self._engine.clearSolver()
+        run_engine(self._engine)
+        self._engine.setOptionValue("simplex_strategy", strategy)
+        return str(self._engine.getModelStatus().name)
 
     @property
     def _limit_rows(self) -> IntArray:

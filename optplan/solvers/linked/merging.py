@@ -81,21 +81,9 @@ class _Totals:
         self.parts[1].write_choice(int(self.right[position]), choice)
 
 
-@dataclass(frozen=True)
-class _Rest:
-    """The least that some sets add: value, reduced cost, (L,) consumption."""
-
-    value: float
-    reduced_cost: float
-    consumption: FloatArray
-
-    @classmethod
-    def of(cls, sets: list[_Totals], num_limits: int) -> _Rest:
-        return cls(
-            sum(float(part.value.min()) for part in sets),
-            sum(float(part.reduced_cost[0]) for part in sets),
-            np.array([part.consumption.min(axis=0) for part in sets]).reshape(-1, num_limits).sum(axis=0),
-        )
+def _list_least(part: _Totals) -> FloatArray:
+    """Return (2 + L,) the least value, reduced cost and consumptions of a set."""
+    return np.concatenate([[part.value.min(), part.reduced_cost[0]], part.consumption.min(axis=0)])
 
 
 def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> IntArray | None:
@@ -108,7 +96,7 @@ def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> Int
     target
         Choices beyond it need not be found.
     effort
-        Charged for every pair of partial totals.
+        Charged for every pair of partial totals; a set of totals may be no larger than what labels may be kept.
 
     Returns
     -------
@@ -128,12 +116,15 @@ def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> Int
     queue = [(part.value.size, number, part) for number, part in enumerate(sets)]
     heapq.heapify(queue)
     number = len(queue)
+    least = np.sum([_list_least(part) for part in sets], axis=0)
     while len(queue) > 2:
         first, second = heapq.heappop(queue)[2], heapq.heappop(queue)[2]
-        rest = _Rest.of([entry[2] for entry in queue], target.multipliers.size)
+        rest = least - _list_least(first) - _list_least(second)
         merged = merging.multiply(first, second, rest)
         if not merged.value.size:
             return None
+        effort.charge_labels(0, merged.value.size)
+        least = rest + _list_least(merged)
         heapq.heappush(queue, (merged.value.size, number, merged))
         number += 1
     first, second = heapq.heappop(queue)[2], heapq.heappop(queue)[2]
@@ -169,10 +160,13 @@ class _Merging:
         self.effort = effort
         self.weights = target.most_value / target.most_consumption
 
-    def multiply(self, first: _Totals, second: _Totals, rest: _Rest) -> _Totals:
-        """Return the undominated totals of two sets that the rest can bring to the target."""
+    def multiply(self, first: _Totals, second: _Totals, rest: FloatArray) -> _Totals:
+        """Return the undominated totals of two sets that the rest can bring to the target.
+
+        ``rest`` is the least (2 + L,) that the other sets add to value, reduced cost and consumptions.
+        """
         target = self.target
-        most = target.most_reduced_cost - rest.reduced_cost
+        most = target.most_reduced_cost - rest[1]
         partners = np.searchsorted(second.reduced_cost, most - first.reduced_cost, side="right")
         self.effort.charge_pairs(int(partners.sum()))
         left, right = [], []
@@ -182,8 +176,7 @@ class _Merging:
             value = first.value[owner] + second.value[place]
             consumption = first.consumption[owner] + second.consumption[place]
             kept = np.flatnonzero(
-                (value + rest.value <= target.most_value)
-                & (consumption + rest.consumption <= target.most_consumption).all(axis=1)
+                (value + rest[0] <= target.most_value) & (consumption + rest[2:] <= target.most_consumption).all(axis=1)
             )
             kept = kept[self._filter(value[kept], consumption[kept])]
             left.append(owner[kept])

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from optplan.solvers.layered.paths import FloatArray
 from optplan.solvers.linked.bounds import Mixture
 from optplan.solvers.linked.choices import CurveWidths, LinkedChoices, mix_columns
 from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, join_columns
@@ -24,9 +24,7 @@ from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, join_c
 #: A limit within this share of a breakpoint is met at the breakpoint, so that rounding divides no row.
 _SNAP = 1e-12
 #: No multiplier is looked for above this.
-_LARGEST = 1e300
-
-_Measure = Callable[[float], bool]
+_LARGEST = 1e250
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,14 +88,15 @@ def solve_one_limit(family: LinkedChoices) -> OneLimitSolution | None:
     if least > limit * (1.0 + LIMIT_TOLERANCE):
         return None
     limit = max(limit, least)
-    crossing = find_crossing(family, limit * (1.0 + _SNAP))
+    crossing = find_crossing(family, limit)
     mixture = _mix(family, crossing, limit)
     best = family.best_paths(np.array([crossing.above]))
     bound = math.fsum(best.weigh(np.array([crossing.above])).tolist()) - crossing.above * limit
     less = math.inf
     if least < limit * (1.0 - _SNAP):
         less = find_crossing(family, limit * (1.0 - _SNAP)).above
-    return OneLimitSolution(mixture, crossing.above, bound, max(less, crossing.below), crossing.below)
+    more = find_crossing(family, limit * (1.0 + _SNAP)).below
+    return OneLimitSolution(mixture, crossing.above, bound, max(less, more), more)
 
 
 def find_crossing(family: LinkedChoices, target: float) -> Crossing:
@@ -113,17 +112,25 @@ def find_crossing(family: LinkedChoices, target: float) -> Crossing:
     return _bisect(lambda multiplier: consumption_at(family, multiplier) <= target)
 
 
-def find_value_crossing(family: LinkedChoices, target: float) -> Crossing:
-    """Find where the total value rises above a target: ``above`` is the first multiplier at which it does.
+def limit_for_value(family: LinkedChoices, value: float) -> float:
+    """Return the least limit within which there is a mixture of at most a value.
 
     Parameters
     ----------
     family
-        Rows with one limit.
-    target
+        Rows with one limit, which is not looked at.
+    value
         At least their least value.
     """
-    return _bisect(lambda multiplier: value_at(family, multiplier) > target)
+    if value_at(family, _LARGEST) <= value:
+        return least_consumption(family)
+    crossing = _bisect(lambda multiplier: value_at(family, multiplier) > value * (1.0 + _SNAP))
+    rich = consumption_at(family, crossing.below)
+    if crossing.below == 0.0:
+        return rich
+    # Between neighbouring multipliers the frontier is straight: rows that jump there.
+    slack = max(0.0, value - value_at(family, crossing.below))
+    return max(consumption_at(family, crossing.above), rich - slack / crossing.below)
 
 
 def consumption_at(family: LinkedChoices, multiplier: float) -> float:
@@ -140,7 +147,7 @@ def _consumption(batch: ColumnBatch) -> float:
     return math.fsum(batch.consumption[:, 0].tolist())
 
 
-def _bisect(is_past: _Measure) -> Crossing:
+def _bisect(is_past: Callable[[float], bool]) -> Crossing:
     """Return neighbouring numbers between which a condition that holds from some multiplier on begins to hold.
 
     Non-negative floating-point numbers are in the order of their bits, so halving an interval of bits takes 62 steps
@@ -190,9 +197,9 @@ def _mix(family: LinkedChoices, crossing: Crossing, limit: float) -> Mixture:
     return mix_columns(np.insert(rows, divided + 1, divided), fraction, both)
 
 
-def _jumped(family: LinkedChoices, lean: ColumnBatch, rich: ColumnBatch) -> FloatArray:
+def _jumped(family: LinkedChoices, lean: ColumnBatch, rich: ColumnBatch) -> NDArray[np.bool_]:
     """Return whether rows chose another alternative or option; another width on one curve is a matter of rounding."""
     on_curve = np.array([isinstance(alternative, CurveWidths) for alternative in family.alternatives])
     differs = lean.payload != rich.payload
     same_curve = ~differs[:, 0] & on_curve[lean.payload[:, 0].astype(np.intp)]
-    return differs.any(axis=1) & ~same_curve
+    return np.asarray(differs.any(axis=1) & ~same_curve)

@@ -1,0 +1,189 @@
+"""What a plan uses of each GPU type and of each limit, what that costs, and what more of a limit would be worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optplan.contracts import Frontier, Result, ShadowPrice, Solution
+from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance
+from optplan.reporting.breakdown import has_types, price_usd_per_hour
+from optplan.reporting.budgets import cost_usd_per_hour, say_worth, use_of_budget
+from optplan.reporting.phrases import (
+    NOTHING,
+    count_gpus,
+    describe_amount,
+    format_gpus,
+    format_share,
+    format_small_duration,
+    format_usd,
+    name_objective,
+    shadow_price,
+)
+from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, Amount, BudgetUnit
+
+#: How the row with the sums is called.
+TOTAL = "all types"
+
+
+@dataclass(frozen=True)
+class TypeRow:
+    """What a plan uses of one GPU type, or of all of them, and what that costs."""
+
+    name: str
+    gpus: str
+    share: str
+    price: str
+    usd_hour: str
+    usd_day: str
+    usd_month: str
+
+
+@dataclass(frozen=True)
+class LimitUse:
+    """What a plan uses of one limit, and what more of it would be worth.
+
+    Parameters
+    ----------
+    name
+        ``budget``, or ``quota of a100``.
+    used, given, share
+        The use, the limit, and the one as a share of the other, in the unit in which the limit is given.
+    saves
+        Seconds saved by one more unit.
+    value
+        What one more GPU of a quota is worth in a day at the price that the budget puts on time.
+    """
+
+    name: str
+    used: str
+    given: str
+    share: str
+    saves: str
+    value: str
+
+
+def list_types(instance: BoaInstance, result: Result[Solution]) -> list[TypeRow]:
+    """List what a plan uses of each GPU type and what that costs, and the sums; empty without several types or a plan.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result, of any status.
+    """
+    if not has_types(instance) or result.objective is None:
+        return []
+    total = result.measures["gpus"]
+    rows = []
+    for name, gpu_type in instance.gpu_types.items():
+        gpus, price = result.measures[f"gpus.{name}"], gpu_type.price_usd_per_hour
+        usd = price * gpus if price is not None else None if gpus else 0.0
+        rows.append(_write_type(name, gpus, total, NOTHING if price is None else format_usd(price), usd))
+    return [*rows, _write_type(TOTAL, total, total, "", cost_usd_per_hour(instance, result))]
+
+
+def list_limit_uses(
+    instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None
+) -> list[LimitUse]:
+    """List what a plan uses of the budget and of each quota; empty without quotas or a plan.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its budget.
+    result
+        Its result, of any status.
+    frontier
+        For the budget's shadow price where the result has none.
+    """
+    if not instance.quotas or result.objective is None:
+        return []
+    limits, prices = instance.limits, find_prices(instance, result, frontier)
+    rows = []
+    for limit, amount in limits.items():
+        used, price = _use_of(instance, result, limit), prices.get(limit)
+        given, unit = instance.limit_as_given(limit)
+        usd = _value_of_day(instance, limit, prices)
+        rows.append(
+            LimitUse(
+                name=_name_limit(limit),
+                used=_write_amount(used * given / amount, unit),
+                given=_write_amount(given, unit),
+                share=format_share(used / amount),
+                saves=NOTHING if price is None else format_small_duration(price.more),
+                value=NOTHING if usd is None else f"{format_usd(usd)} a day",
+            )
+        )
+    return rows
+
+
+def say_prices(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> list[str]:
+    """Say in a sentence for each limit what more of it is worth; only those whose worth is known.
+
+    Parameters
+    ----------
+    instance, result, frontier
+        As in :func:`list_limit_uses`; without quotas there is one sentence at most, about the budget.
+    """
+    if result.objective is None:
+        return []
+    prices = find_prices(instance, result, frontier)
+    sentences = []
+    for limit, price in prices.items():
+        said = say_worth(instance, price) if limit == BUDGET else _say_quota(instance, limit, prices)
+        sentences.append(f"{said[0].upper()}{said[1:]}.")
+    return sentences
+
+
+def find_prices(
+    instance: BoaInstance, result: Result[Solution], frontier: Frontier | None
+) -> dict[str, ShadowPrice]:
+    """Return the shadow prices of the limits, as far as they are known, the budget's first."""
+    budget = shadow_price(instance, result, frontier)
+    known = {limit: result.shadow_prices.get(limit) for limit in instance.limit_names} | {BUDGET: budget}
+    return {limit: price for limit, price in known.items() if price is not None}
+
+
+def _say_quota(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> str:
+    """Say what one more GPU in a quota saves, and what that is worth."""
+    gpu_type, price = limit.removeprefix(QUOTA), prices[limit]
+    if price.more == 0.0 and not price.less:
+        return f"the quota of {gpu_type} costs no time: one more would save nothing"
+    said = f"one more {gpu_type} in the quota saves {format_small_duration(price.more)} of {name_objective(instance)}"
+    usd = _value_of_day(instance, limit, prices)
+    if usd is not None:
+        said += f", worth {format_usd(usd)} a day at the budget's own price"
+    if price.less is None:
+        return f"{said}; with a smaller quota there is no plan"
+    return said if price.less == price.more else f"{said}; one fewer costs {format_small_duration(price.less)}"
+
+
+def _value_of_day(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> float | None:
+    """Return the US dollars a day of budget that save as much as one more GPU of a quota; None where none are known."""
+    if limit == BUDGET or limit not in prices or BUDGET not in prices or prices[BUDGET].more <= 0.0:
+        return None
+    rate = 1.0 if instance.budget_unit is BudgetUnit.USD_PER_HOUR else price_usd_per_hour(instance)
+    return None if rate is None else prices[limit].more / prices[BUDGET].more * rate * HOURS_PER_DAY
+
+
+def _use_of(instance: BoaInstance, result: Result[Solution], limit: str) -> float:
+    if limit == BUDGET:
+        return use_of_budget(instance, result)
+    return result.measures[f"gpus.{limit.removeprefix(QUOTA)}" if has_types(instance) else "gpus"]
+
+
+def _name_limit(limit: str) -> str:
+    return limit.replace(QUOTA, "quota of ", 1)
+
+
+def _write_amount(value: float, unit: str) -> str:
+    known = BudgetUnit(unit)
+    return count_gpus(value) if known is BudgetUnit.GPU else describe_amount(Amount(value, known))
+
+
+def _write_type(name: str, gpus: float, total: float, price: str, usd_per_hour: float | None) -> TypeRow:
+    usd = [NOTHING] * 3
+    if usd_per_hour is not None:
+        usd = [format_usd(usd_per_hour * hours) for hours in (1.0, HOURS_PER_DAY, HOURS_PER_MONTH)]
+    return TypeRow(name, format_gpus(gpus), format_share(gpus / total), price, *usd)

@@ -1,0 +1,46 @@
+"""What ``verify`` found, as a table for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Check, Verification
+from optplan.reporting.phrases import format_seconds
+from optplan.reporting.tables import new_table, plain_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def verification_table(verification: Verification) -> RenderableType:
+    """List what was checked and what nobody can check cheaply: failures one by one and first, the rest by kind.
+
+    Parameters
+    ----------
+    verification
+        What ``verify`` returned.
+    """
+    from rich.console import Group
+
+    table = new_table(("", False), ("check", False), ("left", True), ("right", True), ("what must hold", False))
+    for check in verification.failures:
+        name = f"{check.family} {check.index}".strip()
+        mark, numbers = plain_text("FAILS", "bold red"), (f"{check.left:.12g}", f"{check.right:.12g}")
+        table.add_row(mark, plain_text(name), *(plain_text(number) for number in numbers), plain_text(check.message))
+    groups: dict[tuple[str, str], list[Check]] = {}
+    for check in verification.checks:
+        if check.holds:
+            groups.setdefault((check.family, check.message), []).append(check)
+    for (family, message), checks in groups.items():
+        only = checks[0] if len(checks) == 1 else None
+        numbers = ("", "") if only is None else (f"{only.left:.12g}", f"{only.right:.12g}")
+        name = f"{family} ({len(checks)} times)" if only is None else f"{family} {only.index}".strip()
+        table.add_row(plain_text("holds", "green"), plain_text(name), *(plain_text(number) for number in numbers), plain_text(message))
+    failed, count = len(verification.failures), len(verification.checks)
+    verdict = f"{failed} of {count} checks fail" if failed else f"all {count} checks hold"
+    return Group(
+        table,
+        plain_text(""),
+        *(plain_text(f"not checked: {claim}") for claim in verification.unproven),
+        plain_text(f"{verdict} ({format_seconds(verification.seconds)})", "bold red" if failed else "bold green"),
+    )
