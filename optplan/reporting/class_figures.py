@@ -5,15 +5,15 @@ Users' names are escaped: plotly reads a part of HTML.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data import BoaInstance
-from optplan.reporting.breakdown import ClassBreakdown, break_down
+from optplan.reporting.breakdown import ClassBreakdown, JobPath, break_down, has_types
 from optplan.reporting.phrases import count_gpus, format_gpus, format_share, name_objective
 from optplan.reporting.style import (
     BLUE,
@@ -21,6 +21,7 @@ from optplan.reporting.style import (
     GREEN,
     GREY,
     ORANGE,
+    color_types,
     escape_text,
     new_figure,
     shorten_name,
@@ -53,7 +54,8 @@ def draw_widths(
     -------
     dict of str to Figure
         By class, the :data:`MOST_CLASSES` that use most GPUs, in the instance's order. All have the same vertical axis,
-        in powers of two. Where shares of a class's jobs differ, a line is the thicker the more jobs follow it.
+        in powers of two. Where shares of a class's jobs differ, a line is the thicker the more jobs follow it. Where
+        there are several GPU types, a line has their colours (:func:`optplan.reporting.style.color_types`).
 
     Raises
     ------
@@ -71,14 +73,17 @@ def draw_widths(
         figure = new_figure(height=210, top=34)
         if comparison is not None and part.name in behind:
             _add_steps(figure, behind[part.name], comparison.solver, {"color": GREY, "dash": "dot"}, thickness=0.6)
-        _add_steps(figure, part, "this plan", {"color": BLUE}, thickness=1.0)
+        if has_types(instance):
+            _add_colored_steps(figure, part, color_types(instance.gpu_types))
+        else:
+            _add_steps(figure, part, "this plan", {"color": BLUE}, thickness=1.0)
         _finish_steps(figure, part, float(lowest), float(highest))
         figures[part.name] = figure
     return figures
 
 
 def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> Figure:
-    """Draw how many GPUs each class holds on average, running and rescaling.
+    """Draw how many GPUs each class holds on average: of each type where there are several, else by what they do.
 
     Parameters
     ----------
@@ -95,21 +100,18 @@ def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> Figure:
     bars = _make_bars(instance, result)
     total = sum(bar.gpus for bar in bars)
     figure = new_figure(height=_bar_height(bars), top=46)
-    for label, color, parts in (
-        ("running", BLUE, [bar.gpus_running for bar in bars]),
-        ("rescaling", ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
-    ):
+    for label, color, parts in _divide_bars(instance, bars):
         if not any(parts):
             continue
         figure.add_bar(
             orientation="h",
-            name=label,
+            name=escape_text(label),
             y=list(range(len(bars))),
             x=parts,
             marker={"color": color},
             hoverinfo="text",
             hovertext=[
-                f"<b>{escape_text(bar.name)}</b><br>{label}: {count_gpus(part)} on average<br>"
+                f"<b>{escape_text(bar.name)}</b><br>{escape_text(label)}: {count_gpus(part)} on average<br>"
                 f"{format_share(part / total)} of all GPUs in use"
                 for bar, part in zip(bars, parts, strict=True)
             ],
@@ -167,6 +169,7 @@ class _Bar:
     gpus_running: float
     contribution_s: float
     note: str = ""
+    gpus_by_type: Mapping[str, float] = field(default_factory=dict)
 
 
 def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[_Bar]:
@@ -182,6 +185,7 @@ def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[_Bar]:
             gpus_running=c.gpus_running,
             contribution_s=c.contribution_s,
             note=f"<br>one job takes {format_duration(c.mean_jct_s)} on average",
+            gpus_by_type=c.gpus_by_type,
         )
         for c in alone
     ]
@@ -193,9 +197,21 @@ def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[_Bar]:
                 gpus=sum(c.gpus for c in rest),
                 gpus_running=sum(c.gpus_running for c in rest),
                 contribution_s=sum(c.contribution_s for c in rest),
+                gpus_by_type={t: sum(c.gpus_by_type.get(t, 0.0) for c in rest) for t in instance.gpu_types},
             )
         )
     return bars
+
+
+def _divide_bars(instance: BoaInstance, bars: Sequence[_Bar]) -> list[tuple[str, str, list[float]]]:
+    """Divide the GPUs of all bars into parts with a label and a colour."""
+    if not has_types(instance):
+        return [
+            ("running", BLUE, [bar.gpus_running for bar in bars]),
+            ("rescaling", ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
+        ]
+    colors = color_types(instance.gpu_types)
+    return [(name, color, [bar.gpus_by_type.get(name, 0.0) for bar in bars]) for name, color in colors.items()]
 
 
 def _bar_height(bars: Sequence[_Bar]) -> int:
@@ -252,6 +268,47 @@ def _add_steps(figure: Figure, part: ClassBreakdown, label: str, line: dict[str,
             hoverinfo="text",
             hovertext=[hover[0], *hover, hover[-1]],
         )
+
+
+def _add_colored_steps(figure: Figure, part: ClassBreakdown, colors: Mapping[str, str]) -> None:
+    """Draw each path as steps in the colours of the GPU types, over a thin grey line that joins them."""
+    for path in part.paths:
+        width = 1.5 + 2.0 * path.share
+        ends = [(r.first - 0.5, r.last + 0.5) for r in path.ranges]
+        figure.add_scatter(
+            name="changes",
+            x=[end for pair in ends for end in pair],
+            y=[r.gpus for r in path.ranges for _ in range(2)],
+            mode="lines",
+            line={"color": GREY, "width": 1},
+            hoverinfo="skip",
+        )
+        for gpu_type in dict.fromkeys(r.gpu_type for r in path.ranges):
+            x, y, hover = _list_steps(path, gpu_type)
+            figure.add_scatter(
+                name=escape_text(gpu_type),
+                x=x,
+                y=y,
+                mode="lines",
+                line={"color": colors[gpu_type], "width": width},
+                hoverinfo="text",
+                hovertext=hover,
+            )
+
+
+def _list_steps(path: JobPath, gpu_type: str) -> tuple[list[float | None], list[float | None], list[str]]:
+    """List the points of all ranges of epochs on a type, with a gap behind each, and what hovering says there."""
+    x: list[float | None] = []
+    y: list[float | None] = []
+    hover: list[str] = []
+    shared = "" if path.share == 1.0 else f"<br>{format_share(path.share)} of the jobs"
+    for held in (r for r in path.ranges if r.gpu_type == gpu_type):
+        epochs = [held.first, *range(held.first, held.last + 1), held.last]
+        x += [held.first - 0.5, *range(held.first, held.last + 1), held.last + 0.5, None]
+        y += [*([held.gpus] * len(epochs)), None]
+        said = f"{format_gpus(held.gpus)} {escape_text(gpu_type)}{shared}"
+        hover += [*(f"<b>this plan</b>, epoch {epoch}: {said}" for epoch in epochs), ""]
+    return x, y, hover
 
 
 def _finish_steps(figure: Figure, part: ClassBreakdown, lowest: float, highest: float) -> None:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution, Status, Verification
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data import BoaInstance, Policy, Problem
-from optplan.reporting.breakdown import break_down
+from optplan.reporting.breakdown import break_down, has_types, price_usd_per_hour, type_prices
+from optplan.reporting.budgets import (
+    BUDGET_NAMES,
+    WORTH_NAMES,
+    cost_of_month,
+    cost_usd_per_hour,
+    say_amount,
+)
 from optplan.reporting.explanations import (
     ClassData,
     Term,
@@ -18,22 +25,21 @@ from optplan.reporting.explanations import (
     state_provenance,
     state_question,
 )
+from optplan.reporting.limits import LimitUse, TypeRow, list_limit_uses, list_types, say_prices
 from optplan.reporting.phrases import (
-    NOTHING,
     count_gpus,
     format_gpus,
     format_share,
     format_small_duration,
     format_usd,
     look_up,
-    monthly_usd,
     name_objective,
     name_status,
     say_answer,
     say_how_good,
-    say_marginal,
     shadow_price,
 )
+from optplan.reporting.proofs import explain_check, explain_proof
 from optplan.reporting.rows import (
     BudgetRow,
     ClassRow,
@@ -47,7 +53,8 @@ from optplan.reporting.rows import (
     list_limits,
     list_plan,
 )
-from optplan.units import format_duration
+from optplan.reporting.style import color_types
+from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, BudgetUnit, format_duration
 
 #: Classes that a table shows before it says how many more there are.
 _MOST_CLASSES = 60
@@ -63,6 +70,14 @@ class Card:
 
 
 @dataclass(frozen=True)
+class TypeKey:
+    """The colour of a GPU type in the charts."""
+
+    name: str
+    color: str
+
+
+@dataclass(frozen=True)
 class ReportContent:
     """Everything that the report says, as text; charts come beside it.
 
@@ -71,12 +86,16 @@ class ReportContent:
     title, instance_name
         Of the page, and the problem's own.
     answer, how_good, marginal
-        The headline, what it is worth, and what a little more budget would change.
+        The headline, what it is worth, and what a little more of the limits would change.
     status, status_kind
         Two or three words, and ``good``, ``fair`` or ``bad``.
-    cards, plan, plan_rest, budgets, classes, class_rest, solvers, limits
+    cards, plan, plan_rest, budgets, classes, class_rest, solvers, limits, types, limit_uses
         Tables; empty where there is nothing to show.
-    has_plan, is_pure, has_shares, has_real_widths, has_money
+    type_keys
+        The colours of the GPU types; empty where there is one.
+    budget_name, worth_name
+        Of the columns of budgets.
+    has_plan, is_pure, has_shares, has_real_widths, has_money, has_costs
         Which columns, sections and remarks there are.
     objective_name
         ``mean completion time``, or its weighted form.
@@ -101,11 +120,17 @@ class ReportContent:
     class_rest: str
     solvers: tuple[SolverRow, ...]
     limits: tuple[LimitRow, ...]
+    types: tuple[TypeRow, ...]
+    limit_uses: tuple[LimitUse, ...]
+    type_keys: tuple[TypeKey, ...]
+    budget_name: str
+    worth_name: str
     has_plan: bool
     is_pure: bool
     has_shares: bool
     has_real_widths: bool
     has_money: bool
+    has_costs: bool
     objective_name: str
     question: tuple[Term, ...]
     class_data: tuple[ClassData, ...]
@@ -137,31 +162,39 @@ def gather_content(
         As in :func:`optplan.reporting.html.build_report`.
     """
     classes = break_down(instance, result)
-    price = None if result.objective is None else shadow_price(instance, result, frontier)
-    marginal = "" if price is None else say_marginal(price)
     objective = "" if result.objective is None else f"{format_duration(result.objective)} with "
-    budget = count_gpus(instance.budget_amount())
+    unit, amount = instance.budget_unit, instance.budget_amount()
+    budget = count_gpus(amount) if unit is BudgetUnit.GPU else say_amount(instance, amount)
+    prices = type_prices(instance)
     return ReportContent(
         title=f"{instance.name}: {objective}{budget}",
         instance_name=instance.name,
         answer=say_answer(instance, result),
         how_good=_say_frontier_bound(instance, result, frontier) or say_how_good(instance, result),
-        marginal=f"{marginal[0].upper()}{marginal[1:]}." if marginal else "",
+        marginal=" ".join(say_prices(instance, result, frontier)),
         status=name_status(result),
         status_kind=_rate_status(result),
         cards=tuple(_make_cards(instance, result, frontier)),
         plan=tuple(list_plan(classes[:_MOST_CLASSES])),
         plan_rest=_say_rest(len(classes)),
         budgets=tuple(_list_frontier(instance, result, frontier)),
-        classes=tuple(list_classes(classes)[:_MOST_CLASSES]),
+        classes=tuple(list_classes(classes, prices)[:_MOST_CLASSES]),
         class_rest=_say_rest(len(instance.classes)),
         solvers=tuple(compare_solvers(instance, (result, *comparisons))) if comparisons else (),
         limits=tuple(list_limits(result)),
+        types=tuple(list_types(instance, result)),
+        limit_uses=tuple(list_limit_uses(instance, result, frontier)),
+        type_keys=tuple(TypeKey(*pair) for pair in color_types(instance.gpu_types).items())
+        if has_types(instance)
+        else (),
+        budget_name=BUDGET_NAMES[unit],
+        worth_name=WORTH_NAMES[unit][0].upper() + WORTH_NAMES[unit][1:],
         has_plan=bool(classes),
         is_pure=bool(classes) and instance.problem is not Problem.CONTINUOUS and instance.policy is Policy.PURE,
         has_shares=any(len(c.paths) > 1 for c in classes),
         has_real_widths=instance.problem is Problem.CONTINUOUS,
-        has_money=monthly_usd(instance, 1.0) is not None,
+        has_money=cost_of_month(instance, 1.0) is not None,
+        has_costs=prices is not None,
         objective_name=name_objective(instance),
         question=tuple(state_question(instance, result)),
         class_data=tuple(describe_classes(instance)[:_MOST_CLASSES]),
@@ -171,7 +204,7 @@ def gather_content(
         verify_command=verify_command,
         verified=_say_verified(verification),
         assumptions=tuple(list_assumptions(instance)),
-        glossary=tuple(list_glossary()),
+        glossary=tuple(list_glossary(instance)),
         provenance=tuple(state_provenance(instance, result)),
         warnings=tuple(result.warnings),
     )
@@ -215,29 +248,37 @@ def _make_cards(instance: BoaInstance, result: Result[Solution], frontier: Front
         Card(name_objective(instance), format_duration(result.objective), f"{result.objective:,.1f} s"),
         Card("GPUs in use, on average", format_gpus(measures["gpus"]), _split_gpus(instance, measures)),
     ]
-    usd = monthly_usd(instance, measures["gpus"])
+    usd = cost_usd_per_hour(instance, result)
     if usd is not None:
-        cards.append(Card("cost a month", format_usd(usd), f"at {_say_price(instance)} per GPU-hour"))
+        cards.append(Card("cost a month", format_usd(usd * HOURS_PER_MONTH), _split_cost(instance, usd)))
     cards.append(_bound_card(result, look_up(frontier, instance.budget_amount())))
     if instance.problem is Problem.RESCALING:
         changes, starts = measures["width_changes_per_job"], measures["rescales_per_job"]
         cards.append(Card("changes of width a job", f"{changes:.2f}", f"{starts:.2f} pauses with the first start"))
     price = shadow_price(instance, result, frontier)
     if price is not None:
-        note = "no plan with less" if price.less is None else f"one fewer costs {format_small_duration(price.less)}"
-        cards.append(Card("one more GPU on average saves", format_small_duration(price.more), note))
+        in_gpus = instance.budget_unit is BudgetUnit.GPU
+        label = "one more GPU on average saves" if in_gpus else "one more dollar an hour saves"
+        fewer = "one fewer" if in_gpus else "one less"
+        note = "no plan with less" if price.less is None else f"{fewer} costs {format_small_duration(price.less)}"
+        cards.append(Card(label, format_small_duration(price.more), note))
     return cards
 
 
 def _split_gpus(instance: BoaInstance, measures: Mapping[str, float]) -> str:
+    if has_types(instance):
+        used = {name: measures[f"gpus.{name}"] for name in instance.gpu_types}
+        return " + ".join(f"{format_gpus(gpus)} {name}" for name, gpus in used.items() if gpus > 0)
     if instance.problem is not Problem.RESCALING:
         return "all of them running"
     return f"{format_gpus(measures['gpus_running'])} running + {format_gpus(measures['gpus_rescaling'])} rescaling"
 
 
-def _say_price(instance: BoaInstance) -> str:
-    price = instance.gpu_types[instance.only_gpu_type].price_usd_per_hour
-    return NOTHING if price is None else format_usd(price)
+def _split_cost(instance: BoaInstance, usd_per_hour: float) -> str:
+    price = price_usd_per_hour(instance)
+    if price is not None:
+        return f"at {format_usd(price)} per GPU-hour"
+    return f"{format_usd(usd_per_hour)} an hour, {format_usd(usd_per_hour * HOURS_PER_DAY)} a day"
 
 
 def _bound_card(result: Result[Solution], point: FrontierPoint | None) -> Card:

@@ -208,7 +208,7 @@ def difference_table(rows: Iterable[Difference]) -> Table:
         column.no_wrap = False
     cells = []
     for of, group in groupby(rows, key=lambda row: row.of):
-        shown, rest = _cut(list(group))
+        shown, rest = cut_ranges(list(group))
         table.add_row(Text(of, style="bold"))
         for row in shown:
             cells.append((*write_values(row), *write_change(row)))
@@ -237,7 +237,7 @@ def _indent(text: str) -> Padding:
     return Padding(Text(text), (0, 0, 0, 2))
 
 
-def _cut(group: list[Difference]) -> tuple[list[Difference], int]:
+def cut_ranges(group: list[Difference]) -> tuple[list[Difference], int]:
     """Return the rows of a group that are shown, and how many are not."""
     ranges = [row for row in group if row.is_range]
     if len(ranges) <= _MOST_RANGES:

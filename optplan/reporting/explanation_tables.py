@@ -15,6 +15,7 @@ from optplan.units import BudgetUnit
 if TYPE_CHECKING:
     from rich.table import Table
 
+
 @dataclass(frozen=True)
 class ExplanationRow:
     """One alternative, in words; the first three are empty where they repeat.
@@ -70,7 +71,7 @@ def list_explanations(explanation: Explanation) -> list[ExplanationRow]:
     """List every alternative of every choice, in order."""
     rows = []
     for choice in explanation.choices:
-        head = (_name_subject(choice), _name_epochs(choice), choice.label)
+        head = (name_subject(choice), name_epochs(choice), choice.label)
         for number, alternative in enumerate(choice.alternatives):
             rows.append(_write_row(head if number == 0 else ("", "", ""), alternative))
         if not choice.alternatives:
@@ -113,11 +114,13 @@ def explanation_table(instance: Instance, explanation: Explanation) -> Table:
     return table
 
 
-def _name_subject(choice: ExplainedChoice) -> str:
+def name_subject(choice: ExplainedChoice) -> str:
+    """Name whose choice it is, with the share of its jobs where they differ."""
     return choice.subject if choice.share == 1.0 else f"{choice.subject} ({choice.share:.1%})"
 
 
-def _name_epochs(choice: ExplainedChoice) -> str:
+def name_epochs(choice: ExplainedChoice) -> str:
+    """Name the epochs of a choice: ``3`` or ``1-24``."""
     return str(choice.first) if choice.first == choice.last else f"{choice.first}-{choice.last}"
 
 
@@ -130,7 +133,7 @@ def _write_row(head: tuple[str, str, str], alternative: Alternative) -> Explanat
         jct_change=_write_change(alternative.objective_change),
         budget_change=_write_change(alternative.budget_change),
         rate="no trade" if both_worse else NOTHING if rate is None else f"{rate:,.3g}",
-        forced=_write_forced(alternative),
+        forced=write_forced(alternative),
     )
 
 
@@ -138,7 +141,8 @@ def _write_change(change: float | None) -> str:
     return NOTHING if change is None else f"{change:+,.3g}"
 
 
-def _write_forced(alternative: Alternative) -> str:
+def write_forced(alternative: Alternative) -> str:
+    """Write what it costs to force an alternative, in seconds."""
     if alternative.forced_cost is None:
         return "no plan fits"
     return f"{max(0.0, alternative.forced_cost):+,.3g}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data import BoaInstance
-from optplan.reporting.budgets import cost_of_month, say_amount, say_worth
+from optplan.reporting.budgets import cost_of_month, say_amount, say_worth, use_of_budget
 from optplan.reporting.phrases import (
     compare_durations,
     describe_budget,
@@ -138,9 +138,9 @@ def _frontier_window(
     """Choose the range of budgets and the range of seconds that are shown: around the plan, with all rivals in it."""
     least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
     budget = None if instance.budget is None else instance.budget_amount()
-    center = _consumption(instance, plans[0]) if plans else max(_WITHOUT_PLAN * least, budget or 0.0)
+    center = use_of_budget(instance, plans[0]) if plans else max(_WITHOUT_PLAN * least, budget or 0.0)
     high = min(max(_BEYOND * center, 1.3 * least), max(1.05 * far, 1.2 * center))
-    high = max([high, *(1.08 * _consumption(instance, plan) for plan in plans)])
+    high = max([high, *(1.08 * use_of_budget(instance, plan) for plan in plans)])
     # Where everything costs the same, there is one point and no room; a tenth of it makes some.
     high = high if high > least else 1.1 * least
     low = max(0.0, least - _LEFT_ROOM * (high - least))
@@ -184,11 +184,6 @@ def _choose_points(breakpoints: FloatArray, high: float) -> FloatArray:
     return budgets
 
 
-def _consumption(instance: BoaInstance, result: Result[Solution]) -> float:
-    """Return what a plan uses, in the unit of the budget."""
-    return result.measures["gpus" if instance.budget_unit is BudgetUnit.GPU else "cost_usd_per_hour"]
-
-
 def _say_money(instance: BoaInstance, budget: float) -> str:
     usd = cost_of_month(instance, budget)
     return "" if usd is None else f", {format_usd(usd)} a month"
@@ -227,7 +222,7 @@ def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: floa
 def _add_plan(
     figure: Figure, instance: BoaInstance, result: Result[Solution], window: tuple[float, float], scale: TimeScale
 ) -> None:
-    objective_s, used = result.objective or 0.0, _consumption(instance, result)
+    objective_s, used = result.objective or 0.0, use_of_budget(instance, result)
     figure.add_scatter(
         name="this plan",
         showlegend=False,  # it is labelled where it is
@@ -263,7 +258,7 @@ def _add_plan(
 def _add_rival(
     figure: Figure, instance: BoaInstance, frontier: Frontier, rival: Result[Solution], scale: TimeScale, number: int
 ) -> None:
-    objective_s, used = rival.objective or 0.0, _consumption(instance, rival)
+    objective_s, used = rival.objective or 0.0, use_of_budget(instance, rival)
     symbol, color = _MARKERS[number % len(_MARKERS)]
     best = look_up(frontier, used)
     above = relative_difference(objective_s, best.objective if best is not None else None)

@@ -94,7 +94,7 @@ def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
         When plotly is not installed.
     """
     unit = choose_unit(curves)
-    factors = [_factor(curve.instance, unit) for curve in curves]
+    factors = [convert_unit(curve.instance, unit) for curve in curves]
     (low, high), (bottom_s, top_s) = _window(curves, factors)
     scale, figure = time_scale(top_s), new_figure(height=440)
     for number, (curve, factor) in enumerate(zip(curves, factors, strict=True)):
@@ -157,7 +157,8 @@ def _usd_per_unit(instance: BoaInstance) -> float | None:
     return 1.0 if instance.budget_unit is BudgetUnit.USD_PER_HOUR else price_usd_per_hour(instance)
 
 
-def _factor(instance: BoaInstance, unit: BudgetUnit) -> float:
+def convert_unit(instance: BoaInstance, unit: BudgetUnit) -> float:
+    """Return how much of a unit one unit of an instance's budget is; :func:`choose_unit` finds one that does."""
     return (_usd_per_unit(instance) or 1.0) if unit is BudgetUnit.USD_PER_HOUR else 1.0
 
 

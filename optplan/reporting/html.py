@@ -22,6 +22,7 @@ from optplan.errors import MissingExtraError, UsageError
 from optplan.formulations.boa.data import BoaInstance
 from optplan.instances.files import write_text
 from optplan.reporting.breakdown import require_boa, require_same_problem
+from optplan.reporting.budgets import use_of_budget
 from optplan.reporting.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
 from optplan.reporting.content import gather_content
 from optplan.reporting.figures import draw_frontier
@@ -175,7 +176,7 @@ def _require_own_frontier(instance: BoaInstance, frontier: Frontier, results: Se
     for result in results:
         if result.objective is None:
             continue
-        point = look_up(frontier, result.measures["gpus"] * (1.0 + _TOLERANCE))
+        point = look_up(frontier, use_of_budget(instance, result) * (1.0 + _TOLERANCE))
         if point is None or result.objective < point.objective * (1.0 - _TOLERANCE):
             message = (
                 f"the frontier is not this problem's: the plan of {result.solver!r} lies below it; compute it anew "

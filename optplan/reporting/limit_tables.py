@@ -38,7 +38,7 @@ def type_tables(instance: Instance, result: Result[Solution]) -> list[Renderable
             add_row(table, row.name, row.gpus, row.share, row.price, row.usd_hour, row.usd_day, row.usd_month)
         parts.append(table)
     if limits:
-        columns = ("used", "given", "share", "one more saves", "worth")
+        headings = ("used", "given", "share", "one more saves", "worth")
         table = new_table(("limit", False), *((column, True) for column in columns))
         for limit in limits:
             add_row(table, limit.name, limit.used, limit.given, limit.share, limit.saves, limit.value)

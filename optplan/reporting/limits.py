@@ -136,9 +136,7 @@ def say_prices(instance: BoaInstance, result: Result[Solution], frontier: Fronti
     return sentences
 
 
-def find_prices(
-    instance: BoaInstance, result: Result[Solution], frontier: Frontier | None
-) -> dict[str, ShadowPrice]:
+def find_prices(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> dict[str, ShadowPrice]:
     """Return the shadow prices of the limits, as far as they are known, the budget's first."""
     budget = shadow_price(instance, result, frontier)
     known = {limit: result.shadow_prices.get(limit) for limit in instance.limit_names} | {BUDGET: budget}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ SHADE = "#eef0f2"
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 FONT_SIZE = 13
+#: Colours in which GPU types follow one another; beyond them they start anew.
+_TYPE_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 #: Longest name that a figure shows in full; the tables have the rest.
 _NAME_LENGTH = 24
 
@@ -57,6 +60,11 @@ _SCALES = (
 def time_scale(largest_s: float) -> TimeScale:
     """Return the largest unit of which the longest time shown has at least three."""
     return next((scale for scale in _SCALES if largest_s >= 3 * scale.seconds), _SCALES[-1])
+
+
+def color_types(gpu_types: Iterable[str]) -> dict[str, str]:
+    """Give GPU types their colours, by their order."""
+    return {name: _TYPE_COLORS[number % len(_TYPE_COLORS)] for number, name in enumerate(gpu_types)}
 
 
 def escape_text(text: str) -> str:

@@ -35,7 +35,12 @@ def verification_table(verification: Verification) -> RenderableType:
         only = checks[0] if len(checks) == 1 else None
         numbers = ("", "") if only is None else (f"{only.left:.12g}", f"{only.right:.12g}")
         name = f"{family} ({len(checks)} times)" if only is None else f"{family} {only.index}".strip()
-        table.add_row(plain_text("holds", "green"), plain_text(name), *(plain_text(number) for number in numbers), plain_text(message))
+        table.add_row(
+            plain_text("holds", "green"),
+            plain_text(name),
+            *(plain_text(number) for number in numbers),
+            plain_text(message),
+        )
     failed, count = len(verification.failures), len(verification.checks)
     verdict = f"{failed} of {count} checks fail" if failed else f"all {count} checks hold"
     return Group(

@@ -11,6 +11,7 @@ from optplan.contracts import Check, Frontier, Instance, Result, Solution, Verif
 from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution
 from optplan.reporting import tables
+from optplan.reporting.verification_tables import verification_table
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import ResultMaker

@@ -1,6 +1,7 @@
 """BOA with real widths as a disciplined convex program: Theorem B.1 in CVXPY.
 
-With ``z = 1 / s(k)`` as variable instead of k, problem (1) becomes (6)::
+This module has one GPU type without a quota; problem (7) stands in :mod:`optplan.formulations.boa.conic_types`. With
+``z = 1 / s(k)`` as variable instead of k, problem (1) becomes (6)::
 
     minimise    sum rho[i,j] z[i,j]                 (weighted, and in seconds of mean completion time)
     subject to  sum rho[i,j] u[i,j] <= b            (family ``budget``)
@@ -23,34 +24,23 @@ the bound is re-derived from the engine's multiplier by the evaluator, so that n
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, ShadowPrice, SolveRequest, Termination
-from optplan.errors import EngineError, UnsupportedError
+from optplan.errors import UnsupportedError
 from optplan.formulations.boa.answers import certificate_at, status_of
+from optplan.formulations.boa.conic_types import solve_typed_conic
 from optplan.formulations.boa.convex_speedups import ConvexAmdahl, ConvexPower, ConvexSpeedup, ConvexTables
 from optplan.formulations.boa.data import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.feasibility import answer_if_infeasible
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.conic import ENGINE, engine_version, solve_program
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, lower_left_hull
 from optplan.units import SECONDS_PER_HOUR
-
-if TYPE_CHECKING:
-    import cvxpy as cp
-
-#: What Clarabel is asked for, relative and absolute, on a program whose totals are about one.
-_ENGINE_TOLERANCE = 1e-9
-
-#: Whether the engine ran to its end, by the final statuses of CVXPY that mean something here; every other one is a
-#: failure. "Inaccurate" is good enough, because neither the plan nor the bound is taken on trust.
-_ENDINGS = {"optimal": True, "optimal_inaccurate": True, "user_limit": False}
 
 
 @dataclass(frozen=True)
@@ -103,12 +93,12 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     instance
         Problem continuous, with a budget.
     request
-        Gap and time limit; the method has no randomness.
+        Gap and time limit, which is looked at between classes while the program is stated; the method has no randomness.
 
     Returns
     -------
     Answer
-        One row of real widths per class. The bound is what the engine's dual value of the budget proves. The shadow
+        One row of real widths per class; none when time ran out before the engine had the program. The bound is what the engine's dual value of the budget proves. The shadow
         price is that dual value; at a kink of a table's frontier it lies between the prices of the two sides.
 
     Raises
@@ -123,10 +113,12 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     if instance.problem is not Problem.CONTINUOUS:
         message = f"the conic program has real widths; the problem {instance.problem.value!r} needs another solver"
         raise UnsupportedError(message)
-    infeasible = answer_if_infeasible(instance)
+    infeasible = answer_if_infeasible(instance, request.stopwatch)
     if infeasible is not None:
         return infeasible
     request.stopwatch.emit("conic")
+    if instance.is_typed or instance.quotas:
+        return solve_typed_conic(instance, request)
     classes = [_collect_epochs(instance, name) for name in instance.classes]
     budget = instance.budget_amount()
     run = _run(classes, budget, request)
@@ -151,8 +143,8 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         certificates=(certificate,),
         shadow_prices={BUDGET: price} if run.termination is Termination.COMPLETED else {},
         counters={"iterations": run.iterations},
-        engine="Clarabel through CVXPY",
-        engine_version=version("clarabel"),
+        engine=ENGINE,
+        engine_version=engine_version(),
         warnings=run.warnings,
     )
 
@@ -207,6 +199,9 @@ def _run(classes: Sequence[_ClassEpochs], budget: float, request: SolveRequest) 
         # The program has no interior, but then there is nothing to decide either.
         prices = [each.seconds[each.free] / each.gpus[each.free] * each.convex.steepness for each in free]
         return _Run(Termination.COMPLETED, lights, float(np.concatenate(prices).max()), least=True)
+    out_of_time = _Run(Termination.TIME_LIMIT, None, 0.0)
+    if request.stopwatch.expired:
+        return out_of_time
     scale_s = sum(float((each.seconds / each.speeds.max(axis=1)).sum()) for each in classes)
     variables = [cp.Variable(each.convex.light.size) for each in free]
     seconds, gpus, constraints = [], [], []
@@ -215,39 +210,22 @@ def _run(classes: Sequence[_ClassEpochs], budget: float, request: SolveRequest) 
         seconds.append((each.seconds[each.free] / scale_s) @ z)
         gpus.append((each.gpus[each.free] / budget) @ u)
         constraints += kept
+        if request.stopwatch.expired:
+            return out_of_time
     within = cp.sum(gpus) <= 1.0 - sum(each.constant_gpus for each in classes) / budget
     problem = cp.Problem(cp.Minimize(cp.sum(seconds)), [within, *constraints])
-    _solve(problem, request)
-    if problem.status not in _ENDINGS:
-        message = f"Clarabel, called by CVXPY, ended with {problem.status!r}, which has no meaning for this problem"
-        raise EngineError(message)
-    limit = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.WORK_LIMIT
+    ended = solve_program(problem, request)
     solved = iter(variables)
     return _Run(
-        termination=Termination.COMPLETED if _ENDINGS[problem.status] else limit,
+        termination=ended.termination,
         decided=[
             each.convex.settle(np.asarray(next(solved).value, dtype=np.float64)) if each.free.size else light
             for each, light in zip(classes, lights, strict=True)
         ],
         multiplier=max(0.0, float(within.dual_value)) * scale_s / budget,
-        iterations=float(problem.solver_stats.num_iters or 0),
-        warnings=("the engine stopped short of its own tolerance",) if problem.status == "optimal_inaccurate" else (),
+        iterations=ended.iterations,
+        warnings=ended.warnings,
     )
-
-
-def _solve(problem: cp.Problem, request: SolveRequest) -> None:
-    import cvxpy as cp
-
-    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), _ENGINE_TOLERANCE)
-    if request.stopwatch.remaining_s is not None:
-        options["time_limit"] = request.stopwatch.remaining_s
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions; the status says so, too
-        try:
-            problem.solve(solver=cp.CLARABEL, **options)
-        except cp.error.SolverError as error:
-            message = f"Clarabel, called by CVXPY, failed: {error}"
-            raise EngineError(message) from None
 
 
 def _keep_budget(classes: Sequence[_ClassEpochs], decided: Sequence[FloatArray], budget: float) -> list[FloatArray]:

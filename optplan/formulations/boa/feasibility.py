@@ -10,7 +10,9 @@ from optplan.contracts.result import Answer, Infeasibility, Relaxation, Status, 
 from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.duality import least_consumption, path_costs
 from optplan.formulations.boa.evaluation import TOLERANCE
+from optplan.progress import Stopwatch
 from optplan.solvers import linked
+from optplan.solvers.layered import Effort
 from optplan.units import Amount, BudgetUnit
 
 #: How messages call a unit; the others are called what they are.
@@ -44,13 +46,15 @@ def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
     return sum(parts.values()), parts
 
 
-def answer_if_infeasible(instance: BoaInstance) -> Answer[BoaSolution] | None:
+def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = None) -> Answer[BoaSolution] | None:
     """Return the answer that no plan keeps the budget, or None when one does.
 
     Parameters
     ----------
     instance
         The problem, with its budget. A budget equal to the least one within a relative 1e-9 is enough.
+    stopwatch
+        Time limit. With quotas the answer may be None when it runs out, because nobody knows yet.
 
     Raises
     ------
@@ -63,7 +67,7 @@ def answer_if_infeasible(instance: BoaInstance) -> Answer[BoaSolution] | None:
         return None if fits else infeasible_answer(instance, total, parts)
     # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
     family = linked.LinkedGraphs.from_costs(path_costs(instance), np.array(list(instance.limits.values())))
-    found = linked.maximise_bound(family)
+    found = linked.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
     return explain_shortfall(instance, family, found) if isinstance(found, linked.LinkedShortfall) else None
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.solvers.layered.effort import Effort, OutOfEffortError
-from optplan.solvers.layered.paths import FloatArray, IntArray
+from optplan.solvers.layered.paths import ROUNDING, FloatArray, IntArray
 from optplan.solvers.linked.families import ColumnBatch, LinkedFamily, keep_limits
 from optplan.solvers.linked.generation import Aim, Generation, Progress, exceeds_one
 from optplan.solvers.linked.master import MasterSolution
@@ -254,7 +254,7 @@ def find_price_range(
         limits[limit] *= 1.0 + change
         feasibility = Progress(np.zeros(limits.size))
         generation.find_factor(limits, feasibility)
-        if feasibility.bound > 1.0:
+        if feasibility.bound > 1.0 + ROUNDING:
             prices.append(math.inf)
             continue
         progress = Progress(np.zeros(limits.size))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError, UsageError
-from optplan.formulations.boa import conic
 from optplan.formulations.boa.conic import solve_conic
 from optplan.formulations.boa.continuous import solve_sorted_slopes
 from optplan.formulations.boa.data import BoaInstance, BoaSolution
@@ -227,7 +226,7 @@ def test_infeasible_is_an_answer() -> None:
 
 def test_an_unknown_status_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """A status that the table does not know is not guessed at."""
-    monkeypatch.setattr(conic, "_ENDINGS", {})
+    monkeypatch.setattr("optplan.solvers.conic._ENDINGS", {})
     with pytest.raises(EngineError, match="Clarabel, called by CVXPY, ended with 'optimal', which has no meaning"):
         solve_conic(one_class({"form": "power", "exponent": 0.5}, 3.0), REQUEST)
 

@@ -342,3 +342,13 @@ def test_without_time_the_first_bound_is_returned(one_layer: Callable[..., PathC
     found = maximise_bound(graphs, effort=Effort(Stopwatch(limit_s=0.0)))
     assert isinstance(found, LinkedBound)
     assert (found.bound, found.mixture, found.attained) == (1.0, None, False)
+
+
+def test_prices_of_one_limit_while_another_is_at_its_edge(one_layer: Callable[..., PathCosts]) -> None:
+    """A limit that can be kept only just does not make changes of the others look infeasible."""
+    # Limit 0 needs 0.1 + 0.2, which is above 0.3 in floating point; limit 1 trades 3 of value for 2.
+    costs = [one_layer("a", [1, 0], [0.1, 1], [0, 0]), one_layer("b", [4, 1], [0.2, 0.2], [0, 2])]
+    graphs = LinkedGraphs.from_costs(costs, np.array([0.3, 1.0]))
+    found = maximise_bound(graphs)
+    assert isinstance(found, LinkedBound)
+    assert find_price_range(graphs, found, 1) == pytest.approx((1.5, 1.5), rel=1e-6)
