@@ -1,9 +1,11 @@
-"""Turn the rows of ``optplan bench boa -o rows.json`` into the table and the figure of the docs page.
+"""Turn the rows of ``optplan bench SUITE -o rows.json`` into the tables and the figure of the docs page.
 
 Run it on the machine that measured, with the environment that measured, because it records both::
 
     optplan bench boa --full -o rows.json
     python benchmarks/publish.py rows.json --ran "optplan bench boa --full" --date 2026-11-21
+    optplan bench boa-types -o types.json
+    python benchmarks/publish.py types.json --suite boa-types --ran "optplan bench boa-types" --date 2026-11-21
 """
 
 from __future__ import annotations
@@ -30,24 +32,21 @@ Row = dict[str, Any]
 
 
 def main() -> None:
-    """Write ``docs/assets/boa-benchmark.md`` and ``docs/assets/boa-growth.svg``."""
+    """Write ``docs/assets/<suite>-benchmark.md``, and for the suite boa ``docs/assets/boa-growth.svg``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", type=Path, help="what `optplan bench boa -o FILE` wrote")
+    parser.add_argument("rows", type=Path, help="what `optplan bench SUITE -o FILE` wrote")
+    parser.add_argument("--suite", choices=("boa", "boa-types"), default="boa", help="which suite it was")
     parser.add_argument("--ran", required=True, help="the command that measured")
     parser.add_argument("--date", required=True, help="when it ran, as in 2026-11-21")
     parser.add_argument("--machine", default=describe_machine(), help="where it ran; by default, this machine")
     arguments = parser.parse_args()
     rows: list[Row] = json.loads(arguments.rows.read_text(encoding="utf-8"))
-    growth = [row for row in rows if "grows" in row["extra"]]
-    lines = [
-        f"`{arguments.ran}` on {arguments.date}: {arguments.machine}; {describe_versions()}.",
-        "",
-        *write_trace(row for row in rows if row["instance"].startswith(TRACE) and row["solver"] != "frontier"),
-        *write_others(row for row in rows if not row["instance"].startswith(TRACE) and row not in growth),
-        *write_frontiers(row for row in rows if row["solver"] == "frontier"),
-        *write_growth(growth),
-    ]
-    for name, text in (("boa-benchmark.md", "\n".join(lines)), ("boa-growth.svg", draw_growth(growth))):
+    head = f"`{arguments.ran}` on {arguments.date}: {arguments.machine}; {describe_versions()}."
+    write = write_trace_page if arguments.suite == "boa" else write_types_page
+    texts = {f"{arguments.suite}-benchmark.md": "\n".join([head, "", *write(rows)])}
+    if arguments.suite == "boa":
+        texts["boa-growth.svg"] = draw_growth(pick_growth(rows))
+    for name, text in texts.items():
         (ASSETS / name).write_text(text + "\n", encoding="utf-8")
         print("wrote", ASSETS / name)
 
@@ -71,6 +70,55 @@ def describe_versions() -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------- the tables
+
+
+def pick_growth(rows: Sequence[Row]) -> list[Row]:
+    """Pick the rows that show how time grows."""
+    return [row for row in rows if "grows" in row["extra"]]
+
+
+def write_trace_page(rows: Sequence[Row]) -> Iterator[str]:
+    """Write the tables of the suite boa."""
+    growth = pick_growth(rows)
+    yield from write_trace(row for row in rows if row["instance"].startswith(TRACE) and row["solver"] != "frontier")
+    yield from write_others(row for row in rows if not row["instance"].startswith(TRACE) and row not in growth)
+    yield from write_frontiers(row for row in rows if row["solver"] == "frontier")
+    yield from write_growth(growth)
+
+
+def write_types_page(rows: Sequence[Row]) -> Iterator[str]:
+    """Write the tables of the suite boa-types."""
+    plans = [row for row in rows if row["solver"] != "frontier" and row["status"] != "completed"]
+    head = ["instance @ dollars an hour", "solver", "mean completion time (s)", "above ours", "gap, proof", "solved in"]
+    table = [
+        [
+            f"`{row['instance']}`",
+            f"`{row['solver']}`",
+            "none found" if row["objective"] is None else f"{row['objective']:,.1f}",
+            f"{100.0 * (row['extra']['objective_over_exact'] - 1.0):.2g} %"
+            if "objective_over_exact" in row["extra"]
+            else "",
+            say_proof(row),
+            say_time(row["seconds"]),
+        ]
+        for row in plans
+    ]
+    yield from write_table(
+        "Plans",
+        [*head, "verified in"],
+        [[*cells, say_time(row["verify_seconds"])] for cells, row in zip(table, plans, strict=True)],
+    )
+    yield from write_frontiers(row for row in rows if row["solver"] == "frontier")
+    tools = [row for row in rows if row["status"] == "completed"]
+    work = [", ".join(f"{number:,.4g} {name}" for name, number in row["extra"].items()) for row in tools]
+    yield from write_table(
+        "Tools",
+        ["instance", "tool", "what it did", "time"],
+        [
+            [f"`{row['instance']}`", f"`optplan {row['solver']}`", did, say_time(row["seconds"])]
+            for row, did in zip(tools, work, strict=True)
+        ],
+    )
 
 
 def write_trace(rows: Iterator[Row]) -> Iterator[str]:

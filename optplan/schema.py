@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
 
@@ -31,6 +32,12 @@ from optplan.errors import DataError, nearest_name_hint, show_value
 
 #: Beyond this, float64 skips whole numbers.
 _LARGEST_WHOLE = 2.0**53
+
+#: Ends of what amounts may be, whatever their unit: products of several of them, and their sums, stay floats.
+LEAST_AMOUNT = 1e-20
+LARGEST_AMOUNT = 1e20
+#: The same for error messages.
+AMOUNTS = f"from {LEAST_AMOUNT:g} to {LARGEST_AMOUNT:g}"
 
 #: Where pydantic's context holds the names that are allowed, by its kinds of error about one that is not.
 _CHOICES = {"union_tag_invalid": "expected_tags", "enum": "expected", "literal_error": "expected"}
@@ -117,11 +124,22 @@ class FrozenModel(BaseModel):
         super().__setstate__(state)
         self._freeze_arrays()
 
+    def __copy__(self) -> Self:
+        """Copy the fields, not what was derived from them: pydantic's ``model_copy`` changes the copy."""
+        copied = super().__copy__()
+        copied._forget_derived()
+        return copied
+
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Copy to the bottom; NumPy makes copies writeable."""
         copied = super().__deepcopy__(memo)
+        copied._forget_derived()
         copied._freeze_arrays()
         return copied
+
+    def _forget_derived(self) -> None:
+        for name in set(self.__dict__) - set(type(self).model_fields):
+            del self.__dict__[name]
 
     def _freeze_arrays(self) -> None:
         for name in type(self).model_fields:
@@ -192,6 +210,8 @@ def _refuse_non_numbers(value: object, position: str = "") -> None:
             raise ValueError(message)
         return
     if isinstance(value, list | tuple):
+        if set(map(type, value)) <= {int, float}:
+            return
         for index, item in enumerate(value):
             _refuse_non_numbers(item, f"{position}[{index}]")
         return
@@ -212,12 +232,7 @@ def _to_int_array(value: object) -> IntArray:
 
 
 def _require_finite(array: FloatArray) -> FloatArray:
-    wrong = np.argwhere(~np.isfinite(array))
-    if len(wrong):  # a 0-d array has positions of no length, so .size would be zero
-        position = "".join(f"[{i}]" for i in wrong[0])
-        where = f"entry {position}: " if position else ""
-        message = f"{where}got {float(array[tuple(wrong[0])])!r}; finite numbers are needed"
-        raise ValueError(message)
+    _refuse_entries(array, ~np.isfinite(array), "finite numbers are needed")
     return array
 
 
@@ -262,13 +277,37 @@ def require_positive(array: FloatArray, *, strictly: bool = True) -> None:
     ValueError
         With the entry's position and value; inside a validator pydantic adds the field's path.
     """
-    wrong = np.argwhere(array <= 0 if strictly else array < 0)
-    if len(wrong):
-        position = "".join(f"[{i}]" for i in wrong[0])
-        where = f"entry {position}: " if position else ""
-        allowed = "numbers above zero" if strictly else "numbers not below zero"
-        message = f"{where}got {float(array[tuple(wrong[0])])!r}; {allowed} are allowed"
-        raise ValueError(message)
+    allowed = "numbers above zero" if strictly else "numbers not below zero"
+    _refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
+
+
+def require_amounts(array: FloatArray) -> None:
+    """Raise ``ValueError`` naming the first entry that is not from :data:`LEAST_AMOUNT` to :data:`LARGEST_AMOUNT`.
+
+    Parameters
+    ----------
+    array
+        Numbers of any shape.
+
+    Raises
+    ------
+    ValueError
+        As of :func:`require_positive`.
+    """
+    require_positive(array)
+    outside = (array < LEAST_AMOUNT) | (array > LARGEST_AMOUNT)
+    _refuse_entries(array, outside, f"numbers {AMOUNTS} are allowed; check the unit")
+
+
+def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -> None:
+    """Raise for the first wrong entry."""
+    if not wrong.any():
+        return
+    first = tuple(np.argwhere(wrong)[0])
+    position = "".join(f"[{i}]" for i in first)
+    where = f"entry {position}: " if position else ""
+    message = f"{where}got {float(array[first])!r}; {allowed}"
+    raise ValueError(message)
 
 
 def translate_validation_error(error: ValidationError, model: type[BaseModel], prefix: str = "") -> DataError:
@@ -390,25 +429,28 @@ def _union_member(annotation: object, part: int | str) -> object | None:
 
 def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound method
     """Feed a value to a hash, type and length first, so that no two values share an encoding."""
-    match value:
+    match value:  # what there is most of comes first
+        case float():
+            update(b"N" + struct.pack("<d", value + 0.0))
         case BaseModel():
-            update(b"R" + type(value).__name__.encode())
-            for name in sorted(type(value).model_fields):
-                update(name.encode() + b"=")
+            heading, fields = _list_fields(type(value))
+            update(heading)
+            for name, encoded in fields:
+                update(encoded)
                 _feed(update, getattr(value, name))
         case np.ndarray():
             update(f"A{value.dtype.kind}{value.shape}".encode())
             # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
             update(np.ascontiguousarray((value + 0).astype(value.dtype.newbyteorder("<"), copy=False)).data)
-        case Mapping():
+        case dict() | Mapping():
             update(f"M{len(value)}".encode())
             for key in sorted(value):
                 _feed(update, str(key))
                 _feed(update, value[key])
         case bool() | None:
             update(repr(value).encode())
-        case int() | float():
-            update(b"N" + struct.pack("<d", float(value) + 0.0))
+        case int():
+            update(b"N" + struct.pack("<d", float(value)))
         case tuple() | list():
             update(f"L{len(value)}".encode())
             for item in value:
@@ -418,7 +460,16 @@ def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound
             update(f"S{len(text)}".encode() + text)
 
 
+@cache
+def _list_fields(model: type[BaseModel]) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
+    """Return what a hash is fed for a record and for each of its fields, in their order by name."""
+    fields = tuple((name, name.encode() + b"=") for name in sorted(model.model_fields))
+    return b"R" + model.__name__.encode(), fields
+
+
 def _same(left: object, right: object) -> bool:
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
         return np.array_equal(np.asarray(left), np.asarray(right))
+    if isinstance(left, dict) and isinstance(right, dict):  # names may lead to arrays
+        return left.keys() == right.keys() and all(_same(value, right[name]) for name, value in left.items())
     return bool(left == right)

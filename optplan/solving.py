@@ -1,4 +1,4 @@
-"""``solve`` and ``frontier``: choose the solver, time it, have the judge look at what it says."""
+"""What users call: choose the solver, time it, have the judge look at what it says; plan, explain, sample."""
 
 from __future__ import annotations
 
@@ -108,19 +108,31 @@ def frontier(instance: Instance) -> Frontier:
     return built
 
 
-def build_plan(instance: Instance, result: Result[Solution]) -> Plan:
+def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan:
     """Turn a result into a plan that an executor can run.
+
+    Parameters
+    ----------
+    instance, result
+        The problem and its result.
+    explanation
+        Of the result, from :func:`explain`; the plan then says why, too.
 
     Raises
     ------
     UsageError
-        When the result has no solution, or is none.
+        When the result has no solution, the explanation is of another result, or the two are no instance and result.
     """
     require_result(result)
     if result.solution is None:
         message = f"the result has no solution to plan (status {result.status})"
         raise UsageError(message)
-    plan: Plan = formulation_of(instance).loaded("build_plan")(instance, result)
+    if explanation is not None and (explanation.instance_hash, explanation.objective) != (
+        result.instance_hash,
+        result.objective,
+    ):
+        raise UsageError("the explanation is not of this result; make it with explain(instance, result)")
+    plan: Plan = formulation_of(instance).loaded("build_plan")(instance, result, explanation=explanation)
     return plan
 
 
@@ -139,7 +151,8 @@ def explain(
     instance
         The problem.
     result
-        Its result, with a solution.
+        Its result, with a solution; where it is not optimal, the problem is solved anew, as forcing is held against
+        the best.
     only
         Subjects (for BOA: classes) to explain; all when empty.
     time_limit_s
@@ -150,11 +163,14 @@ def explain(
     Raises
     ------
     UsageError
-        When the result has no solution or belongs to another instance, or a subject is unknown.
+        When the result has no solution, one that breaks rules or limits, or belongs to another instance; when a subject
+        is unknown, or an argument out of its range.
     UnsupportedError
         When there is nothing to explain in this kind of problem.
     """
-    require_own(instance, result)
+    _require_sound(instance, result)
+    _require_time_limit(time_limit_s)
+    _require_listener(on_event)
     explained: Explanation = formulation_of(instance).loaded("explain")(
         instance, result, only=only, time_limit_s=time_limit_s, on_event=on_event
     )
@@ -193,27 +209,35 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     seed
         The same seed gives the same samples, for any number of processes.
     processes
-        How many processes share the samples.
+        How many processes share the samples. They are started anew and import the main script again: with more than
+        one, a script calls this below ``if __name__ == "__main__":``.
     on_event
         Called with progress events.
 
     Raises
     ------
     UsageError
-        When the result has no solution or belongs to another instance, or a number is out of its range.
+        When the result has no solution, one that breaks rules or limits, or belongs to another instance; when a number
+        is out of its range, or other processes cannot be started.
     DataError
         When the errors are not of a known kind and size.
     InfeasibleError
         When no robust plan keeps the limits on average.
     """
-    require_own(instance, result)
-    if result.solution is None:
-        message = f"there is no plan to run (status {result.status})"
-        raise UsageError(message)
+    solution = _require_sound(instance, result)
+    asked = {
+        "samples": (samples, 1),
+        "robust_samples": (robust_samples, 0),
+        "seed": (seed, 0),
+        "processes": (processes, 1),
+    }
+    for name, (number, least) in asked.items():
+        _require_whole(name, number, least)
+    _require_listener(on_event)
     formulation = formulation_of(instance)
     analysed: Sensitivity = formulation.loaded("analyse_sensitivity")(
         instance,
-        result.solution,
+        solution,
         formulation.loaded("estimate_errors")(**errors),
         samples=samples,
         robust_samples=robust_samples,
@@ -251,6 +275,20 @@ def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
     raise UnsupportedError(f"no solver of {formulation.name} takes this instance")
 
 
+def _require_sound(instance: Instance, result: Result[Solution]) -> Solution:
+    """Return a result's solution, which belongs to the instance and keeps its rules and limits."""
+    require_own(instance, result)
+    if result.solution is None:
+        message = f"the result has no solution (status {result.status}); there is nothing to look into"
+        raise UsageError(message)
+    checks = formulation_of(instance).loaded("evaluate")(instance, result.solution).checks
+    for check in Verification(checks=checks).failures:
+        where = f"{check.family} {check.index}".strip()
+        message = f"the result's plan does not hold: {where}: {check.message}; `optplan verify` shows all that is wrong"
+        raise UsageError(message)
+    return result.solution
+
+
 def _require_settings(solver: object, gap: object, time_limit_s: object, seed: object, on_event: object) -> None:
     """Refuse settings of another type or out of their range, before anything starts."""
     if not isinstance(solver, str):
@@ -259,12 +297,24 @@ def _require_settings(solver: object, gap: object, time_limit_s: object, seed: o
     if not (_is_number(gap) and 0 <= gap < 1):
         message = f"gap: got {show_value(gap)}; a relative gap from 0 to below 1 is needed, such as 1e-6"
         raise UsageError(message)
+    _require_time_limit(time_limit_s)
+    _require_whole("seed", seed, 0)
+    _require_listener(on_event)
+
+
+def _require_time_limit(time_limit_s: object) -> None:
     if not (time_limit_s is None or (_is_number(time_limit_s) and time_limit_s > 0)):
         message = f"time_limit_s: got {show_value(time_limit_s)}; seconds above zero are needed"
         raise UsageError(message)
-    if isinstance(seed, bool) or not (isinstance(seed, Integral) and int(seed) >= 0):
-        message = f"seed: got {show_value(seed)}; a whole number of at least 0 is needed"
+
+
+def _require_whole(name: str, number: object, least: int) -> None:
+    if isinstance(number, bool) or not (isinstance(number, Integral) and int(number) >= least):
+        message = f"{name}: got {show_value(number)}; a whole number of at least {least} is needed"
         raise UsageError(message)
+
+
+def _require_listener(on_event: object) -> None:
     if not (on_event is None or callable(on_event)):
         message = f"on_event: got {show_value(on_event)}; a function that takes an Event is needed"
         raise UsageError(message)

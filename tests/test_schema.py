@@ -30,6 +30,12 @@ class Curve(FrozenModel):
         return speeds
 
 
+class Table(FrozenModel):
+    """A record whose arrays lie in a mapping."""
+
+    columns: ByName[Numbers]
+
+
 class Law(FrozenModel):
     """The other member of the union."""
 
@@ -90,6 +96,14 @@ def test_equality_and_hash_go_by_content() -> None:
     assert hash(case) == hash(again)
     assert case != case.replace(number=2)
     assert case.content_hash() != case.replace(number=2).content_hash()
+
+
+def test_mappings_of_arrays_are_compared_element_by_element() -> None:
+    """As arrays that are fields are."""
+    one, same, other = (Table.parse({"columns": {"a": [1, 2], "b": [last]}}) for last in (3, 3, 4))
+    assert one == same
+    assert one != other
+    assert one != Table.parse({"columns": {"a": [1, 2]}})
 
 
 def test_the_hash_tells_shapes_apart() -> None:

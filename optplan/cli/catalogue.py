@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from optplan.contracts.registry import SolverEntry
 
 KINDS = ("instances", "solvers", "formulations")
-RECORDS = ("instance", "result", "plan")
+RECORDS = ("instance", "result", "plan", "explanation", "sensitivity")
 #: What a table shows of the records; ``--json`` has all.
 _SHOWN = {
     "instances": ("name", "origin", "description"),
@@ -118,7 +118,7 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
     examples=("optplan schema", "optplan schema result", "optplan schema plan --formulation boa"),
 )
 @click.argument(
-    "record", required=False, default="instance", metavar="[instance|result|plan]", type=click.Choice(RECORDS)
+    "record", required=False, default="instance", metavar=f"[{'|'.join(RECORDS)}]", type=click.Choice(RECORDS)
 )
 @click.option(
     "--formulation",
@@ -130,7 +130,7 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
 )
 def schema(record: str, *, formulation: str, as_json: bool) -> int:  # noqa: ARG001 - it is JSON in any case
     """Print the JSON Schema of a kind of file."""
-    from optplan.contracts import Result
+    from optplan.contracts import Explanation, Result
     from optplan.contracts.registry import load
     from optplan.formulations import formulation_named
 
@@ -139,6 +139,8 @@ def schema(record: str, *, formulation: str, as_json: bool) -> int:  # noqa: ARG
         "instance": lambda: load(declared.instance_type),
         "result": lambda: Result[load(declared.solution_type)],  # type: ignore[misc]
         "plan": lambda: load(declared.plan_type),
+        "explanation": lambda: Explanation,
+        "sensitivity": lambda: load(declared.sensitivity_type),
     }
     print_json(types[record]().model_json_schema())
     return 0

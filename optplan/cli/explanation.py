@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from optplan.cli.options import (
     output_option,
     read_amended,
     read_duration,
+    write_amendments,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         "optplan explain result.json --class bert --class imagenet",
         "optplan explain result.json --instance mine.yaml --budget 100gpu",
         "optplan explain result.json --json -o why.json",
+        "optplan explain result.json --report why.html",
     ),
 )
 @click.argument("result_path", metavar="RESULT", type=click.Path(path_type=Path))
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("--class", "only", multiple=True, metavar="NAME", help="Explain this class only. May be repeated.")
 @click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each re-solve, such as 5s.")
 @output_option("the explanation as JSON")
+@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
 @force_option
 def explain(
     result_path: Path,
@@ -54,6 +58,7 @@ def explain(
     only: tuple[str, ...],
     time_limit: float | None,
     output: Path | None,
+    report_path: Path | None,
     force: bool,
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -62,27 +67,47 @@ def explain(
 
     For every class and run of epochs: the next narrower and wider width, any other GPU type, and one width throughout.
     "alone" is the change of the mean completion time and of the use of the budget if that one choice changes; "forced"
-    is what it costs at the same budget to force it, everything else decided anew. Those are solved, not guessed.
+    is what it costs within the same limits to force it for all jobs of the class, everything else decided anew. Those
+    are solved, not guessed.
 
-    Give the options that changed the instance for the solve.
+    Give the options that changed the instance for the solve: --budget, --set and so on.
     """
     from optplan.instances.files import read_result, write_json
     from optplan.solving import explain as explain_result
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
+    if "--report" in outputs:
+        from optplan.reporting.html import require_packages
+
+        require_packages()
     result = read_result(result_path)
     instance = read_solved(result, instance_name, changes)
     with Progress("explain") as progress:
-        explanation = explain_result(
-            instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen
-        )
+        explanation = explain_result(instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen)
     if as_json:
         print_json(explanation.to_json_data())
     else:
         from optplan.reporting.explanation_tables import explanation_table, say_rates
 
         print_answer(say_rates(instance, explanation), "", explanation_table(instance, explanation))
+
+    def write_page(path: Path) -> None:
+        from optplan.reporting.html import write_report
+        from optplan.reporting.views import Views
+
+        name = instance_name or result.instance_name
+        command = ["optplan", "verify", name, str(result_path), *write_amendments(changes)]
+        write_report(
+            path,
+            instance,
+            result,
+            verify_command=shlex.join(command),
+            views=Views(explanation=explanation),
+            overwrite=outputs.force,
+        )
+
     outputs.save("--output", lambda path: write_json(explanation, path, overwrite=outputs.force))
+    outputs.save("--report", write_page)
     return outputs.exit_code(0)
 
 
@@ -101,7 +126,7 @@ def read_solved(result: Result[Solution], name: str | None, changes: dict[str, A
     Raises
     ------
     UsageError
-        When no name is given and the library has no instance of the result's.
+        When no name is given and the library has no instance of the result's, or the instance is another one.
     """
     from optplan.instances.library import names
 
@@ -110,4 +135,12 @@ def read_solved(result: Result[Solution], name: str | None, changes: dict[str, A
             f"the result solves {result.instance_name!r}, which is not in the library; say where it is: --instance FILE"
         )
         raise UsageError(message)
-    return read_amended(name or result.instance_name, changes)
+    instance = read_amended(name or result.instance_name, changes)
+    if instance.content_hash() != result.instance_hash:
+        message = (
+            f"the result solves {result.instance_name!r} with hash {result.instance_hash[:12]}, and what was given has "
+            f"hash {instance.content_hash()[:12]}; give the options that changed it for the solve, such as --budget, "
+            "--policy or --set, or its own file with --instance"
+        )
+        raise UsageError(message)
+    return instance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.options import (
     Command,
     amendments,
+    flag,
     force_option,
     instance_argument,
     known_name,
     list_solver_choices,
     output_option,
     read_amended,
+    write_amendments,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import InfeasibleError, UsageError
@@ -32,7 +35,7 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
     except ValueError:
         value = -1.0
     if not 0 <= value <= 2:
-        message = f"--{option.name}: got {text!r}; a relative error from 0 to 2 is needed, as in 0.1 or 10%"
+        message = f"{flag(option)}: got {text!r}; a relative error from 0 to 2 is needed, as in 0.1 or 10%"
         raise UsageError(message)
     return value
 
@@ -76,6 +79,7 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
 @click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative gap at which a plan is optimal.")
 @output_option("every sample as JSON")
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write a figure as HTML.")
+@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
 @force_option
 def sensitivity(
     instance_name: str,
@@ -93,6 +97,7 @@ def sensitivity(
     gap: float,
     output: Path | None,
     plot: Path | None,
+    report_path: Path | None,
     force: bool,
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -112,13 +117,16 @@ def sensitivity(
     errors = {name: error for name, error in given.items() if error is not None}
     if not any(errors.values()):
         raise UsageError("no errors to sample; give at least one of --speedup, --noise, --size, --arrival, as in 10%")
-    outputs = Outputs({"--output": output, "--plot": plot}, force=force, as_json=as_json)
+    outputs = Outputs({"--output": output, "--plot": plot, "--report": report_path}, force=force, as_json=as_json)
+    if "--report" in outputs:
+        from optplan.reporting.html import require_packages
+
+        require_packages()
     instance = read_amended(instance_name, changes)
     with Progress("sensitivity") as progress:
         result = solve_instance(instance, solver=solver, gap=gap, on_event=progress.listen)
-        if result.solution is None:
-            reason = result.infeasibility.reason if result.infeasibility else f"no plan was found ({result.status})"
-            raise InfeasibleError(reason)
+        if result.infeasibility is not None:
+            raise InfeasibleError(result.infeasibility.reason)
         found = analyse_sensitivity(
             instance,
             result,
@@ -148,6 +156,21 @@ def sensitivity(
 
         write_json(found, path, overwrite=outputs.force)
 
+    def write_page(path: Path) -> None:
+        from optplan.reporting.html import write_report
+        from optplan.reporting.views import Views
+
+        command = ["optplan", "verify", instance_name, "result.json", *write_amendments(changes)]
+        write_report(
+            path,
+            instance,
+            result,
+            verify_command=shlex.join(command),
+            views=Views(sensitivity=found),
+            overwrite=outputs.force,
+        )
+
     outputs.save("--output", save)
     outputs.save("--plot", draw)
+    outputs.save("--report", write_page)
     return outputs.exit_code(0)

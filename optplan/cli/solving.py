@@ -23,12 +23,12 @@ from optplan.cli.options import (
     write_amendments,
 )
 from optplan.cli.outputs import Outputs
-from optplan.errors import OptplanError
+from optplan.errors import OptplanError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optplan.contracts import Instance, Result, Solution
+    from optplan.contracts import Explanation, Instance, Result, Solution
 
 #: Exit codes of answers without a plan, by status.
 _EXIT_CODES = {"infeasible": 3, "unknown": 4}
@@ -41,6 +41,7 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
         "optplan solve boa-newtrace --budget 120gpu",
         "optplan solve boa-newtrace --budget 90000usd/month --compare published-algorithm1 --compare fixed-width",
         "optplan solve mine.yaml --policy mixed -o result.json --plan plan.json --report report.html",
+        "optplan solve boa-newtrace-types --explain --report report.html",
         "optplan solve mine.yaml --solver highs --gap 1e-3 --time-limit 60s --json",
     ),
 )
@@ -66,6 +67,7 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
     help="Solve with another solver too, and compare. May be repeated.",
     **known_name("solver", list_solver_choices),
 )
+@click.option("--explain", "explains", is_flag=True, help="Say too why each class gets its GPUs, here and in --report.")
 @output_option("the result as JSON")
 @click.option("--plan", metavar="FILE", type=click.Path(path_type=Path), help="Write the plan as JSON.")
 @click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
@@ -79,6 +81,7 @@ def solve(
     time_limit: float | None,
     seed: int,
     compare: tuple[str, ...],
+    explains: bool,
     output: Path | None,
     plan: Path | None,
     report_path: Path | None,
@@ -89,7 +92,8 @@ def solve(
 ) -> int:
     """Find the best plan for an INSTANCE (a file or a name of the library), and prove how good it is.
 
-    With --json, prints the Result; with --compare, a list of Results, ours first.
+    With --json, prints the Result; with --compare, a list of Results, ours first. --explain solves again for every
+    choice and its neighbours, each within --time-limit; `optplan explain` does the same for a result that is there.
 
     Exits with 3 when no plan keeps the limit (the answer says why and what would help), with 4 when none was found
     within the time limit.
@@ -98,6 +102,8 @@ def solve(
 
     paths = {"--output": output, "--plan": plan, "--report": report_path}
     outputs = Outputs(paths, force=force, as_json=as_json)
+    if explains and as_json and report_path is None:
+        raise UsageError("--explain: --json prints the result only; add --report, or run optplan explain RESULT --json")
     instance = read_amended(instance_name, changes)
     for name in (solver, *compare):
         choose_solver(instance, name)  # what is refused is refused before any work
@@ -115,8 +121,14 @@ def solve(
         print_json(results if compare else results[0])
     elif rivals:
         _print_comparison(instance, [result, *rivals])
+    explanation = None
+    if explains:
+        explanation, code = _explain(instance, result, time_limit, as_json=as_json)
+        failure = failure or code
     command = ["optplan", "verify", instance_name, str(output or "result.json"), *write_amendments(changes)]
-    _write_files(outputs, instance, result, rivals, verify_command=shlex.join(command), check=not no_verify)
+    _write_files(
+        outputs, instance, (result, *rivals), explanation, verify_command=shlex.join(command), check=not no_verify
+    )
     return outputs.exit_code(_EXIT_CODES.get(result.status.value, failure))
 
 
@@ -141,8 +153,30 @@ def _solve_rivals(
     return results, failure
 
 
+def _explain(
+    instance: Instance, result: Result[Solution], time_limit_s: float | None, *, as_json: bool
+) -> tuple[Explanation | None, int]:
+    """Explain the result if it has a plan; a failure is reported, and does not cost the answer."""
+    from optplan.reporting.explanation_tables import explanation_table, say_rates
+    from optplan.solving import explain
+
+    if result.solution is None:
+        warn("--explain: there is no plan to explain")
+        return None, 0
+    try:
+        with Progress("explain") as progress:
+            explanation = explain(instance, result, time_limit_s=time_limit_s, on_event=progress.listen)
+    except OptplanError as error:
+        return None, report(error, as_json=as_json)
+    if not as_json:
+        print_answer("", say_rates(instance, explanation), "", explanation_table(instance, explanation))
+    return explanation, 0
+
+
 def _print_result(instance: Instance, result: Result[Solution]) -> None:
-    from optplan.reporting.tables import result_summary, width_table
+    from optplan.reporting.breakdown import has_types, require_boa
+    from optplan.reporting.limit_tables import type_tables
+    from optplan.reporting.tables import class_table, result_summary, width_table
 
     parts: list[RenderableType] = [result_summary(instance, result)]
     mixed = _say_mixed(instance, result)
@@ -150,6 +184,10 @@ def _print_result(instance: Instance, result: Result[Solution]) -> None:
         parts += ["", mixed]
     if result.solution is not None:
         parts += ["", width_table(instance, result)]
+        if has_types(require_boa(instance)):
+            parts += ["", class_table(instance, result)]
+        tables = type_tables(instance, result)
+        parts += ["", *tables] if tables else []
     print_answer(*parts)
 
 
@@ -180,21 +218,25 @@ def _print_comparison(instance: Instance, results: list[Result[Solution]]) -> No
 def _write_files(
     outputs: Outputs,
     instance: Instance,
-    result: Result[Solution],
-    rivals: list[Result[Solution]],
+    results: tuple[Result[Solution], ...],
+    explanation: Explanation | None,
     *,
     verify_command: str,
     check: bool,
 ) -> None:
+    """Write what the user asked for; the first of the results is the answer, the others are rivals."""
     from optplan.instances.files import write_json
+
+    result, *rivals = results
 
     def write_plan(path: Path) -> None:
         from optplan.solving import build_plan
 
-        write_json(build_plan(instance, result), path, overwrite=outputs.force)
+        write_json(build_plan(instance, result, explanation=explanation), path, overwrite=outputs.force)
 
     def write_page(path: Path) -> None:
         from optplan.reporting.html import write_report
+        from optplan.reporting.views import Views
         from optplan.solving import frontier
         from optplan.verification import verify
 
@@ -207,6 +249,7 @@ def _write_files(
                 comparisons=rivals,
                 verification=verify(instance, result) if check else None,
                 verify_command=verify_command,
+                views=Views(explanation=explanation),
                 overwrite=outputs.force,
             )
 

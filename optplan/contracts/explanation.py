@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -36,10 +36,13 @@ class Alternative(FrozenModel):
     budget_change
         Of what is used of the budget then, in ``budget_unit`` of the explanation.
     forced_objective, forced_bound
-        The best objective, and its bound, when this place is forced and all others are decided anew within the same
-        limits; both None where no plan keeps the limits then.
+        The best objective, and its bound, when this place is forced (for every branch of the subject) and all others
+        are decided anew within the same limits. Both None where no plan keeps the limits then; only the objective
+        where no plan was found in time.
     forced_cost
-        How much worse that is than the solution explained; never below zero by more than the gaps of the two.
+        ``forced_objective`` less ``best_objective`` of the explanation; differences within the gap asked for count as
+        zero. Where both are proven optima, that is what forcing costs; otherwise forcing costs from ``forced_bound``
+        less ``best_objective`` to ``forced_objective`` less ``best_bound``.
     """
 
     direction: Direction
@@ -90,27 +93,35 @@ class Explanation(FrozenModel):
 
     Parameters
     ----------
+    version
+        Version of this record's schema.
     formulation, instance_name, instance_hash, solver
         What is explained.
     objective, objective_unit
         Of the result.
+    best_objective, best_bound
+        The least objective known of any plan within the limits, and its bound: the result's own where it is optimal.
+        What forced choices are held against.
     budget_unit
         Unit of the changes of the budget.
     multipliers
         By limit, what one more unit of it saves, from the result's certificate: the rate that every choice is held
-        against.
+        against. Empty where the result has none, as that of a heuristic.
     choices
         In the order of subjects, branches and epochs.
     seconds
         Wall time, all re-solves included.
     """
 
+    version: Literal[1] = 1
     formulation: str
     instance_name: str
     instance_hash: str
     solver: str
     objective: float
     objective_unit: str
+    best_objective: float | None = None
+    best_bound: float | None = None
     budget_unit: str
     multipliers: ByName[float]
     choices: tuple[ExplainedChoice, ...]

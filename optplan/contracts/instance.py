@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field
@@ -28,6 +29,14 @@ class Instance(FrozenModel):
     name: Annotated[str, Field(min_length=1)] = "unnamed"
     description: str = ""
     source: ByName[str] = Field(default_factory=dict)
+
+    def content_hash(self) -> str:
+        """Return the SHA-256 of the content, the same for every file that says the same thing; computed once."""
+        return self._content_hash
+
+    @cached_property
+    def _content_hash(self) -> str:
+        return super().content_hash()
 
 
 class Solution(FrozenModel):

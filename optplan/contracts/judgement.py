@@ -190,6 +190,8 @@ class PathCosts:
         value
             Of the value.
         """
-        run = value * self.run_value + np.tensordot(weights, self.run_consumption, axes=1)
-        enter = value * self.enter_value + np.tensordot(weights, self.enter_consumption, axes=1)
+        run, enter = value * self.run_value, value * self.enter_value
+        for weight, used, used_entering in zip(weights, self.run_consumption, self.enter_consumption, strict=True):
+            run += weight * used
+            enter += weight * used_entering
         return run, enter

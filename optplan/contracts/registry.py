@@ -122,8 +122,8 @@ class Formulation:
         ``module:function`` (instance, result, *, only, time_limit_s, on_event) -> Explanation.
     analyse_sensitivity
         ``module:function`` (instance, solution, errors, *, samples, ...) -> Sensitivity.
-    estimate_errors
-        ``module:Class`` of those errors.
+    estimate_errors, sensitivity_type
+        ``module:Class`` of those errors, and of what is found.
     objective_unit
         Unit of the objective, such as ``s``.
     solvers
@@ -146,6 +146,7 @@ class Formulation:
     explain: str
     analyse_sensitivity: str
     estimate_errors: str
+    sensitivity_type: str
     objective_unit: str
     solvers: tuple[SolverEntry, ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SerializeAsAny
 
@@ -11,7 +11,7 @@ from optplan.schema import ByName, FrozenModel, Numbers
 
 
 class SampledPlan(FrozenModel):
-    """One plan, run under every sample of the truth.
+    """One plan, run under every sample of the truth; a formulation's own has its type of solution.
 
     Parameters
     ----------
@@ -30,7 +30,8 @@ class SampledPlan(FrozenModel):
     solution
         The decisions.
     bound
-        Of the robust plan, the least mean objective over its samples that any plan within the limits has; else None.
+        Of the robust plan: no plan that keeps the limits on average has a lower mean objective over the samples that it
+        was made from; else None.
     """
 
     name: str
@@ -45,10 +46,12 @@ class SampledPlan(FrozenModel):
 
 
 class Sensitivity(FrozenModel):
-    """How sensitive a plan is to errors of the estimates.
+    """How sensitive a plan is to errors of the estimates; a formulation's own has its type of plans.
 
     Parameters
     ----------
+    version
+        Version of this record's schema.
     formulation, instance_name, instance_hash
         Whose plan it is.
     objective_unit
@@ -65,6 +68,7 @@ class Sensitivity(FrozenModel):
         Wall time.
     """
 
+    version: Literal[1] = 1
     formulation: str
     instance_name: str
     instance_hash: str

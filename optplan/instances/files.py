@@ -1,4 +1,4 @@
-"""Reading and writing: instances (JSON or YAML), results and plans (JSON).
+"""Reading and writing: instances (JSON or YAML), results, plans and what is said about them (JSON).
 
 Readers refuse what they do not understand: unknown fields, duplicate names, unknown versions, truncated files. Writers
 never overwrite unless told to, and never leave half a file.
@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, get_args
 
-from optplan.contracts import Instance, Plan, Result, Solution
+from optplan.contracts import Explanation, Instance, Plan, Result, Sensitivity, Solution
 from optplan.contracts.registry import Formulation, load
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint, show_value
 from optplan.formulations import formulations
@@ -114,6 +114,40 @@ def read_plan(path: Path | str) -> Plan:
     return plan
 
 
+def read_explanation(path: Path | str) -> Explanation:
+    """Read an explanation written by :func:`write_json`.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or is not an explanation, or its version is not understood.
+    UsageError
+        When the path is none.
+    """
+    _require_path(path)
+    name = Path(path).name
+    fields, _ = _take_apart(read_data(Path(path)), name, "an explanation")
+    explanation: Explanation = _parse_versioned(Explanation, fields, name)
+    return explanation
+
+
+def read_sensitivity(path: Path | str) -> Sensitivity:
+    """Read a sensitivity written by :func:`write_json`, its plans with solutions of their formulation's type.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or is not a sensitivity, or its version is not understood.
+    UsageError
+        When the path is none.
+    """
+    _require_path(path)
+    name = Path(path).name
+    fields, formulation = _take_apart(read_data(Path(path)), name, "a sensitivity")
+    sensitivity: Sensitivity = _parse_versioned(load(formulation.sensitivity_type), fields, name)
+    return sensitivity
+
+
 def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
     """Read an instance, a result or a plan, whichever the name or the file is.
 
@@ -168,7 +202,7 @@ def write_json(record: FrozenModel, path: Path | str, *, overwrite: bool = False
     Parameters
     ----------
     record
-        An instance, a result or a plan.
+        An instance, a result, a plan, an explanation or a sensitivity.
     path
         Where to.
     overwrite

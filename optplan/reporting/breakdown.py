@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> Non
         raise UsageError(message)
 
 
-def break_down(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:
+def break_down(instance: BoaInstance, result: Result[Solution], most: int | None = None) -> list[ClassBreakdown]:
     """Take a result's solution apart, class by class.
 
     Parameters
@@ -142,6 +142,8 @@ def break_down(instance: BoaInstance, result: Result[Solution]) -> list[ClassBre
         The problem.
     result
         Its result.
+    most
+        How many classes are wanted; all when None.
 
     Returns
     -------
@@ -150,7 +152,8 @@ def break_down(instance: BoaInstance, result: Result[Solution]) -> list[ClassBre
     """
     if not isinstance(result.solution, BoaSolution):
         return []
-    return [_break_down_class(instance, name, rows) for name, rows in result.solution.branches.items()]
+    branches = islice(result.solution.branches.items(), most)
+    return [_break_down_class(instance, name, rows) for name, rows in branches]
 
 
 def _break_down_class(instance: BoaInstance, name: str, branches: tuple[Branch, ...]) -> ClassBreakdown:

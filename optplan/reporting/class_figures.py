@@ -146,7 +146,8 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
         name="part of the mean",
         y=list(range(len(bars))),
         x=lengths,
-        marker={"color": GREEN},
+        # Where colours tell GPU types apart, that of a type would mislead.
+        marker={"color": GREY if has_types(instance) else GREEN},
         hoverinfo="text",
         hovertext=[
             f"<b>{escape_text(bar.name)}</b><br>adds {format_duration(bar.contribution_s)} to the "
@@ -256,8 +257,8 @@ def _add_steps(figure: Figure, part: ClassBreakdown, label: str, line: dict[str,
         epochs = path.widths.size
         shared = "" if len(part.paths) == 1 else f"<br>{format_share(path.share)} of the jobs"
         hover = [
-            f"<b>{escape_text(label)}</b>, epoch {epoch}: {count_gpus(float(gpus))}{shared}"
-            for epoch, gpus in enumerate(path.widths, start=1)
+            f"<b>{escape_text(label)}</b>, epoch {epoch}: {_name_held(path, epoch)}{shared}"
+            for epoch in range(1, epochs + 1)
         ]
         figure.add_scatter(
             name=escape_text(label),
@@ -268,6 +269,14 @@ def _add_steps(figure: Figure, part: ClassBreakdown, label: str, line: dict[str,
             hoverinfo="text",
             hovertext=[hover[0], *hover, hover[-1]],
         )
+
+
+def _name_held(path: JobPath, epoch: int) -> str:
+    """Write what a job holds in an epoch: ``8 GPUs``, or ``8 a100`` where there are several types."""
+    gpus = float(path.widths[epoch - 1])
+    if path.gpu_types is None:
+        return count_gpus(gpus)
+    return f"{format_gpus(gpus)} {escape_text(path.gpu_types[epoch - 1])}"
 
 
 def _add_colored_steps(figure: Figure, part: ClassBreakdown, colors: Mapping[str, str]) -> None:

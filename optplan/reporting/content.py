@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution, Status, Verification
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data import BoaInstance, Policy, Problem
+from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance, Policy, Problem
 from optplan.reporting.breakdown import break_down, has_types, price_usd_per_hour, type_prices
 from optplan.reporting.budgets import (
     BUDGET_NAMES,
@@ -25,8 +25,9 @@ from optplan.reporting.explanations import (
     state_provenance,
     state_question,
 )
-from optplan.reporting.limits import LimitUse, TypeRow, list_limit_uses, list_types, say_prices
+from optplan.reporting.limits import LimitUse, TypeRow, find_prices, list_limit_uses, list_types, say_prices
 from optplan.reporting.phrases import (
+    NOTHING,
     count_gpus,
     format_gpus,
     format_share,
@@ -93,8 +94,10 @@ class ReportContent:
         Tables; empty where there is nothing to show.
     type_keys
         The colours of the GPU types; empty where there is one.
-    budget_name, worth_name
-        Of the columns of budgets.
+    budget_name, worth_name, budget_noun, budget_nouns
+        Of the columns of budgets, and how sentences call their unit, once and in numbers.
+    prices
+        A sentence for each limit whose worth is known.
     has_plan, is_pure, has_shares, has_real_widths, has_money, has_costs
         Which columns, sections and remarks there are.
     objective_name
@@ -125,6 +128,9 @@ class ReportContent:
     type_keys: tuple[TypeKey, ...]
     budget_name: str
     worth_name: str
+    budget_noun: str
+    budget_nouns: str
+    prices: tuple[str, ...]
     has_plan: bool
     is_pure: bool
     has_shares: bool
@@ -165,13 +171,13 @@ def gather_content(
     objective = "" if result.objective is None else f"{format_duration(result.objective)} with "
     unit, amount = instance.budget_unit, instance.budget_amount()
     budget = count_gpus(amount) if unit is BudgetUnit.GPU else say_amount(instance, amount)
-    prices = type_prices(instance)
+    prices, said = type_prices(instance), say_prices(instance, result, frontier)
     return ReportContent(
         title=f"{instance.name}: {objective}{budget}",
         instance_name=instance.name,
         answer=say_answer(instance, result),
         how_good=_say_frontier_bound(instance, result, frontier) or say_how_good(instance, result),
-        marginal=" ".join(say_prices(instance, result, frontier)),
+        marginal=" ".join(said[:1]),
         status=name_status(result),
         status_kind=_rate_status(result),
         cards=tuple(_make_cards(instance, result, frontier)),
@@ -188,6 +194,9 @@ def gather_content(
         if has_types(instance)
         else (),
         budget_name=BUDGET_NAMES[unit],
+        budget_noun="GPU" if unit is BudgetUnit.GPU else "dollar an hour",
+        budget_nouns="GPUs on average" if unit is BudgetUnit.GPU else "dollars an hour",
+        prices=tuple(said),
         worth_name=WORTH_NAMES[unit][0].upper() + WORTH_NAMES[unit][1:],
         has_plan=bool(classes),
         is_pure=bool(classes) and instance.problem is not Problem.CONTINUOUS and instance.policy is Policy.PURE,
@@ -197,7 +206,7 @@ def gather_content(
         has_costs=prices is not None,
         objective_name=name_objective(instance),
         question=tuple(state_question(instance, result)),
-        class_data=tuple(describe_classes(instance)[:_MOST_CLASSES]),
+        class_data=tuple(describe_classes(instance, _MOST_CLASSES)),
         has_weights=name_objective(instance) != "mean completion time",
         proof=tuple(explain_proof(instance, result)),
         check=explain_check(result),
@@ -262,7 +271,24 @@ def _make_cards(instance: BoaInstance, result: Result[Solution], frontier: Front
         fewer = "one fewer" if in_gpus else "one less"
         note = "no plan with less" if price.less is None else f"{fewer} costs {format_small_duration(price.less)}"
         cards.append(Card(label, format_small_duration(price.more), note))
-    return cards
+    return [*cards, *_make_quota_cards(instance, result, frontier)]
+
+
+def _make_quota_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
+    """Make a card for each quota of which more would help."""
+    prices = find_prices(instance, result, frontier)
+    rows = (
+        zip(instance.limit_names, list_limit_uses(instance, result, frontier), strict=True) if instance.quotas else ()
+    )
+    return [
+        Card(f"one more {limit.removeprefix(QUOTA)} in the quota saves", row.saves, _say_value(row))
+        for limit, row in rows
+        if limit != BUDGET and limit in prices and prices[limit].more > 0
+    ]
+
+
+def _say_value(row: LimitUse) -> str:
+    return f"{row.share} of {row.given} used" if row.value == NOTHING else f"worth {row.value} at the budget's price"
 
 
 def _split_gpus(instance: BoaInstance, measures: Mapping[str, float]) -> str:

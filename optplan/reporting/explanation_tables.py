@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Alternative, ExplainedChoice, Explanation, Instance
+from optplan.contracts.result import closes_gap
 from optplan.formulations.boa.data import BUDGET
 from optplan.reporting.breakdown import require_boa
-from optplan.reporting.phrases import NOTHING, name_objective
+from optplan.reporting.phrases import NOTHING, format_share, name_objective
 from optplan.reporting.tables import add_row, new_table
 from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+#: Objectives this close, relatively, to their bounds are written as exact.
+_EXACT = 1e-5
+#: From here on changes are written without decimals.
+_MOST_WITH_DECIMALS = 999.5
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ def unit_words(explanation: Explanation) -> str:
 
 
 def say_rates(instance: Instance, explanation: Explanation) -> str:
-    """Say against which rate the choices are held.
+    """Say against which plan and which rate the choices are held.
 
     Raises
     ------
@@ -56,15 +62,21 @@ def say_rates(instance: Instance, explanation: Explanation) -> str:
         When the instance is of a formulation that tables cannot show.
     """
     boa = require_boa(instance)
-    start = f"{explanation.solver}: {name_objective(boa)} {explanation.objective:,.1f} s."
+    said = [f"{explanation.solver}: {name_objective(boa)} {explanation.objective:,.1f} s."]
+    best, bound = explanation.best_objective, explanation.best_bound
+    if best is not None and best < explanation.objective:
+        said.append(f"The best plan takes {best:,.1f} s; what is forced is held against that one.")
+    if best is not None and (bound is None or not closes_gap(best, bound, _EXACT)):
+        least = "unknown" if bound is None else f"at least {bound:,.1f} s"
+        said.append(f"That is the best plan known; what is possible is {least}.")
     rate = explanation.multipliers.get(BUDGET)
-    if rate is None:
-        return start
-    unit = "GPU" if explanation.budget_unit == BudgetUnit.GPU.value else "$/h"
-    return (
-        f"{start} Another {unit} of budget saves {rate:,.4g} s, so what costs more than one {unit} for each "
-        f"{rate:,.4g} s that it saves is not worth it, and what saves one for less is."
-    )
+    if rate is not None:
+        unit = unit_words(explanation)
+        said.append(
+            f"At the margin one {unit} of budget is worth {rate:,.4g} s: as far as the budget has room, a choice that "
+            f"uses more pays if it saves more than that for each {unit}, and one that uses less if it costs less."
+        )
+    return " ".join(said)
 
 
 def list_explanations(explanation: Explanation) -> list[ExplanationRow]:
@@ -116,7 +128,7 @@ def explanation_table(instance: Instance, explanation: Explanation) -> Table:
 
 def name_subject(choice: ExplainedChoice) -> str:
     """Name whose choice it is, with the share of its jobs where they differ."""
-    return choice.subject if choice.share == 1.0 else f"{choice.subject} ({choice.share:.1%})"
+    return choice.subject if choice.share == 1.0 else f"{choice.subject} ({format_share(choice.share)})"
 
 
 def name_epochs(choice: ExplainedChoice) -> str:
@@ -132,17 +144,25 @@ def _write_row(head: tuple[str, str, str], alternative: Alternative) -> Explanat
         alternative=alternative.label,
         jct_change=_write_change(alternative.objective_change),
         budget_change=_write_change(alternative.budget_change),
-        rate="no trade" if both_worse else NOTHING if rate is None else f"{rate:,.3g}",
+        rate="no trade" if both_worse else NOTHING if rate is None else write_signed(rate).removeprefix("+"),
         forced=write_forced(alternative),
     )
 
 
 def _write_change(change: float | None) -> str:
-    return NOTHING if change is None else f"{change:+,.3g}"
+    return NOTHING if change is None else write_signed(change)
 
 
 def write_forced(alternative: Alternative) -> str:
-    """Write what it costs to force an alternative, in seconds."""
-    if alternative.forced_cost is None:
-        return "no plan fits"
-    return f"{max(0.0, alternative.forced_cost):+,.3g}"
+    """Write what it costs to force an alternative, in seconds; where that is not proven, from what on."""
+    cost, objective, bound = alternative.forced_cost, alternative.forced_objective, alternative.forced_bound
+    if cost is None:
+        return "no plan fits" if bound is None else "none found in time"
+    if objective is None or bound is None or closes_gap(objective, bound, _EXACT):
+        return write_signed(cost)
+    return f"{write_signed(cost)}, at least {write_signed(cost - (objective - bound))}"
+
+
+def write_signed(change: float) -> str:
+    """Write a change with its sign: ``-0.427``, ``+22.2``, ``+1,713``."""
+    return f"{change:+,.0f}" if abs(change) >= _MOST_WITH_DECIMALS else f"{change:+.3g}"

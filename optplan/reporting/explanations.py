@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data import BoaInstance, Policy, Problem
@@ -82,9 +83,9 @@ def state_question(instance: BoaInstance, result: Result[Solution]) -> list[Term
     ]
 
 
-def describe_classes(instance: BoaInstance) -> list[ClassData]:
-    """Put the data of every class in words, in the instance's order."""
-    return [_describe_class(instance, name, job_class) for name, job_class in instance.classes.items()]
+def describe_classes(instance: BoaInstance, most: int | None = None) -> list[ClassData]:
+    """Put the data of every class, or of the first ones, in words, in the instance's order."""
+    return [_describe_class(instance, name, job_class) for name, job_class in islice(instance.classes.items(), most)]
 
 
 def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> ClassData:
@@ -122,7 +123,7 @@ def _describe_changes(job_class: JobClass) -> str:
     """Say what a change of the GPU type adds to the pause, if anything."""
     others = [s for entered in job_class.type_change_s_from.values() for s in entered.values()]
     least, most = min([job_class.type_change_s, *others]), max([job_class.type_change_s, *others])
-    if most == 0.0:
+    if most == 0.0 or len(job_class.speedup) == 1:
         return ""
     span = format_duration(most) if least == most else f"up to {format_duration(most)}"
     return f" (+ {span} to another type)"

@@ -60,6 +60,8 @@ _BEYOND = 2.0
 _ABOVE = 1.8
 #: Where the vertical axis starts, as a fraction of the least time shown: differences between plans are to be seen.
 _BELOW = 0.75
+#: Below this part of the height there is no room for a label under a plan.
+_ROOM_BELOW = 0.4
 #: Room left of the least budget, as a fraction of the room right of it.
 _LEFT_ROOM = 0.1
 #: Budget at which the frontier is looked at when there is no plan, as a multiple of the least.
@@ -114,7 +116,7 @@ def draw_frontier(
     if instance.budget is not None and (result is None or result.objective is None):
         _mark_budget(figure, instance, bottom_s / scale.seconds, top_s / scale.seconds)
     if result is not None and result.objective is not None:
-        _add_plan(figure, instance, result, (low, high), scale)
+        _add_plan(figure, instance, result, ((low, high), (bottom_s, top_s)), scale)
     for number, other in enumerate(r for r in comparisons if r.objective is not None):
         _add_rival(figure, instance, frontier, other, scale, number)
     figure.update_xaxes(title_text=_AXIS_TITLES[instance.budget_unit], range=[low, high], separatethousands=True)
@@ -220,7 +222,11 @@ def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: floa
 
 
 def _add_plan(
-    figure: Figure, instance: BoaInstance, result: Result[Solution], window: tuple[float, float], scale: TimeScale
+    figure: Figure,
+    instance: BoaInstance,
+    result: Result[Solution],
+    window: tuple[tuple[float, float], tuple[float, float]],
+    scale: TimeScale,
 ) -> None:
     objective_s, used = result.objective or 0.0, use_of_budget(instance, result)
     figure.add_scatter(
@@ -237,20 +243,24 @@ def _add_plan(
         ],
     )
     # The line falls from left to right and rivals lie above it: there is room above right of the plan, or below left.
-    on_the_left = (used - window[0]) / (window[1] - window[0]) < 0.5
+    # Far down there is none below, but the line is flat there.
+    (low, high), (bottom_s, top_s) = window
+    on_the_left = (used - low) / (high - low) < 0.5
+    above = on_the_left or (objective_s - bottom_s) / (top_s - bottom_s) < _ROOM_BELOW
     figure.add_annotation(
         x=used,
         y=objective_s / scale.seconds,
         text=f"<b>this plan: {format_duration(objective_s)}</b><br>{say_amount(instance, used)}",
         showarrow=True,
+        bgcolor="rgba(255, 255, 255, 0.8)",
         arrowhead=0,
         arrowcolor=GREY,
         standoff=8,
         font={"size": FONT_SIZE - 1},
         ax=10 if on_the_left else -10,
-        ay=-48 if on_the_left else 48,
+        ay=-48 if above else 48,
         xanchor="left" if on_the_left else "right",
-        yanchor="bottom" if on_the_left else "top",
+        yanchor="bottom" if above else "top",
         align="left" if on_the_left else "right",
     )
 

@@ -114,7 +114,8 @@ def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
     figure.update_xaxes(title_text=f"{BUDGET_NAMES[unit]} (the budget)", separatethousands=True, **_range(low, high))
     figure.update_yaxes(title_text=f"{objective} ({scale.unit})", **_range(*times))
     figure.update_layout(
-        legend={"x": 1, "xanchor": "right", "y": 1, "yanchor": "top", "bgcolor": "rgba(255, 255, 255, 0.8)"},
+        # On a narrow page the names are longer than the corner that the lines leave free.
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
         margin_r=24,  # half of a label may stand beyond the last tick
         showlegend=True,
     )

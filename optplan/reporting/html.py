@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from optplan.contracts import Frontier, Instance, Result, Solution, Verification
 from optplan.errors import MissingExtraError, UsageError
@@ -26,8 +26,12 @@ from optplan.reporting.budgets import use_of_budget
 from optplan.reporting.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
 from optplan.reporting.content import gather_content
 from optplan.reporting.figures import draw_frontier
+from optplan.reporting.frontier_figures import draw_frontiers
 from optplan.reporting.phrases import look_up
+from optplan.reporting.sensitivity_views import draw_panels
 from optplan.reporting.style import load_plotly
+from optplan.reporting.views import Views, gather_views
+from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -36,11 +40,17 @@ if TYPE_CHECKING:
 #: What the report says where nobody knows the names of the user's files.
 _VERIFY_COMMAND = "optplan verify instance.json result.json"
 
+_TEMPLATES = ("base.html", "macros.html", "page.html", "report.html", "views.html")
+_NO_VIEWS = Views()
 
 #: Relative tolerance on a plan's being above the frontier; engines stop at such gaps.
 _TOLERANCE = 1e-6
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
+
+
+#: By section of the page: charts, each with what it shows for those who cannot see it.
+_Drawn: TypeAlias = "dict[str, list[tuple[str, Figure]]]"
 
 
 @dataclass(frozen=True)
@@ -61,10 +71,10 @@ def require_packages() -> None:
         When plotly or jinja2 is not installed.
     """
     load_plotly()
-    _load_template()
+    _load_template("report.html")
 
 
-def write_report(
+def write_report(  # noqa: PLR0913 - what the report shows, and where it goes
     path: Path | str,
     instance: Instance,
     result: Result[Solution],
@@ -73,6 +83,7 @@ def write_report(
     comparisons: Sequence[Result[Solution]] = (),
     verification: Verification | None = None,
     verify_command: str = _VERIFY_COMMAND,
+    views: Views = _NO_VIEWS,
     overwrite: bool = False,
 ) -> None:
     """Write the report to a file; see :func:`build_report`.
@@ -89,8 +100,47 @@ def write_report(
         comparisons=comparisons,
         verification=verification,
         verify_command=verify_command,
+        views=views,
     )
     write_text(page, path, overwrite=overwrite)
+
+
+def write_page(path: Path | str, title: str, views: Views, *, overwrite: bool = False) -> None:
+    """Write a page of views to a file; see :func:`build_page`.
+
+    Raises
+    ------
+    OutputError
+        When the file exists and may not be replaced, or cannot be written.
+    """
+    write_text(build_page(title, views), path, overwrite=overwrite)
+
+
+def build_page(title: str, views: Views) -> str:
+    """Build a page of views that belong to no single result: frontiers, a comparison, wrong estimates.
+
+    Parameters
+    ----------
+    title
+        Its heading.
+    views
+        At least one; an explanation needs a report.
+
+    Returns
+    -------
+    str
+        One HTML page with everything in it.
+
+    Raises
+    ------
+    UsageError
+        When there is an explanation, or frontiers' budgets have no unit in common.
+    MissingExtraError
+        When plotly or jinja2 is not installed.
+    """
+    template, told = _load_template("page.html"), gather_views(views)
+    charts, figures = _place_charts(_draw_views(views))
+    return _render(template, figures, title=title, charts=charts, views=told)
 
 
 def build_report(
@@ -101,6 +151,7 @@ def build_report(
     comparisons: Sequence[Result[Solution]] = (),
     verification: Verification | None = None,
     verify_command: str = _VERIFY_COMMAND,
+    views: Views = _NO_VIEWS,
 ) -> str:
     """Build the report.
 
@@ -119,6 +170,8 @@ def build_report(
         Of the result, when it is at hand.
     verify_command
         The command line that checks the result, with the names of the user's files.
+    views
+        What else to show: why the plan is as it is, what wrong estimates do to it, other frontiers, a comparison.
 
     Returns
     -------
@@ -129,7 +182,7 @@ def build_report(
     ------
     UsageError
         When the instance is of a formulation that reports cannot show, a result belongs to another problem, or the
-        frontier is another instance's.
+        frontier, the explanation or the sensitivity is another instance's.
     VerificationError
         When the verification failed.
     MissingExtraError
@@ -142,7 +195,7 @@ def build_report(
         _require_own_frontier(boa, frontier, (result, *comparisons))
     if verification is not None:
         verification.require()
-    template = _load_template()
+    template = _load_template("report.html")
     content = gather_content(
         boa,
         result,
@@ -152,13 +205,25 @@ def build_report(
         verify_command=verify_command,
     )
     rival = next((other for other in comparisons if other.solution is not None), None)
-    charts, figures = _draw_charts(boa, result, frontier, comparisons, rival)
-    scripts = [_read_plotly_js(), _read_part("report.js")] if figures else []
-    return template.render(
+    told = gather_views(views, boa, result)
+    charts, figures = _place_charts(_draw_charts(boa, result, frontier, comparisons, rival) | _draw_views(views))
+    return _render(
+        template,
+        figures,
+        title=content.title,
         content=content,
         charts=charts,
-        figures=_embed_figures(figures),
+        views=told,
         rival="" if rival is None else rival.solver,
+    )
+
+
+def _render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
+    """Fill in a template; scripts are in the page only where there is something to draw."""
+    scripts = [_read_plotly_js(), _read_part("report.js")] if figures else []
+    return template.render(
+        **parts,
+        figures=_embed_figures(figures),
         css=_read_part("report.css"),
         scripts=scripts,
         script_hashes=[_hash_script(script) for script in scripts],
@@ -191,11 +256,12 @@ def _draw_charts(
     frontier: Frontier | None,
     comparisons: Sequence[Result[Solution]],
     rival: Result[Solution] | None,
-) -> tuple[dict[str, list[Chart]], dict[str, Figure]]:
-    """Draw all charts; returns their places by section, and the figures by id."""
-    labelled: dict[str, list[tuple[str, Figure]]] = {"frontier": [], "widths": [], "use": []}
+) -> _Drawn:
+    """Draw the charts of a result, by section."""
+    labelled: _Drawn = {"frontier": [], "widths": [], "use": []}
     if frontier is not None:
-        label = "Line chart: best possible completion time for every number of GPUs; the table below has the figures"
+        every = "number of GPUs" if instance.budget_unit is BudgetUnit.GPU else "number of dollars an hour"
+        label = f"Line chart: best possible completion time for every {every}; the table below has the figures"
         labelled["frontier"].append((label, draw_frontier(instance, frontier, result, comparisons)))
     if result.solution is not None:
         labelled["widths"] = [
@@ -206,6 +272,26 @@ def _draw_charts(
             ("Bar chart: GPUs in use by class; the table below has the figures", draw_gpu_use(instance, result)),
             ("Bar chart: part of the mean by class; the table below has it", draw_time_shares(instance, result)),
         ]
+    return labelled
+
+
+def _draw_views(views: Views) -> _Drawn:
+    """Draw the charts of the views, by section."""
+    drawn: _Drawn = {"sensitivity": [], "curves": []}
+    if views.sensitivity is not None:
+        times, uses = draw_panels(views.sensitivity)
+        drawn["sensitivity"] = [
+            ("Step chart: mean completion time in the samples; the table below has means and quantiles", times),
+            ("Step chart: use of the budget in the samples; the table below has means", uses),
+        ]
+    if views.curves:
+        label = "Line chart: best possible completion time for every budget, curve by curve; the table below has some"
+        drawn["curves"] = [(label, draw_frontiers(views.curves))]
+    return drawn
+
+
+def _place_charts(labelled: _Drawn) -> tuple[dict[str, list[Chart]], dict[str, Figure]]:
+    """Give charts their places, by section, and the figures their ids."""
     charts: dict[str, list[Chart]] = {}
     figures: dict[str, Figure] = {}
     for section, drawn in labelled.items():
@@ -229,13 +315,13 @@ def _hash_script(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _load_template() -> Template:
+def _load_template(name: str) -> Template:
     try:
         from jinja2 import DictLoader, Environment, StrictUndefined
     except ModuleNotFoundError:
         raise MissingExtraError("jinja2", "plot") from None
     environment = Environment(
-        loader=DictLoader({"report.html": _read_part("report.html")}),
+        loader=DictLoader({part: _read_part(part) for part in _TEMPLATES}),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_keep_units,
@@ -243,7 +329,7 @@ def _load_template() -> Template:
         lstrip_blocks=True,
     )
     environment.globals["most_charts"] = MOST_CLASSES
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
 def _keep_units(value: object) -> object:

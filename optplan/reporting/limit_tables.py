@@ -39,8 +39,13 @@ def type_tables(instance: Instance, result: Result[Solution]) -> list[Renderable
         parts.append(table)
     if limits:
         headings = ("used", "given", "share", "one more saves", "worth")
-        table = new_table(("limit", False), *((column, True) for column in columns))
+        table = new_table(("limit", False), *((heading, True) for heading in headings))
         for limit in limits:
             add_row(table, limit.name, limit.used, limit.given, limit.share, limit.saves, limit.value)
-        parts += [table, *(plain_text(sentence) for sentence in say_prices(boa, result))]
+        parts += [
+            *([plain_text("")] if types else []),
+            table,
+            plain_text(""),
+            *(plain_text(sentence) for sentence in say_prices(boa, result)),
+        ]
     return parts

@@ -180,8 +180,13 @@ def _write_amount(value: float, unit: str) -> str:
     return count_gpus(value) if known is BudgetUnit.GPU else describe_amount(Amount(value, known))
 
 
+def _write_cost(usd: float) -> str:
+    """Write what something costs in a time: fractions of a cent matter for prices only."""
+    return format_usd(usd) if usd >= 100 else f"${usd:,.2f}"
+
+
 def _write_type(name: str, gpus: float, total: float, price: str, usd_per_hour: float | None) -> TypeRow:
     usd = [NOTHING] * 3
     if usd_per_hour is not None:
-        usd = [format_usd(usd_per_hour * hours) for hours in (1.0, HOURS_PER_DAY, HOURS_PER_MONTH)]
+        usd = [_write_cost(usd_per_hour * hours) for hours in (1.0, HOURS_PER_DAY, HOURS_PER_MONTH)]
     return TypeRow(name, format_gpus(gpus), format_share(gpus / total), price, *usd)

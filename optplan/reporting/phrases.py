@@ -172,7 +172,11 @@ def describe_limits(instance: BoaInstance) -> str:
     """
     quotas = [f"{format_gpus(quota)} {gpu_type}" for gpu_type, quota in instance.quotas.items()]
     budget = describe_budget(instance)
-    return f"{budget} and at most {join_words(quotas)} on average" if quotas else budget
+    if not quotas:
+        return budget
+    if instance.budget_unit is BudgetUnit.GPU:
+        return f"{budget}, at most {join_words(quotas)} among them"
+    return f"{budget} and at most {join_words(quotas)} on average"
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -91,7 +91,7 @@ class ClassRow:
     name: str
     running: str
     rescaling: str
-    by_type: str
+    by_type: tuple[str, ...]
     gpus_share: str
     cost_share: str
     mean_jct: str
@@ -172,14 +172,15 @@ def list_classes(parts: Sequence[ClassBreakdown], prices: Mapping[str, float] | 
     """
     gpus, time_s = sum(c.gpus for c in parts), sum(c.contribution_s for c in parts)
     usd = [] if prices is None else [sum(prices[t] * used for t, used in c.gpus_by_type.items()) for c in parts]
+    total_usd = sum(usd)
     return [
         ClassRow(
             name=c.name,
             running=format_gpus(c.gpus_running),
             rescaling=format_gpus(c.gpus_rescaling),
-            by_type=", ".join(f"{format_gpus(used)} {gpu_type}" for gpu_type, used in c.gpus_by_type.items()),
+            by_type=tuple(f"{format_gpus(used)} {gpu_type}" for gpu_type, used in c.gpus_by_type.items()),
             gpus_share=format_share(c.gpus / gpus),
-            cost_share=format_share(usd[number] / sum(usd)) if usd else "",
+            cost_share=format_share(usd[number] / total_usd) if usd else "",
             mean_jct=format_duration(c.mean_jct_s),
             time_share=format_share(c.contribution_s / time_s),
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts import SampledPlan, Sensitivity
-from optplan.formulations.boa.data import BUDGET
-from optplan.reporting.phrases import NOTHING, format_share
+from optplan.formulations.boa.data import BUDGET, QUOTA
+from optplan.reporting.phrases import NOTHING, format_share, join_words
 from optplan.reporting.style import BLUE, GREEN, GREY, escape_text, load_plotly, new_figure, time_scale
 from optplan.reporting.tables import add_row, new_table
 from optplan.schema import FloatArray
@@ -21,11 +22,19 @@ _ERROR_WORDS = {"speedup": "speedups", "noise": "speeds at single widths", "size
 _QUANTILES = (0.05, 0.5, 0.95)
 _COLOURS = {"planned": BLUE, "robust": GREEN}
 _BARS = 40
+#: Relative spread below which all samples are the same.
+_ROUNDING = 1e-9
+#: Room above the highest step for the mark's label, as a factor.
+_HEADROOM = 1.15
+_SHORT_UNITS = {"gpu": "GPUs", "usd/hour": "$/h"}
+_UNITS = {"gpu": "GPUs on average", "usd/hour": "US dollars an hour"}
 
 
 def say_errors(found: Sensitivity) -> str:
     """Say what was sampled."""
-    errors = " and ".join(f"{_ERROR_WORDS[name]} by {error:.0%}" for name, error in found.errors.items() if error)
+    errors = join_words(
+        [f"{_ERROR_WORDS[name]} by {format_share(error)}" for name, error in found.errors.items() if error]
+    )
     return f"{found.samples:,} samples in which the estimates are wrong: {errors} (one standard deviation)."
 
 
@@ -46,7 +55,7 @@ def list_figures(found: Sensitivity) -> list[tuple[str, list[str]]]:
         (f"5 % / 50 % / 95 %, {unit}", [_write_quantiles(plan.objective) for plan in found.plans]),
     ]
     for limit, amount in found.limits.items():
-        name = f"{limit}, {found.limit_units[limit]}"
+        name = f"{limit.replace(QUOTA, 'quota of ', 1)}, {_SHORT_UNITS[found.limit_units[limit]]}"
         rows += [
             (f"{name} (of {amount:,.4g}): promised", [f"{p.expected_consumption[limit]:,.4g}" for p in found.plans]),
             (f"{name}: mean", [_write_mean(plan.consumption[limit]) for plan in found.plans]),
@@ -71,24 +80,59 @@ def draw_sensitivity(found: Sensitivity) -> Figure:
     style = figure.layout.xaxis.to_plotly_json()
     figure.set_subplots(rows=1, cols=2, horizontal_spacing=0.12)
     figure.update_xaxes(style)
-    figure.update_yaxes({**style, "ticksuffix": " %", "rangemode": "tozero"})
+    figure.update_yaxes(style)
+    for column, panel in enumerate(_list_panels(found), start=1):
+        _fill_panel(figure, found, panel, {"row": 1, "col": column}, with_legend=column == 1)
+    return figure
+
+
+def draw_panels(found: Sensitivity) -> tuple[Figure, Figure]:
+    """Draw the same as two figures, which a narrow page puts below one another.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly is not installed.
+    """
+    times, uses = (new_figure(height=340, top=56) for _ in range(2))
+    for figure, panel in zip((times, uses), _list_panels(found), strict=True):
+        _fill_panel(figure, found, panel, {}, with_legend=True)
+    return times, uses
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Distributions of one figure: (S,) of each plan, and the mark to hold them against."""
+
+    samples: list[FloatArray]
+    mark: float
+    label: str
+    title: str
+
+
+def _list_panels(found: Sensitivity) -> tuple[_Panel, _Panel]:
     scale = time_scale(max(float(plan.objective.max()) for plan in found.plans))
     times = [plan.objective / scale.seconds for plan in found.plans]
     used = [plan.consumption[BUDGET] for plan in found.plans]
     unit = found.limit_units[BUDGET]
-    panels = (
-        (times, found.plans[0].expected_objective / scale.seconds, "promised", f"mean completion time, {scale.unit}"),
-        (used, found.limits[BUDGET], "budget", f"use of the budget, {unit}"),
+    promised = found.plans[0].expected_objective / scale.seconds
+    return (
+        _Panel(times, promised, "promised", f"mean completion time, {scale.unit}"),
+        _Panel(used, found.limits[BUDGET], "budget", f"use of the budget, {_UNITS[unit]}"),
     )
-    for column, (samples, mark, label, title) in enumerate(panels, start=1):
-        edges = np.histogram_bin_edges(np.concatenate(samples), bins=_BARS)
-        for plan, numbers in zip(found.plans, samples, strict=True):
-            figure.add_trace(_draw_shares(plan, numbers, edges, with_legend=column == 1), row=1, col=column)
-        figure.add_vline(x=mark, line={"color": GREY, "dash": "dash"}, annotation_text=label, row=1, col=column)
-        figure.update_xaxes({"title": {"text": title}}, row=1, col=column)
-    figure.update_yaxes({"title": {"text": "share of the samples"}}, row=1, col=1)
+
+
+def _fill_panel(figure: Figure, found: Sensitivity, panel: _Panel, place: dict[str, int], *, with_legend: bool) -> None:
+    """Draw the distributions of all plans, and the mark, at a place of a figure."""
+    edges = np.histogram_bin_edges(np.concatenate(panel.samples), bins=_BARS)
+    highest = max(float(np.histogram(numbers, edges)[0].max()) / numbers.size for numbers in panel.samples)
+    for plan, numbers in zip(found.plans, panel.samples, strict=True):
+        figure.add_trace(_draw_shares(plan, numbers, edges, with_legend=with_legend), **place)
+    figure.add_vline(x=panel.mark, line={"color": GREY, "dash": "dash"}, annotation_text=panel.label, **place)
+    figure.update_xaxes({"title": {"text": panel.title}}, **place)
+    titles = {"title": {"text": "share of the samples"}} if with_legend else {}
+    figure.update_yaxes({"ticksuffix": " %", "range": [0.0, 100.0 * _HEADROOM * highest], **titles}, **place)
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1.12}, showlegend=len(found.plans) > 1)
-    return figure
 
 
 def _draw_shares(plan: SampledPlan, numbers: FloatArray, edges: FloatArray, *, with_legend: bool) -> object:
@@ -110,18 +154,26 @@ def _draw_shares(plan: SampledPlan, numbers: FloatArray, edges: FloatArray, *, w
 
 
 def _write_mean(numbers: FloatArray) -> str:
-    return f"{numbers.mean():,.4g} ± {numbers.std():,.2g}"
+    if np.ptp(numbers) <= _ROUNDING * float(np.abs(numbers).max()):
+        return _shorten(float(numbers.mean()), 4)
+    return f"{_shorten(float(numbers.mean()), 4)} ± {_shorten(float(numbers.std()), 2)}"
 
 
 def _write_quantiles(numbers: FloatArray) -> str:
-    return " / ".join(f"{value:,.4g}" for value in np.quantile(numbers, _QUANTILES))
+    return " / ".join(_shorten(value, 4) for value in np.quantile(numbers, _QUANTILES).tolist())
+
+
+def _shorten(number: float, digits: int) -> str:
+    """Write a number to so many digits, and whole where it has more of them before the point."""
+    return f"{number:,.0f}" if abs(number) >= 10.0 ** (digits - 1) else f"{number:,.{digits}g}"
 
 
 def _write_excess(numbers: FloatArray, amount: float) -> str:
     excess = numbers > amount * (1.0 + 1e-9)
     if not excess.any():
         return "none"
-    return f"{excess.mean():.0%}, by {(numbers[excess] / amount - 1.0).mean():.1%} on average"
+    share, above = float(excess.mean()), float((numbers[excess] / amount - 1.0).mean())
+    return f"{format_share(share)}, by {format_share(above)} on average"
 
 
 def _write_cost(plan: SampledPlan) -> str:

@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 #: Largest number that a table of records writes with all its digits before the point.
 _MOST_DIGITS = 6
 
+#: Classes that a table lists before it says how many more there are: laying out tens of thousands takes longer than
+#: solving them.
+_MOST_CLASSES = 1000
+
 
 def instance_summary(instance: Instance) -> RenderableType:
     """Summarise an instance: what is asked, and the data of each class.
@@ -86,10 +90,11 @@ def instance_summary(instance: Instance) -> RenderableType:
         ("pause", True),
         ("weight", True),
     )
-    for row in describe_classes(instance):
+    for row in describe_classes(instance, _MOST_CLASSES):
         add_row(
             table, row.name, row.jobs_per_hour, row.epochs, row.size, row.speedup, row.widths, row.pause, row.weight
         )
+    _add_rest(table, instance)
     return Group(_fact_table(facts), plain_text(""), table)
 
 
@@ -138,7 +143,8 @@ def width_table(instance: Instance, result: Result[Solution]) -> Table:
     UsageError
         When the instance is of a formulation that tables cannot show.
     """
-    classes = list_plan(break_down(require_boa(instance), result))
+    boa = require_boa(instance)
+    classes = list_plan(break_down(boa, result, _MOST_CLASSES))
     shares = any(len(c.paths) > 1 for c in classes)
     columns = [("class", False), ("share", True), ("epochs", True), ("GPUs", True), ("expected time", True)]
     table = new_table(*(column for column in columns if shares or column[0] != "share"))
@@ -152,6 +158,8 @@ def width_table(instance: Instance, result: Result[Solution]) -> Table:
             if path.rest:
                 add_row(table, "", *share, path.rest, "", "")
         table.add_section()
+    if classes:
+        _add_rest(table, boa)
     return table
 
 
@@ -177,12 +185,15 @@ def class_table(instance: Instance, result: Result[Solution]) -> Table:
     columns.append(("share of GPUs", True))
     columns += [("share of the cost", True)] if prices is not None else []
     table = new_table(*columns, ("one job takes", True), ("share of the mean", True))
-    for row in list_classes(break_down(boa, result), prices):
-        by_type = [row.by_type] if has_types(boa) else []
+    classes = list_classes(break_down(boa, result), prices)
+    for row in classes[:_MOST_CLASSES]:
+        by_type = [", ".join(row.by_type)] if has_types(boa) else []
         cost = [] if prices is None else [row.cost_share]
         add_row(
             table, row.name, row.running, row.rescaling, *by_type, row.gpus_share, *cost, row.mean_jct, row.time_share
         )
+    if classes:
+        _add_rest(table, boa)
     return table
 
 
@@ -385,6 +396,13 @@ def new_table(*columns: tuple[str, bool]) -> Table:
         # The first column names the row; the others wrap before a name is broken.
         table.add_column(plain_text(heading, "bold"), justify=justify, overflow="fold", no_wrap=position == 0)
     return table
+
+
+def _add_rest(table: Table, instance: BoaInstance) -> None:
+    """Say how many classes a table leaves out, if any."""
+    more = len(instance.classes) - _MOST_CLASSES
+    if more > 0:
+        add_row(table, f"... {more:,} more (--json)")
 
 
 def add_row(table: Table, *cells: str) -> None:

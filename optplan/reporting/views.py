@@ -11,6 +11,7 @@ import numpy as np
 from optplan.contracts import Direction, ExplainedChoice, Explanation, Result, Sensitivity, Solution
 from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.formulations.boa.evaluation import types_along
 from optplan.reporting.breakdown import has_types
 from optplan.reporting.budgets import BUDGET_NAMES
 from optplan.reporting.comparison import Comparison
@@ -25,7 +26,7 @@ from optplan.reporting.explanation_tables import (
     write_forced,
 )
 from optplan.reporting.frontier_figures import FrontierCurve, choose_unit, convert_unit
-from optplan.reporting.phrases import format_gpus, look_up
+from optplan.reporting.phrases import NOTHING, compare_durations, count_gpus, format_gpus, look_up, name_status
 from optplan.reporting.sensitivity_views import list_figures, say_errors
 from optplan.units import format_duration
 
@@ -67,7 +68,10 @@ class PlaceCell:
 
 @dataclass(frozen=True)
 class PlaceRow:
-    """Where a class runs in some epochs, and what other types would cost: a cell for each GPU type."""
+    """Where a class runs in some epochs, and what other types would cost: a cell for each GPU type.
+
+    The subject is empty where it is that of the row above.
+    """
 
     subject: str
     epochs: str
@@ -96,12 +100,23 @@ class SensitivityContent:
 
 
 @dataclass(frozen=True)
+class ReachedRow:
+    """What a solver reaches at one budget, and how far above the frontier that is."""
+
+    name: str
+    budget: str
+    objective: str
+    above: str
+
+
+@dataclass(frozen=True)
 class CurvesContent:
-    """What several frontiers buy at the same budgets: a column for each curve."""
+    """What several frontiers buy at the same budgets, a column for each curve, and what solvers reach."""
 
     budget_name: str
     labels: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
+    reached: tuple[ReachedRow, ...]
 
 
 @dataclass(frozen=True)
@@ -201,25 +216,21 @@ def list_places(instance: BoaInstance, result: Result[Solution], explanation: Ex
     if not has_types(instance) or not isinstance(result.solution, BoaSolution):
         return []
     rows = []
+    before = None
     for choice in explanation.choices:
-        own = _type_of(result.solution, choice)
-        cells = _write_others(instance, choice, own) | {own: PlaceCell(choice.label.removesuffix(f" {own}"), "own")}
+        branch = result.solution.branches[choice.subject][choice.branch - 1]
+        own = str(types_along(instance, branch)[choice.first - 1])
+        held = PlaceCell(count_gpus(float(branch.widths[choice.first - 1])), "own")
+        cells = _write_others(instance, choice, own) | {own: held}
         rows.append(
             PlaceRow(
-                subject=name_subject(choice),
+                subject="" if before == (choice.subject, choice.branch) else name_subject(choice),
                 epochs=name_epochs(choice),
                 cells=tuple(cells.get(name, PlaceCell("cannot run", "never")) for name in instance.gpu_types),
             )
         )
-    return [
-        PlaceRow("" if number and rows[number - 1].subject == row.subject else row.subject, row.epochs, row.cells)
-        for number, row in enumerate(rows)
-    ]
-
-
-def _type_of(solution: BoaSolution, choice: ExplainedChoice) -> str:
-    types = solution.branches[choice.subject][choice.branch - 1].gpu_types
-    return "" if types is None else types[choice.first - 1]
+        before = (choice.subject, choice.branch)
+    return rows
 
 
 def _write_others(instance: BoaInstance, choice: ExplainedChoice, own: str) -> dict[str, PlaceCell]:
@@ -227,7 +238,7 @@ def _write_others(instance: BoaInstance, choice: ExplainedChoice, own: str) -> d
     others = [name for name in instance.options(choice.subject).gpu_types if name != own]
     forced = [one for one in choice.alternatives if one.direction is Direction.OTHER_TYPE]
     return {
-        name: PlaceCell("no plan fits" if one.forced_cost is None else f"{write_forced(one)} s", "other")
+        name: PlaceCell(write_forced(one) + ("" if one.forced_cost is None else " s"), "other")
         for name, one in zip(others, forced, strict=True)
     }
 
@@ -265,7 +276,23 @@ def _gather_curves(curves: Sequence[FrontierCurve]) -> CurvesContent:
             point = look_up(curve.frontier, budget / factor)
             cells.append("no plan" if point is None else format_duration(point.objective))
         rows.append((format_gpus(budget), tuple(cells)))
-    return CurvesContent(BUDGET_NAMES[unit], tuple(curve.label for curve in curves), tuple(rows))
+    reached = [
+        row for factor, curve in zip(factors, curves, strict=True) for row in _list_reached(curve, factor, len(curves))
+    ]
+    return CurvesContent(BUDGET_NAMES[unit], tuple(curve.label for curve in curves), tuple(rows), tuple(reached))
+
+
+def _list_reached(curve: FrontierCurve, factor: float, num_curves: int) -> list[ReachedRow]:
+    """List what solvers reach beside a curve, at the chart's budgets."""
+    rows = []
+    for solver, points in curve.sweeps.items():
+        name = solver if num_curves == 1 else f"{curve.label}: {solver}"
+        for point in points:
+            found = point.result
+            objective = name_status(found) if found.objective is None else format_duration(found.objective)
+            above = NOTHING if point.above is None else compare_durations(point.above)
+            rows.append(ReachedRow(name, format_gpus(factor * point.best.budget), objective, above))
+    return rows
 
 
 def _gather_comparison(comparison: Comparison) -> ComparisonContent:

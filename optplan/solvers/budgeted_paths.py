@@ -142,6 +142,10 @@ class PathsOutcome:
     engine_version: str = ""
 
 
+#: What is known when time runs out before an engine has the problem.
+OUT_OF_TIME = PathsOutcome(Status.UNKNOWN, Termination.TIME_LIMIT)
+
+
 def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]:
     """Return value and consumption (L,) of one path.
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 #: What Clarabel is asked for, relative and absolute, on a program whose totals are about one.
 _ENGINE_TOLERANCE = 1e-9
 
+#: Settings that are tried one after another: with shorter steps it gets out of corners of power cones in which it
+#: otherwise makes no progress.
+_ATTEMPTS: tuple[dict[str, float], ...] = ({}, {"max_step_fraction": 0.9}, {"linesearch_backtrack_step": 0.5})
+
 #: Whether the engine ran to its end, by the final statuses of CVXPY that mean something here; every other one is a
 #: failure. "Inaccurate" is good enough where neither the plan nor the bound is taken on trust.
 _ENDINGS = {"optimal": True, "optimal_inaccurate": True, "user_limit": False}
@@ -63,18 +67,7 @@ def solve_program(problem: cp.Problem, request: SolveRequest) -> ConicRun:
     EngineError
         When the engine fails.
     """
-    import cvxpy as cp
-
-    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), _ENGINE_TOLERANCE)
-    if request.stopwatch.remaining_s is not None:
-        options["time_limit"] = request.stopwatch.remaining_s
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions; the status says so, too
-        try:
-            problem.solve(solver=cp.CLARABEL, **options)
-        except cp.error.SolverError as error:
-            message = f"Clarabel, called by CVXPY, failed: {error}"
-            raise EngineError(message) from None
+    _solve(problem, request)
     if problem.status not in _ENDINGS:
         message = f"Clarabel, called by CVXPY, ended with {problem.status!r}, which has no meaning for this problem"
         raise EngineError(message)
@@ -84,3 +77,25 @@ def solve_program(problem: cp.Problem, request: SolveRequest) -> ConicRun:
         iterations=float(problem.solver_stats.num_iters or 0),
         warnings=("the engine stopped short of its own tolerance",) if problem.status == "optimal_inaccurate" else (),
     )
+
+
+def _solve(problem: cp.Problem, request: SolveRequest) -> None:
+    """Solve the program with the first settings that do not fail."""
+    import cvxpy as cp
+
+    tolerances = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), _ENGINE_TOLERANCE)
+    failure = ""
+    for settings in _ATTEMPTS:
+        options = tolerances | settings
+        if request.stopwatch.remaining_s is not None:
+            options["time_limit"] = request.stopwatch.remaining_s
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions; the status says so, too
+            try:
+                problem.solve(solver=cp.CLARABEL, **options)
+            except cp.error.SolverError as error:
+                failure = str(error)
+            else:
+                return
+    message = f"Clarabel, called by CVXPY, failed: {failure}"
+    raise EngineError(message)

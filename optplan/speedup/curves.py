@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from optplan.errors import DataError
-from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_positive
+from optplan.schema import FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, require_amounts
 
 #: Widths that an error message lists before it shortens the list.
 _LISTED_WIDTHS = 16
@@ -59,7 +59,7 @@ class TableSpeedup(FrozenModel):
     gpus
         The widths, strictly increasing, shape (widths,).
     speedup
-        Shape (widths,) for the same curve in each epoch, or (epochs, widths); strictly positive, otherwise as measured.
+        Shape (widths,) for the same curve in each epoch, or (epochs, widths); from 1e-20 to 1e20, else as measured.
     provenance
         Optionally one word per width that says where the number comes from, such as ``measured`` or ``fitted``.
     """
@@ -95,7 +95,7 @@ class TableSpeedup(FrozenModel):
         if gpus is not None and speedup.shape[-1] != gpus.size:
             message = f"{speedup.shape[-1]} values a row for {gpus.size} widths; give one value per width in gpus"
             raise ValueError(message)
-        require_positive(speedup)
+        require_amounts(speedup)
         return speedup
 
     @field_validator("provenance")

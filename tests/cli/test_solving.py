@@ -47,6 +47,56 @@ def test_a_mixed_plan_is_not_compared_with_itself(run: Runner) -> None:
     assert "mixed plan" not in told.out
 
 
+def test_an_answer_with_types(run: Runner) -> None:
+    """With several GPU types: what each costs, what limits are worth, which class uses which, all in the answer."""
+    told = run("solve", "boa-newtrace-quotas", "--budget", "65700usd/month")  # $90 an hour
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[0].startswith(
+        "With $65,700 a month ($90.00 an hour) and at most 24 rtx-2080-ti and 16 a100 on average"
+    )
+    for part in ("one more dollar an hour saves", "8 a100", "by type", "share of the cost", "all types", "$ a month"):
+        assert part in told.out
+    (quota,) = (line for line in lines if line.startswith("quota of a100"))
+    assert quota.split()[5:7] == ["16", "GPUs"]
+    assert "One more a100 in the quota saves" in told.out
+    assert "a day at the budget's own price" in told.out
+
+
+def test_explained_here_and_in_the_report(run: Runner, tmp_path: Path) -> None:
+    """--explain adds its table to the answer, and a section to the report."""
+    pytest.importorskip("plotly")
+    page = tmp_path / "report.html"
+    told = run("solve", "boa-two-classes", "--explain", "--report", page)
+    assert told.code == 0
+    assert "of budget" in told.out
+    assert "forced: s" in told.out
+    assert "Why each class gets these GPUs" in page.read_text(encoding="utf-8")
+    quiet = run("solve", "boa-two-classes", "--explain", "--json", "--report", page, "--force")
+    assert (quiet.code, quiet.data["solver"]) == (0, "layered-paths")
+
+
+def test_explanations_have_no_place_in_a_result(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --json and no report, nobody would see the explanation; nothing is solved for it."""
+    monkeypatch.setattr("optplan.solving.solve", lambda *_, **__: pytest.fail("solved"))
+    told = run("solve", "boa-one-table", "--explain", "--json")
+    assert (told.code, told.error["message"]) == (
+        2,
+        "--explain: --json prints the result only; add --report, or run optplan explain RESULT --json",
+    )
+
+
+def test_what_cannot_be_explained_costs_no_answer(run: Runner) -> None:
+    """Without a plan, and where nothing is chosen between neighbours, the answer stands and the reason is told."""
+    told = run("solve", "boa-two-classes", "--budget", "1gpu", "--explain")
+    assert told.code == 3
+    assert told.err == "warning: --explain: there is no plan to explain\n"
+    told = run("solve", "boa-newtrace-tables", "--problem", "continuous", "--budget", "120gpu", "--explain")
+    assert told.code == 2
+    assert told.out.startswith("With 120 GPUs on average")
+    assert "in the continuous problem every width has the same marginal rate" in told.err
+
+
 def test_json_is_the_result(run: Runner) -> None:
     """--json prints the Result, which the library reads, the schema accepts, and the hand calculation confirms."""
     told = run("solve", "boa-one-table", "--json")

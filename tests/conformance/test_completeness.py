@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import optplan.formulations
-from optplan.contracts import BoundProof, Frontier, Instance, Plan, Result, Solution, Status
+from optplan.contracts import BoundProof, Frontier, Instance, Plan, Result, Sensitivity, Solution, Status
 from optplan.contracts.registry import Formulation, SolverEntry, load
 from optplan.formulations import formulation_named, formulation_of, formulations
 from optplan.instances.library import GENERATED, build_named, names
@@ -39,7 +39,12 @@ def test_formulations_are_the_folders() -> None:
 @every_formulation
 def test_types_are_records_with_a_version(formulation: Formulation) -> None:
     """Instances name formulation and version, which is how a reader finds the class and refuses others."""
-    for part, base in (("instance_type", Instance), ("solution_type", Solution), ("plan_type", Plan)):
+    for part, base in (
+        ("instance_type", Instance),
+        ("solution_type", Solution),
+        ("plan_type", Plan),
+        ("sensitivity_type", Sensitivity),
+    ):
         record = formulation.loaded(part)
         assert isinstance(record, type)
         assert issubclass(record, base)

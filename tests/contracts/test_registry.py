@@ -36,6 +36,7 @@ FORMULATION = Formulation(
     explain="json:dumps",
     analyse_sensitivity="json:dumps",
     estimate_errors="json:JSONDecoder",
+    sensitivity_type="json:JSONDecoder",
     objective_unit="s",
     solvers=(ENTRY, replace(ENTRY, name="other")),
 )

@@ -14,6 +14,21 @@ speech   2/1.6 = 1.25       0.1 (start)                 1.35 h = 4,860 s    1 x 
 All of it is frozen, so every test gets the same objects.
 
 Mean completion time: (2 x 0.975 + 1 x 1.35) / 3 h = 3,960 s. GPUs: 7 running + 0.8 rescaling = 7.8.
+
+A second problem has two GPU types: a t4 for $1 an hour and an a100 for $4, of which 1.3 may be used on average; text
+cannot run on the a100. A start takes 0.05 h, a change of the type 0.05 h more. The plan:
+
+=======  =================  ==================  =============  ===========================  =====================
+class    GPUs               running, h          pauses, h      completion time              GPUs
+=======  =================  ==================  =============  ===========================  =====================
+vision   1 t4, then 1 a100  0.5 / 1 + 0.5 / 2   0.05 + 0.1     0.9 h = 3,240 s, 2 an hour   2 x 0.55 t4,
+                                                                                            2 x 0.35 a100
+speech   2 a100             1 / 4               0.05           0.3 h = 1,080 s, 1 an hour   2 x 0.3 a100
+text     2 t4               0.6 / 1.5           0.05           0.45 h = 1,620 s, 1 an hour  2 x 0.45 t4
+=======  =================  ==================  =============  ===========================  =====================
+
+Mean completion time: (2 x 0.9 + 0.3 + 0.45) / 4 h = 2,295 s. GPUs: 2 t4 + 1.3 a100, which cost $2 + $5.20 = $7.20 an
+hour, $172.80 a day, $5,256 a month: both limits are used up.
 """
 
 from __future__ import annotations
@@ -25,13 +40,19 @@ import numpy as np
 import pytest
 
 from optplan.contracts import (
+    Alternative,
     BoundProof,
+    Direction,
+    ExplainedChoice,
+    Explanation,
     Frontier,
     FrontierPoint,
     Infeasibility,
     LagrangianCertificate,
     Relaxation,
     Result,
+    SampledPlan,
+    Sensitivity,
     ShadowPrice,
     Solution,
     Status,
@@ -41,6 +62,11 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.duality import dual_bound
 from optplan.formulations.boa.evaluation import evaluate
+from optplan.reporting.comparison import Compared, compare
+from optplan.reporting.frontier_figures import FrontierCurve
+from optplan.reporting.sweeps import SweepPoint
+from optplan.reporting.views import Views
+from optplan.schema import FloatArray
 
 ResultMaker = Callable[..., Result[Solution]]
 
@@ -209,7 +235,11 @@ def unknown_result(instance: BoaInstance, make_result: ResultMaker) -> Result[So
 @pytest.fixture(scope="session")
 def frontier(instance: BoaInstance) -> Frontier:
     """Return the problem's frontier."""
-    budgets, objectives = np.array(FRONTIER_BUDGETS), np.array(FRONTIER_OBJECTIVES)
+    return _make_frontier(instance, np.array(FRONTIER_BUDGETS), np.array(FRONTIER_OBJECTIVES))
+
+
+def _make_frontier(instance: BoaInstance, budgets: FloatArray, objectives: FloatArray) -> Frontier:
+    """Make the frontier that has these breakpoints."""
     slopes = -np.diff(objectives) / np.diff(budgets)
 
     def at(budget: float) -> FrontierPoint:
@@ -224,7 +254,7 @@ def frontier(instance: BoaInstance) -> Frontier:
         return FrontierPoint(
             budget=inside,
             objective=objective,
-            shadow_price=ShadowPrice(less=less, more=more, unit=PRICE_UNIT),
+            shadow_price=ShadowPrice(less=less, more=more, unit=instance.price_unit("budget")),
             certificate=LagrangianCertificate(multipliers={"budget": more}, bound=objective),
         )
 
@@ -238,7 +268,7 @@ def frontier(instance: BoaInstance) -> Frontier:
         formulation="boa",
         instance_name=instance.name,
         instance_hash=instance.content_hash(),
-        budget_unit="gpu",
+        budget_unit=instance.budget_unit.value,
         objective_unit="s",
         budgets=budgets,
         objectives=objectives,
@@ -266,3 +296,178 @@ def nasty_result(nasty_instance: BoaInstance, solution: BoaSolution, make_result
     """Return the plan worked out above, for the classes with nasty names."""
     rows = dict(zip(nasty_instance.classes, solution.branches.values(), strict=True))
     return make_result(nasty_instance, BoaSolution(branches=rows), solver="</script><script>alert(4)</script>")
+
+
+@pytest.fixture(scope="session")
+def typed_instance() -> BoaInstance:
+    """Three classes, two GPU types, a quota on the dearer one, and a budget in money."""
+
+    def table(*speeds: float) -> dict[str, Any]:
+        return {"form": "table", "gpus": [1, 2], "speedup": list(speeds)}
+
+    both = {"t4": table(1.0, 1.6), "a100": table(2.0, 4.0)}
+    pauses = {"rescale_s": 180.0, "type_change_s": 180.0}
+    return BoaInstance.parse(
+        {
+            "name": "by-type",
+            "formulation": "boa",
+            "classes": {
+                "vision": {
+                    "arrival_rate_per_hour": 2.0,
+                    "epoch_size_gpu_hours": [0.5, 0.5],
+                    "speedup": both,
+                    **pauses,
+                },
+                "speech": {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [1.0], "speedup": both, **pauses},
+                "text": {
+                    "arrival_rate_per_hour": 1.0,
+                    "epoch_size_gpu_hours": [0.6],
+                    "speedup": {"t4": table(1.0, 1.5)},
+                    **pauses,
+                },
+            },
+            "gpu_types": {
+                "t4": {"price_usd_per_hour": 1.0, "price_source": "price list", "price_date": "2025-01-31"},
+                "a100": {"price_usd_per_hour": 4.0, "quota_gpus": 1.3},
+            },
+            "budget": "5256usd/month",
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def typed_solution() -> BoaSolution:
+    """Return the plan with two types that is worked out above."""
+    return BoaSolution(
+        branches={
+            "vision": (Branch(widths=np.array([1.0, 1.0]), gpu_types=("t4", "a100")),),
+            "speech": (Branch(widths=np.array([2.0]), gpu_types=("a100",)),),
+            "text": (Branch(widths=np.array([2.0]), gpu_types=("t4",)),),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def typed_result(
+    typed_instance: BoaInstance, typed_solution: BoaSolution, make_result: ResultMaker
+) -> Result[Solution]:
+    """Return the plan with two types; an a100 saves as much as 150 / 90 dollars an hour, $40 a day."""
+    multipliers = {"budget": 90.0, "quota.a100": 150.0}
+    certificate = LagrangianCertificate(multipliers=multipliers, bound=dual_bound(typed_instance, multipliers))
+    return make_result(
+        typed_instance,
+        typed_solution,
+        solver="linked-paths",
+        bound=certificate.bound,
+        bound_proof=BoundProof.LAGRANGIAN,
+        certificates=(certificate,),
+        shadow_prices={
+            "budget": ShadowPrice(less=120.0, more=90.0, unit=typed_instance.price_unit("budget")),
+            "quota.a100": ShadowPrice(less=200.0, more=150.0, unit=typed_instance.price_unit("quota.a100")),
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def typed_rival(typed_instance: BoaInstance, make_result: ResultMaker) -> Result[Solution]:
+    """Return a result that has all jobs on one t4: 2 x (1 + 0.05) + 1.05 + 0.65 h for 4 jobs, 3,420 s, for $3.80."""
+    one = Branch(widths=np.array([1.0]), gpu_types=("t4",))
+    two = Branch(widths=np.array([1.0, 1.0]), gpu_types=("t4", "t4"))
+    widths = BoaSolution(branches={"vision": (two,), "speech": (one,), "text": (one,)})
+    return make_result(typed_instance, widths, solver="fixed-width")
+
+
+@pytest.fixture(scope="session")
+def typed_frontier(typed_instance: BoaInstance) -> Frontier:
+    """Return a frontier in US dollars an hour that no plan of these tests lies below."""
+    return _make_frontier(typed_instance, np.array([3.5, 5.0, 7.2, 12.0]), np.array([3400.0, 2600.0, 2250.0, 2100.0]))
+
+
+@pytest.fixture(scope="session")
+def explanation(typed_instance: BoaInstance, typed_result: Result[Solution]) -> Explanation:
+    """Return what might be said of the plan with two types; the figures are made up."""
+
+    def other(gpu_type: str, cost: float | None) -> Alternative:
+        return Alternative(direction=Direction.OTHER_TYPE, label=f"any {gpu_type}", forced_cost=cost)
+
+    wider = Alternative(
+        direction=Direction.WIDER, label="2 t4", objective_change=-50.0, budget_change=0.5, forced_cost=12.0
+    )
+    choices = (
+        ExplainedChoice(subject="vision", first=1, last=1, label="1 t4", alternatives=(wider, other("a100", 31.0))),
+        ExplainedChoice(subject="vision", first=2, last=2, label="1 a100", alternatives=(other("t4", 1234.5),)),
+        ExplainedChoice(subject="speech", first=1, last=1, label="2 a100", alternatives=(other("t4", None),)),
+        ExplainedChoice(subject="text", first=1, last=1, label="2 t4", alternatives=()),
+    )
+    return Explanation(
+        formulation="boa",
+        instance_name=typed_instance.name,
+        instance_hash=typed_result.instance_hash,
+        solver=typed_result.solver,
+        objective=typed_result.objective or 0.0,
+        objective_unit="s",
+        budget_unit=typed_instance.budget_unit.value,
+        multipliers={"budget": 90.0, "quota.a100": 150.0},
+        choices=choices,
+    )
+
+
+@pytest.fixture(scope="session")
+def sensitivity(
+    typed_instance: BoaInstance, typed_result: Result[Solution], typed_solution: BoaSolution
+) -> Sensitivity:
+    """Return what might become of two plans for two types in 200 samples."""
+    rng = np.random.default_rng(1)
+
+    def sample(name: str, level: float) -> SampledPlan:
+        spread = rng.normal(size=200)
+        return SampledPlan(
+            name=name,
+            expected_objective=2295.0 * level,
+            expected_consumption={"budget": 7.2, "quota.a100": 1.3},
+            objective=2295.0 * level * (1.02 + 0.08 * spread),
+            consumption={"budget": 7.2 * (1.0 + 0.05 * spread), "quota.a100": np.full(200, 1.2)},
+            cost_usd_per_hour=7.2 * (1.0 + 0.05 * spread),
+            best_objective=np.full(200, 2200.0),
+            solution=typed_solution,
+        )
+
+    return Sensitivity(
+        formulation="boa",
+        instance_name=typed_instance.name,
+        instance_hash=typed_result.instance_hash,
+        objective_unit="s",
+        limits=typed_instance.limits,
+        limit_units={"budget": "usd/hour", "quota.a100": "gpu"},
+        errors={"speedup": 0.1, "arrival": 0.2},
+        samples=200,
+        robust_samples=20,
+        seed=0,
+        plans=(sample("planned", 1.0), sample("robust", 1.04)),
+    )
+
+
+@pytest.fixture(scope="session")
+def views(
+    instance: BoaInstance,
+    frontier: Frontier,
+    typed_instance: BoaInstance,
+    typed_result: Result[Solution],
+    typed_frontier: Frontier,
+    typed_rival: Result[Solution],
+    explanation: Explanation,
+    sensitivity: Sensitivity,
+) -> Views:
+    """Return every view that a page can have."""
+    reached = [SweepPoint(typed_frontier.at(7.2), typed_rival)]
+    return Views(
+        explanation=explanation,
+        sensitivity=sensitivity,
+        curves=(
+            FrontierCurve("one type", instance, frontier),
+            FrontierCurve("two types", typed_instance, typed_frontier, {"fixed-width": reached}),
+        ),
+        comparison=compare(
+            Compared("fixed.json", typed_instance, typed_rival), Compared("best.json", typed_instance, typed_result)
+        ),
+    )

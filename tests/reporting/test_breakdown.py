@@ -13,12 +13,14 @@ from optplan.contracts import Instance, Result, Solution, Status, Termination
 from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.evaluation import evaluate
+from optplan.formulations.boa.gpu_types import Spot
 from optplan.reporting.breakdown import (
     break_down,
     load_gpus,
     price_usd_per_hour,
     require_boa,
     require_same_problem,
+    type_prices,
 )
 
 if TYPE_CHECKING:
@@ -42,6 +44,38 @@ def test_parts_are_those_worked_out_by_hand(instance: BoaInstance, result: Resul
     assert (vision.mean_jct_s, speech.mean_jct_s) == pytest.approx((3510.0, 4860.0))
     # Two of three jobs are vision jobs: 2/3 x 3,510 = 2,340 and 1/3 x 4,860 = 1,620.
     assert (vision.contribution_s, speech.contribution_s) == pytest.approx((2340.0, 1620.0))
+
+
+def test_types_are_told_apart(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
+    """A change of type at the same width ends a range, and a class's GPUs are divided by type."""
+    vision, speech, text = break_down(typed_instance, typed_result)
+    assert [(r.first, r.last, r.gpus, r.gpu_type) for r in vision.paths[0].ranges] == [
+        (1, 1, 1.0, "t4"),
+        (2, 2, 1.0, "a100"),
+    ]
+    # 0.5 h + 180 s = 1,980 s on the t4; 0.25 h + 180 s + 180 s = 1,260 s on the a100.
+    assert [r.duration_s for r in vision.paths[0].ranges] == pytest.approx([1980.0, 1260.0])
+    assert vision.gpus_by_type == pytest.approx({"t4": 1.1, "a100": 0.7})
+    assert speech.gpus_by_type == pytest.approx({"a100": 0.6})
+    assert text.gpus_by_type == pytest.approx({"t4": 0.9})
+    assert (vision.gpus_running, vision.gpus_rescaling) == pytest.approx((1.5, 0.3))
+    assert type_prices(typed_instance) == {"t4": 1.0, "a100": 4.0}
+
+
+def test_interruptions_are_part_of_times_and_gpus(
+    typed_instance: BoaInstance, typed_solution: BoaSolution, make_result: ResultMaker
+) -> None:
+    """A restart of 0.1 h at 1 interruption an hour and GPU stretches 2 GPUs by 1 / (1 - 0.2): 0.45 h become 0.5625."""
+    spot = Spot(interruptions_per_gpu_hour=1.0, restart_s=360.0)
+    types = {**typed_instance.gpu_types, "t4": typed_instance.gpu_types["t4"].replace(spot=spot)}
+    interrupted = typed_instance.replace(gpu_types=types)
+    result = make_result(interrupted, typed_solution)
+    text = break_down(interrupted, result)[2]
+    assert text.mean_jct_s == pytest.approx(0.5625 * 3600.0)
+    assert text.gpus_by_type["t4"] == pytest.approx(1.125)
+    parts = break_down(interrupted, result)
+    assert sum(part.gpus_by_type.get("t4", 0.0) for part in parts) == pytest.approx(result.measures["gpus.t4"])
+    assert sum(part.contribution_s for part in parts) == pytest.approx(result.objective)
 
 
 @settings(max_examples=40)
@@ -109,6 +143,7 @@ def test_load_and_price(instance: BoaInstance) -> None:
     assert load_gpus(instance) == pytest.approx(6.0)
     assert price_usd_per_hour(instance) == 2.0
     assert price_usd_per_hour(instance.replace(gpu_types={"v100": {}})) is None
+    assert type_prices(instance) is None
 
 
 def test_another_formulation_is_refused() -> None:

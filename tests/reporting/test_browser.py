@@ -25,6 +25,7 @@ pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optp
 pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
 
 from optplan.reporting.html import build_report
+from optplan.reporting.views import Views
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -36,7 +37,7 @@ FLAGS = (
     "--no-first-run",
     "--no-sandbox",  # the sandbox needs a user other than root, which containers rarely have
 )
-PHONE, DESK = 400, 1280
+PHONE, TABLET, DESK = 400, 1000, 1280
 
 PAGE_WIDTH = "document.documentElement.scrollWidth"
 
@@ -44,6 +45,14 @@ PAGE_WIDTH = "document.documentElement.scrollWidth"
 TEXT_BOXES = """id => [...document.getElementById(id).querySelectorAll("svg text")]
     .filter(text => text.textContent.trim() && !text.closest(".hoverlayer"))
     .map(text => ({ words: text.textContent, ...text.getBoundingClientRect().toJSON() }))"""
+
+#: Sections of the views that a report may have.
+VIEWS = ("types", "why", "estimates", "frontiers", "changes")
+
+#: Texts of cells that are wider than their cells.
+CELLS_TOO_NARROW = """section => [...section.querySelectorAll("th, td")]
+    .filter(cell => !cell.querySelector(".visually-hidden") && cell.scrollWidth > cell.clientWidth + 1)
+    .map(cell => cell.textContent)"""
 
 #: Where a point of a chart's trace is on the screen.
 POINT_ON_SCREEN = """([id, trace, point]) => {
@@ -131,6 +140,30 @@ def on_phone(browser: Browser, report: str, tmp_path_factory: pytest.TempPathFac
     return visit(browser, report, tmp_path_factory.mktemp("phone"), PHONE)
 
 
+@pytest.fixture(scope="module")
+def typed_report(
+    typed_instance: BoaInstance,
+    typed_result: Result[Solution],
+    typed_rival: Result[Solution],
+    typed_frontier: Frontier,
+    views: Views,
+) -> str:
+    """Return the report of a plan with two GPU types, with every view that there is."""
+    return build_report(typed_instance, typed_result, frontier=typed_frontier, comparisons=[typed_rival], views=views)
+
+
+@pytest.fixture(scope="module")
+def typed_on_tablet(browser: Browser, typed_report: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    """Open the report with all views in a window of middling width."""
+    return visit(browser, typed_report, tmp_path_factory.mktemp("tablet"), TABLET)
+
+
+@pytest.fixture(scope="module")
+def typed_on_phone(browser: Browser, typed_report: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    """Open the report with all views in a narrow window."""
+    return visit(browser, typed_report, tmp_path_factory.mktemp("typed-phone"), PHONE)
+
+
 def drawn_points(page: Page) -> dict[str, list[int]]:
     """Count the points of every trace in every chart, as plotly holds them once it has drawn them."""
     counted: dict[str, list[int]] = page.evaluate(
@@ -183,7 +216,66 @@ def test_nothing_overflows(on_desk: Visit, on_phone: Visit) -> None:
             page.wait_for_function(f"{PAGE_WIDTH} === {width}")
 
 
-@pytest.mark.parametrize("place", ["on_desk", "on_phone"])
+@pytest.mark.parametrize("place", ["typed_on_tablet", "typed_on_phone"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_is_seen(place: str, view: str, request: pytest.FixtureRequest) -> None:
+    """Each view has its section with figures in it, no text of its tables is cut, and nobody complains."""
+    opened: Visit = request.getfixturevalue(place)
+    section = opened.page.locator(f"section#{view}")
+    section.scroll_into_view_if_needed()
+    assert section.locator("h2").is_visible()
+    assert section.locator("table td").count() > 3
+    # A text that is wider than its cell would lie on the next one.
+    assert section.evaluate(CELLS_TOO_NARROW) == []
+    assert len(section.screenshot()) > 5000  # a blank picture of that size is far smaller
+    assert opened.complaints == []
+
+
+def test_views_do_not_overflow(typed_on_tablet: Visit, typed_on_phone: Visit) -> None:
+    """With all views the page is as wide as the window, and wide tables scroll by themselves."""
+    for opened, opened_at in ((typed_on_tablet, TABLET), (typed_on_phone, PHONE)):
+        assert opened.page.evaluate(PAGE_WIDTH) == opened_at
+
+
+def test_types_are_told_apart_by_colour(typed_on_tablet: Visit) -> None:
+    """The key's swatches, the widths and the bars of a type have one colour; types have different ones."""
+    page = typed_on_tablet.page
+    swatches = page.locator("#widths .swatch:not(.rival)")
+    key = [swatches.nth(i).evaluate("swatch => getComputedStyle(swatch).borderTopColor") for i in range(2)]
+    lines = page.locator("#chart-widths-1 .scatterlayer .js-line").evaluate_all(
+        "lines => lines.map(line => getComputedStyle(line).stroke)"
+    )
+    bars = page.locator("#chart-use-1 .barlayer .trace").evaluate_all(
+        "traces => traces.map(trace => getComputedStyle(trace.querySelector('.point path')).fill)"
+    )
+    assert bars == key
+    assert set(key) < set(lines)
+    assert key[0] != key[1]
+
+
+def test_names_of_types_run_nothing(
+    browser: Browser, typed_instance: BoaInstance, typed_solution: BoaSolution, make_result: ResultMaker, tmp_path: Path
+) -> None:
+    """A type whose name is a script is shown in the key, the tables and the charts, and no dialog opens."""
+    nasty = "<img src=x onerror=alert(5)>"
+    text = json.dumps(typed_instance.to_json_data()).replace('"a100"', json.dumps(nasty))
+    instance = BoaInstance.parse(json.loads(text))
+    branches = {
+        name: tuple(
+            row.replace(gpu_types=tuple(nasty if held == "a100" else held for held in row.gpu_types or ()))
+            for row in rows
+        )
+        for name, rows in typed_solution.branches.items()
+    }
+    result = make_result(instance, BoaSolution(branches=branches))
+    opened = visit(browser, build_report(instance, result, comparisons=[result]), tmp_path, DESK)
+    assert opened.complaints == []
+    assert opened.page.locator("main img").count() == 0
+    assert nasty in (opened.page.locator("#widths .key").text_content() or "")
+    assert nasty in (opened.page.locator("#chart-use-1").text_content() or "")
+
+
+@pytest.mark.parametrize("place", ["on_desk", "on_phone", "typed_on_tablet", "typed_on_phone"])
 def test_labels_do_not_overlap(place: str, request: pytest.FixtureRequest) -> None:
     """No two texts of a chart lie on one another, and none is cut off at the chart's edge."""
     page = request.getfixturevalue(place).page

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from optplan.contracts import Frontier, Result, Solution
+from optplan.contracts import Frontier, Result, Sensitivity, Solution
 from optplan.errors import MissingExtraError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
-from optplan.reporting.style import load_plotly, shorten_name, time_scale
+from optplan.reporting.style import color_types, load_plotly, shorten_name, time_scale
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import ResultMaker
@@ -20,6 +20,7 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 
 from optplan.reporting.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
 from optplan.reporting.figures import draw_frontier
+from optplan.reporting.sensitivity_views import draw_panels, draw_sensitivity
 
 
 def by_name(figure: Any) -> dict[str, Any]:  # noqa: ANN401 - plotly ships no types
@@ -52,6 +53,17 @@ def test_frontier_shows_the_plan_and_its_rivals(
     # The axis begins at three quarters of the 54 minutes that 10.8 GPUs or more take.
     assert figure.layout.yaxis.range[0] == pytest.approx(40.5)
     assert figure.layout.yaxis.range[1] > 81.0
+
+
+def test_labels_stay_inside_the_chart(instance: BoaInstance, result: Result[Solution], frontier: Frontier) -> None:
+    """A plan on the right has its label below, but above where it lies so low that the axis would be under it."""
+    (label,) = (a for a in draw_frontier(instance, frontier, result).layout.annotations if "this plan" in a.text)
+    assert (label.xanchor, label.yanchor) == ("left", "bottom")
+    # 10.8 GPUs and 3,240 s are the right end of the frontier.
+    measures = {**result.measures, "gpus": 10.8}
+    low = result.replace(objective=3240.0, measures=measures, bound=None, bound_proof="none", certificates=())
+    (label,) = (a for a in draw_frontier(instance, frontier, low).layout.annotations if "this plan" in a.text)
+    assert (label.xanchor, label.yanchor) == ("right", "bottom")
 
 
 def test_hovering_says_time_money_and_marginal_value(instance: BoaInstance, frontier: Frontier) -> None:
@@ -142,6 +154,53 @@ def test_bars_add_up(instance: BoaInstance, result: Result[Solution]) -> None:
     assert by_name(shares)["part of the mean"].x == pytest.approx((39.0, 27.0))
     assert shares.data[1].text == (" 59 %", " 41 %")
     assert shares.layout.xaxis.title.text == "part of the mean (minutes)"
+
+
+def test_widths_have_the_colours_of_their_types(
+    typed_instance: BoaInstance, typed_result: Result[Solution], typed_rival: Result[Solution]
+) -> None:
+    """Each type has a trace of its own over the line that joins them, with a gap behind each range."""
+    behind, joined, first, second = draw_widths(typed_instance, typed_result, typed_rival)["vision"].data
+    assert behind.hovertext[1] == "<b>fixed-width</b>, epoch 1: 1 t4"
+    assert joined.x == (0.5, 1.5, 1.5, 2.5)
+    colors = color_types(typed_instance.gpu_types)
+    assert [(trace.name, trace.line.color) for trace in (first, second)] == list(colors.items())
+    assert (first.x, first.y) == ((0.5, 1, 1.5, None), (1.0, 1.0, 1.0, None))
+    assert (second.x, second.y) == ((1.5, 2, 2.5, None), (1.0, 1.0, 1.0, None))
+    assert second.hovertext[1] == "<b>this plan</b>, epoch 2: 1 a100"
+
+
+def test_gpus_are_stacked_by_type(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
+    """The parts are those worked out by hand; the other chart has no type's colour."""
+    use = by_name(draw_gpu_use(typed_instance, typed_result))
+    assert use["t4"].x == pytest.approx((1.1, 0.0, 0.9))
+    assert use["a100"].x == pytest.approx((0.7, 0.6, 0.0))
+    assert use["a100"].hovertext[1] == "<b>speech</b><br>a100: 0.60 GPUs on average<br>18 % of all GPUs in use"
+    (bars, _) = draw_time_shares(typed_instance, typed_result).data
+    assert bars.marker.color not in color_types(typed_instance.gpu_types).values()
+
+
+def test_frontier_in_money(
+    typed_instance: BoaInstance, typed_result: Result[Solution], typed_frontier: Frontier
+) -> None:
+    """Plans stand at what they cost an hour, below a month's cost."""
+    figure = draw_frontier(typed_instance, typed_frontier, typed_result)
+    assert (*by_name(figure)["this plan"].x, *by_name(figure)["this plan"].y) == pytest.approx((7.2, 38.25))
+    assert figure.layout.xaxis.title.text == "US dollars an hour, time average"
+    assert figure.layout.xaxis2.range == pytest.approx([730.0 * x for x in figure.layout.xaxis.range])
+
+
+def test_samples_are_shares_of_all(sensitivity: Sensitivity) -> None:
+    """The steps of each plan add up to all samples; both forms of the figure have the same, and room for the mark."""
+    whole, panels = draw_sensitivity(sensitivity), draw_panels(sensitivity)
+    traces = [trace for panel in panels for trace in panel.data]
+    assert [trace.name for trace in traces] == [trace.name for trace in whole.data] == ["planned", "robust"] * 2
+    for trace, other in zip(traces, whole.data, strict=True):
+        assert np.array_equal(trace.y, other.y)
+        # Every step has two ends, and the first and the last point stand at zero.
+        assert sum(trace.y) == pytest.approx(200.0)
+    for panel in panels:
+        assert panel.layout.yaxis.range[1] >= 1.1 * max(max(trace.y) for trace in panel.data)
 
 
 def test_many_classes_are_gathered(instance: BoaInstance, make_result: ResultMaker) -> None:

@@ -90,6 +90,27 @@ def test_budgets_in_words(instance: BoaInstance, budget: str, text: str) -> None
     assert phrases.describe_budget(instance.replace(budget=parse_budget(budget))) == text
 
 
+@pytest.mark.parametrize(
+    ("budget", "text"),
+    [
+        ("7.2usd/hour", "$7.20 an hour ($5,256 a month) and at most 1.30 a100 on average"),
+        ("5256usd/month", "$5,256 a month ($7.20 an hour) and at most 1.30 a100 on average"),
+        ("4gpu", "4 GPUs on average, at most 1.30 a100 among them"),
+    ],
+)
+def test_limits_in_words(typed_instance: BoaInstance, budget: str, text: str) -> None:
+    """With several types money pays no stated number of GPUs, so it is told for another period; quotas follow."""
+    assert phrases.describe_limits(typed_instance.replace(budget=budget)) == text
+
+
+@pytest.mark.parametrize(
+    ("words", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")]
+)
+def test_lists_in_words(words: list[str], text: str) -> None:
+    """As a sentence lists things."""
+    assert phrases.join_words(words) == text
+
+
 def test_a_month_of_the_plan(instance: BoaInstance) -> None:
     """7.8 GPUs at $2 for 730 hours are $11,388; without a price there is no bill."""
     assert phrases.monthly_usd(instance, 7.8) == pytest.approx(11388.0)

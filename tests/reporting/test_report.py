@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from optplan.contracts import BoundProof, Check, ExhaustiveCertificate, Frontier, Result, Solution, Verification
+from optplan.contracts import (
+    BoundProof,
+    Check,
+    ExhaustiveCertificate,
+    Frontier,
+    Infeasibility,
+    Relaxation,
+    Result,
+    Solution,
+    Verification,
+)
 from optplan.errors import MissingExtraError, OutputError, UsageError, VerificationError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
 
@@ -25,6 +35,7 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
 from optplan.reporting.html import build_report, require_packages, write_report
+from optplan.reporting.views import Views
 
 VOID = {"meta", "link", "br", "img", "input"}
 
@@ -108,6 +119,91 @@ def test_page_has_every_part(page: Page) -> None:
         "seed 7",
     ):
         assert words in page.text
+
+
+@pytest.fixture(scope="module")
+def typed_page(
+    typed_instance: BoaInstance,
+    typed_result: Result[Solution],
+    typed_rival: Result[Solution],
+    typed_frontier: Frontier,
+    views: Views,
+) -> Page:
+    """Return the full report of the plan with two types, with every view."""
+    source = build_report(typed_instance, typed_result, frontier=typed_frontier, comparisons=[typed_rival], views=views)
+    return Page(source)
+
+
+def test_page_with_types_has_every_part(typed_page: Page) -> None:
+    """Types, limits, where classes run and why, and the views; the headline keeps to the budget."""
+    for words in (
+        "in one pass. One more dollar an hour saves 1 min 30 s, one less costs 2 min 00 s. The main figures",
+        "cost a month $5,256 $7.20 an hour, $173 a day",
+        "one more a100 in the quota saves 2 min 30 s worth $40.00 a day at the budget's price",
+        "vision 1 1 t4 33 min 00 s 2 1 a100 21 min 00 s",
+        "GPU types, what they cost, and what more of them is worth",
+        "all types 3.30 100 % $7.20 $173 $5,256",
+        "quota of a100 1.30 GPUs 1.30 GPUs 100 % 2 min 30 s $40.00 a day",
+        "Which class runs where, and why",
+        "vision 1 1 GPU +31 s 2 +1,234 s 1 GPU speech 1 no plan fits 2 GPUs text 1 2 GPUs cannot run",
+        "vision 1 1 t4 2 t4 -50 +0.5 100 +12",
+        "The line is the best that any plan can do with so many dollars an hour",
+        "US dollars an hour Cost a month",
+        "t4 a100 fixed-width, for comparison",
+        "vision 1.50 0.30 1.10 t4 , 0.70 a100 55 % 54 % 54 min 00 s 71 %",
+        "fixed-width the best single width per class for the whole job 57 min 00 s 49 % longer 3.80 $3.80 -",
+        "Limits $5,256 a month ($7.20 an hour) and at most 1.30 a100 on average",
+        "if every job ran on the GPUs on which its size was measured",
+        "Put a price on money: 1 min 30 s of mean completion time for each dollar an hour and 2 min 30 s of mean "
+        "completion time for each a100 in use on average. Under these prices",
+        "A plan that keeps to all limits pays at most 14 min 03 s of that",  # 90 x 7.2 + 150 x 1.3 = 843 s
+        "A change of the GPU type pauses the job for longer",
+        "Quotas hold on average over time, as the budget does.",
+        "Quota The most GPUs of one type that may be in use on average.",
+        "Quota of a100 1.30 on average",
+    ):
+        assert words in typed_page.text, words
+
+
+def test_page_with_types_is_well_formed(typed_page: Page) -> None:
+    """One main heading, unique ids, captions on tables, every link leads somewhere, every chart has its figure."""
+    levels = [int(tag[1]) for tag, _ in typed_page.elements if re.fullmatch("h[1-6]", tag)]
+    assert (levels[0], set(levels[1:])) == (1, {2})
+    ids = [attributes["id"] for _, attributes in typed_page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert len(typed_page.attributes("caption")) == len(typed_page.attributes("table"))
+    targets = {str(link["href"]) for link in typed_page.attributes("a")}
+    assert targets <= {f"#{name}" for name in ids}
+    assert {"#types", "#why", "#estimates", "#frontiers", "#changes"} <= targets
+    places = {a["id"] for a in typed_page.attributes("div") if a.get("class") == "chart"}
+    assert set(json.loads(typed_page.scripts[0])) == places
+
+
+def test_views_are_left_out_without_data(page: Page) -> None:
+    """One type, no quota, no views: none of their sections, and the colours tell no types apart."""
+    targets = {str(link["href"]) for link in page.attributes("a")}
+    assert not {"#types", "#why", "#estimates", "#frontiers", "#changes"} & targets
+    assert "by type" not in page.text.lower()
+    assert "Quota" not in page.text
+
+
+def test_infeasible_quotas_are_explained(typed_instance: BoaInstance, make_result: ResultMaker) -> None:
+    """The proof weighs the limits, and says how."""
+    relaxation = Relaxation(limit="quota.a100", given=1.3, least_feasible=2.5, unit="gpu")
+    found = Infeasibility(reason="too little", relaxations=(relaxation,), multipliers={"budget": 1.0, "quota.a100": 2})
+    result = make_result(typed_instance, None, status="infeasible", infeasibility=found)
+    text = Page(build_report(typed_instance, result)).text
+    assert "quota of a100 1.3 GPUs 2.5 GPUs" in text
+    assert "Weigh what plans use: each dollar an hour of the budget by 1 and each a100 by 2." in text
+    assert "it exceeds the limits weighed in the same way." in text
+
+
+def test_infeasible_money_is_explained(typed_instance: BoaInstance, make_result: ResultMaker) -> None:
+    """Where the budget alone is too small, the cheapest widths prove it."""
+    found = Infeasibility(reason="too little", relaxations=(), multipliers={"budget": 1.0, "quota.a100": 0.0})
+    result = make_result(typed_instance, None, status="infeasible", infeasibility=found)
+    text = Page(build_report(typed_instance, result)).text
+    assert "For each class, take the widths that cost the least, starts included." in text
 
 
 def test_proof_adds_up(instance: BoaInstance, result: Result[Solution]) -> None:

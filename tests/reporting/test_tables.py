@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console, RenderableType
 
-from optplan.contracts import Check, Frontier, Instance, Result, Solution, Verification
+from optplan.contracts import (
+    Check,
+    Frontier,
+    Infeasibility,
+    Instance,
+    Relaxation,
+    Result,
+    Solution,
+    Status,
+    Verification,
+)
 from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.formulations.boa.gpu_types import Spot
 from optplan.reporting import tables
+from optplan.reporting.limit_tables import type_tables
 from optplan.reporting.verification_tables import verification_table
 
 if TYPE_CHECKING:
@@ -39,11 +51,36 @@ def test_instance_summary(instance: BoaInstance) -> None:
 
 
 def test_instance_without_budget_and_with_two_types(instance: BoaInstance) -> None:
-    """What solvers do not take yet can still be looked at."""
+    """A class that runs on one of two types has its widths named with the type."""
     two = instance.replace(budget=None, gpu_types={**instance.gpu_types, "a100": {}})
     facts = {row[0]: row[1] for row in render(tables.instance_summary(two)) if len(row) == 2}
     assert facts["budget"] == "-"
     assert facts["price of a100"] == "none given"
+    assert facts["load"] == "6 GPUs, where sizes were measured"
+    assert [row[5] for row in render(tables.instance_summary(two)) if row[0] == "vision"] == ["v100: 1, 2, 4"]
+
+
+def test_instance_with_types(typed_instance: BoaInstance) -> None:
+    """Quotas, interruptions, and what differs by type: widths, pauses, changes of the type."""
+    spot = Spot(interruptions_per_gpu_hour=0.1, restart_s=120.0, lost_work_s=300.0, restart_billed=False)
+    types = {**typed_instance.gpu_types, "t4": typed_instance.gpu_types["t4"].replace(spot=spot)}
+    speech = typed_instance.classes["speech"].replace(
+        rescale_s_on={"a100": 0.0}, type_change_s_from={"t4": {"a100": 9}}
+    )
+    changed = typed_instance.replace(gpu_types=types, classes={**typed_instance.classes, "speech": speech})
+    rows = render(tables.instance_summary(changed))
+    facts = {row[0]: row[1] for row in rows if len(row) == 2}
+    assert facts["budget"] == "$5,256 a month ($7.20 an hour)"
+    assert facts["quota of a100"] == "1.30 on average"
+    assert facts["interruptions of t4"] == (
+        "0.1 per GPU and hour; a restart takes 2 min 00 s (not billed) and 5 min 00 s of work are lost"
+    )
+    by_class = {row[0]: row for row in rows if len(row) == 8}
+    assert by_class["speech"][5:7] == [
+        "t4, a100: 1 to 2",
+        "t4: 3 min 00 s; a100: none (+ up to 3 min 00 s to another type)",
+    ]
+    assert by_class["text"][5:7] == ["t4: 1 to 2", "3 min 00 s"]
 
 
 def test_unknown_formulations_are_shown_by_name() -> None:
@@ -113,6 +150,54 @@ def test_class_table(instance: BoaInstance, result: Result[Solution]) -> None:
     rows = render(tables.class_table(instance, result))
     assert rows[1] == ["vision", "4.50", "0.60", "65 %", "58 min 30 s", "59 %"]
     assert rows[2] == ["speech", "2.50", "0.20", "35 %", "1 h 21 min", "41 %"]
+
+
+def test_tables_of_a_plan_with_types(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
+    """Widths have their types, classes their GPUs by type and their share of the cost, $3.90 of $7.20 for vision."""
+    assert render(tables.width_table(typed_instance, typed_result))[:4] == [
+        ["class", "epochs", "GPUs", "expected time"],
+        ["vision", "1", "1 t4", "33 min 00 s"],
+        ["2", "1 a100", "21 min 00 s"],
+        ["speech", "1", "2 a100", "18 min 00 s"],
+    ]
+    rows = render(tables.class_table(typed_instance, typed_result))
+    assert rows[1] == ["vision", "1.50", "0.30", "1.10 t4, 0.70 a100", "55 %", "54 %", "54 min 00 s", "71 %"]
+    shown = [render(part) for part in type_tables(typed_instance, typed_result)]
+    assert [line[0] for table in shown for line in table] == [
+        *("GPU type", "t4", "a100", "all types"),
+        *("limit", "budget", "quota of a100"),
+        "One more dollar an hour saves 1 min 30 s, one less costs 2 min 00 s.",
+        "One more a100 in the quota saves 2 min 30 s of mean completion time, worth $40.00 a day at the budget's own "
+        "price; one fewer costs 3 min 20 s.",
+    ]
+
+
+def test_summary_of_a_result_with_types(typed_instance: BoaInstance, typed_result: Result[Solution]) -> None:
+    """The answer names all limits, and money is worth what a dollar an hour saves."""
+    rows = render(tables.result_summary(typed_instance, typed_result))
+    assert rows[0] == [
+        "With $5,256 a month ($7.20 an hour) and at most 1.30 a100 on average, jobs finish in 38 min 15 s on average."
+    ]
+    facts = {row[0]: row[1] for row in rows if len(row) == 2}
+    assert facts["cost a month"] == "$5,256"
+    assert facts["worth of a dollar"] == "one more dollar an hour saves 1 min 30 s, one less costs 2 min 00 s"
+
+
+def test_comparison_by_cost(
+    typed_instance: BoaInstance, typed_result: Result[Solution], typed_rival: Result[Solution]
+) -> None:
+    """Where GPUs cost different prices, their number says little, and their cost stands beside it."""
+    rows = render(tables.comparison_table(typed_instance, [typed_result, typed_rival]))
+    assert rows[0][3:5] == ["GPUs", "cost an hour"]
+    assert rows[2][:5] == ["fixed-width", "57 min 00 s", "49 % longer", "3.80", "$3.80"]
+
+
+def test_least_quota_that_works(typed_instance: BoaInstance, make_result: ResultMaker) -> None:
+    """Quotas that would have to be raised are called what readers call them."""
+    relaxation = Relaxation(limit="quota.a100", given=1.3, least_feasible=2.5, unit="gpu")
+    found = Infeasibility(reason="too little", relaxations=(relaxation,), multipliers={"budget": 1.0, "quota.a100": 2})
+    result = make_result(typed_instance, None, status=Status.INFEASIBLE, infeasibility=found)
+    assert ["quota of a100", "1.3 GPUs", "2.5 GPUs"] in render(tables.result_summary(typed_instance, result))
 
 
 def test_comparison_table(

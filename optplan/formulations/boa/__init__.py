@@ -7,6 +7,7 @@ _WHOLE = frozenset({"whole", "rescaling"})
 _BOTH = frozenset({"pure", "mixed"})
 _TYPES = frozenset({"gpu-types"})
 _ALL = frozenset({"gpu-types", "quotas", "type-changes"})
+_REAL = frozenset({"gpu-types", "quotas", "real-widths"})
 _HERE = "optplan.formulations.boa"
 
 FORMULATION = Formulation(
@@ -26,6 +27,7 @@ FORMULATION = Formulation(
     explain=f"{_HERE}.explaining:explain",
     analyse_sensitivity=f"{_HERE}.sensitivity:analyse_sensitivity",
     estimate_errors=f"{_HERE}.sampling:EstimateErrors",
+    sensitivity_type=f"{_HERE}.sensitivity:BoaSensitivity",
     objective_unit="s",
     solvers=(
         SolverEntry(
@@ -53,6 +55,16 @@ FORMULATION = Formulation(
             proof=BoundProof.LAGRANGIAN,
             problems=frozenset({"continuous"}),
             policies=frozenset({"mixed"}),
+            features=_TYPES,
+        ),
+        SolverEntry(
+            name="typed-choices",
+            target=f"{_HERE}.typed_choices:solve_typed_choices",
+            summary="exact for real widths on several types and with quotas: a multiplier for each limit",
+            proof=BoundProof.LAGRANGIAN,
+            problems=frozenset({"continuous"}),
+            policies=frozenset({"mixed"}),
+            features=_REAL,
         ),
         SolverEntry(
             name="conic",
@@ -62,6 +74,17 @@ FORMULATION = Formulation(
             problems=frozenset({"continuous"}),
             policies=frozenset({"mixed"}),
             needs="cvxpy",
+            features=_REAL,
+        ),
+        SolverEntry(
+            name="highs-lp",
+            target=f"{_HERE}.linear:solve_highs_lp",
+            summary="real widths as a linear program on HiGHS, with tangents in place of curves",
+            proof=BoundProof.LAGRANGIAN,
+            problems=frozenset({"continuous"}),
+            policies=frozenset({"mixed"}),
+            needs="scipy",
+            features=_REAL,
         ),
         SolverEntry(
             name="pyomo-highs",

@@ -93,13 +93,14 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     instance
         Problem continuous, with a budget.
     request
-        Gap and time limit, which is looked at between classes while the program is stated; the method has no randomness.
+        Gap and time limit, looked at between classes while the program is stated; the method has no randomness.
 
     Returns
     -------
     Answer
-        One row of real widths per class; none when time ran out before the engine had the program. The bound is what the engine's dual value of the budget proves. The shadow
-        price is that dual value; at a kink of a table's frontier it lies between the prices of the two sides.
+        One row of real widths per class; none when time ran out before the engine had the program. The bound is what
+        the engine's dual value of the budget proves. The shadow price is that dual value; at a kink of a table's
+        frontier it lies between the prices of the two sides.
 
     Raises
     ------
@@ -200,8 +201,6 @@ def _run(classes: Sequence[_ClassEpochs], budget: float, request: SolveRequest) 
         prices = [each.seconds[each.free] / each.gpus[each.free] * each.convex.steepness for each in free]
         return _Run(Termination.COMPLETED, lights, float(np.concatenate(prices).max()), least=True)
     out_of_time = _Run(Termination.TIME_LIMIT, None, 0.0)
-    if request.stopwatch.expired:
-        return out_of_time
     scale_s = sum(float((each.seconds / each.speeds.max(axis=1)).sum()) for each in classes)
     variables = [cp.Variable(each.convex.light.size) for each in free]
     seconds, gpus, constraints = [], [], []

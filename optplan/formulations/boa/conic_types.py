@@ -109,6 +109,8 @@ def _run(pieces: Pieces, limits: FloatArray, request: SolveRequest) -> _Found:
     import cvxpy as cp
     import scipy.sparse as sp
 
+    if request.stopwatch.expired:
+        return _Found(ConicRun(Termination.TIME_LIMIT), None, np.zeros(limits.size))
     points, curves = pieces.points, pieces.curves
     y, p = cp.Variable(points.row.size, nonneg=True), cp.Variable(curves.row.size, nonneg=True)
     curve_time, curve_use, kept = _state_curves(pieces, p)

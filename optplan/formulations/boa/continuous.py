@@ -1,8 +1,10 @@
-"""Problem (1), real widths, on the sorted-slopes engine: one budget, and the whole frontier.
+"""Problem (1), and (7) without quotas, on the sorted-slopes engine: one budget, and the whole frontier.
 
-Tables enter by the lower-left hull of (k / s, 1 / s), on which a real width between two vertices stands for a fraction
-of the jobs at each of the two; Amdahl and power law enter by their closed forms. Goodput curves have no closed form and
-enter as tables at the allowed whole widths.
+With one GPU type tables enter by the lower-left hull of (k / s, 1 / s), on which a real width between two vertices
+stands for a fraction of the jobs at each of the two; Amdahl and power law enter by their closed forms. With several
+types, or interruptions, the points of all types enter together, and fractions are branches of the solution. Goodput
+curves have no closed form and enter as tables at the allowed whole widths. Closed forms on several types, and quotas,
+are the business of :mod:`optplan.formulations.boa.typed_choices`.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ _DRAWN_POINTS = 1000
 
 
 def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
-    """Solve problem (1) exactly.
+    """Solve problem (1), or (7) with tables and without quotas, exactly.
 
     Parameters
     ----------
     instance
-        Problem continuous, with a budget.
+        Problem continuous, with a budget and without quotas.
     request
         For the gap.
 
@@ -50,6 +52,8 @@ def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[
     ------
     UsageError
         When the instance has no budget.
+    UnsupportedError
+        When several types meet closed forms.
     """
     budget = instance.budget_amount()
     stated = state_choices(instance)
@@ -70,7 +74,7 @@ def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[
 
 
 def build_continuous_frontier(instance: BoaInstance) -> Frontier:
-    """Compute the whole frontier of problem (1).
+    """Compute the whole frontier of problem (1), or of (7) with tables and without quotas.
 
     Parameters
     ----------

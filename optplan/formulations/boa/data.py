@@ -22,8 +22,8 @@ from optplan.errors import DataError, DataWarning, UsageError
 from optplan.formulations.boa.gpu_types import NUMBER, GpuType
 from optplan.formulations.boa.job_classes import JobClass, Widths
 from optplan.formulations.boa.options import Options, list_options
-from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, Numbers
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup, describe_hull_changes
+from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT, ByName, FloatArray, FrozenModel, IntArray, Numbers
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup, describe_hull_changes
 from optplan.speedup.curves import list_widths
 from optplan.units import PERIOD_HOURS, Amount, BudgetUnit, parse_budget
 
@@ -56,11 +56,17 @@ class Policy(StrEnum):
 
 
 def _read_budget(value: object) -> Amount:
-    if isinstance(value, Amount):
-        if not (math.isfinite(value.value) and value.value > 0):
-            message = f"got {str(value)!r}; a finite number above zero is needed"
-            raise ValueError(message)
-        return value
+    amount = value if isinstance(value, Amount) else _parse_budget(value)
+    if not (math.isfinite(amount.value) and amount.value > 0):
+        message = f"got {str(amount)!r}; a finite number above zero is needed"
+        raise ValueError(message)
+    if not LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT:
+        message = f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit"
+        raise ValueError(message)
+    return amount
+
+
+def _parse_budget(value: object) -> Amount:
     if not isinstance(value, str):
         message = f"got {value!r}; write a number with its unit, as in 120gpu or 30000usd/month"
         raise ValueError(message)
@@ -146,7 +152,7 @@ class BoaInstance(Instance):
             widths = self._allowed(name, job_class, gpu_type)
             self._check_reference(name, job_class, gpu_type)
             if not isinstance(curve, TableSpeedup):
-                curve.at(widths)  # a width that the curve does not cover is found here, not in the middle of a solve
+                _check_curve(f"classes.{name}.speedup.{gpu_type}", curve, widths)
         self._check_interruptions(name, job_class)
 
     def _check_types(self, path: str, named: Mapping[str, object]) -> None:
@@ -244,23 +250,19 @@ class BoaInstance(Instance):
 
     def allowed_widths(self, name: str, gpu_type: str | None = None) -> IntArray:
         """Return the widths (K,) that a class may get on a GPU type (the only one), increasing."""
-        gpu_type = self.only_gpu_type if gpu_type is None else gpu_type
-        widths = self._allowed(name, self.classes[name], gpu_type)
-        if self.gpu_types[gpu_type].spot is None:
-            return widths
-        finishing: IntArray = widths[self.gpu_types[gpu_type].finishes(widths)]
-        return finishing
+        options = self.options(name)
+        return options.widths[options.of_type(self.only_gpu_type if gpu_type is None else gpu_type)]
 
     def speeds(self, name: str, gpu_type: str | None = None) -> FloatArray:
         """Return s_ij(k) of a class at those widths, shape (E, K) or (1, K) when the same in every epoch."""
-        gpu_type = self.only_gpu_type if gpu_type is None else gpu_type
-        return self.classes[name].speedup[gpu_type].at(self.allowed_widths(name, gpu_type))
+        options = self.options(name)
+        return options.speeds[:, options.of_type(self.only_gpu_type if gpu_type is None else gpu_type)]
 
     def options(self, name: str) -> Options:
         """Return what jobs of a class may hold."""
         if name not in self._options:
             job_class = self.classes[name]
-            widths = {gpu_type: self.allowed_widths(name, gpu_type) for gpu_type in job_class.speedup}
+            widths = {gpu_type: self._finishing(name, job_class, gpu_type) for gpu_type in job_class.speedup}
             self._options[name] = list_options(
                 job_class,
                 self.gpu_types,
@@ -270,11 +272,19 @@ class BoaInstance(Instance):
             )
         return self._options[name]
 
+    def _finishing(self, name: str, job_class: JobClass, gpu_type: str) -> IntArray:
+        """Return the allowed widths at which jobs finish."""
+        widths = self._allowed(name, job_class, gpu_type)
+        if self.gpu_types[gpu_type].spot is None:
+            return widths
+        finishing: IntArray = widths[self.gpu_types[gpu_type].finishes(widths)]
+        return finishing
+
     @cached_property
     def _options(self) -> dict[str, Options]:
         return {}
 
-    @property
+    @cached_property
     def is_typed(self) -> bool:
         """Whether it matters what GPUs a job holds, and not only how many: several types, or interruptions."""
         return len(self.gpu_types) > 1 or any(gpu_type.spot is not None for gpu_type in self.gpu_types.values())
@@ -287,19 +297,19 @@ class BoaInstance(Instance):
             return BudgetUnit.GPU
         return BudgetUnit.USD_PER_HOUR
 
-    @property
+    @cached_property
     def prices_in_budget(self) -> dict[str, float]:
         """By GPU type, what one GPU counts in the budget: 1, or US dollars per hour."""
         if self.budget_unit is BudgetUnit.GPU:
             return dict.fromkeys(self.gpu_types, 1.0)
         return {name: gpu_type.price_usd_per_hour or 0.0 for name, gpu_type in self.gpu_types.items()}
 
-    @property
+    @cached_property
     def quotas(self) -> dict[str, float]:
         """By GPU type that has one, the limit on the time-average number of its GPUs."""
         return {name: t.quota_gpus for name, t in self.gpu_types.items() if t.quota_gpus is not None}
 
-    @property
+    @cached_property
     def limit_names(self) -> tuple[str, ...]:
         """(L,) Names of the limits: the budget, then the quotas."""
         return (BUDGET, *(f"{QUOTA}{name}" for name in self.quotas))
@@ -395,6 +405,17 @@ class BoaSolution(Solution):
     """
 
     branches: ByName[tuple[Branch, ...]]
+
+
+def _check_curve(path: str, curve: Speedup, widths: IntArray) -> None:
+    """Find a width that a curve does not cover, or its speed there, here and not in the middle of a solve."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        speeds = curve.at(widths)
+    wrong = np.argwhere(~((speeds >= LEAST_AMOUNT) & (speeds <= LARGEST_AMOUNT)))
+    if len(wrong):
+        epoch, column = wrong[0].tolist()
+        problem = f"gives a speed of {float(speeds[epoch, column])!r} at {widths[column]} GPUs in epoch {epoch + 1}"
+        raise DataError(path, f"{problem}; numbers {AMOUNTS} are allowed", "check the units of its parameters")
 
 
 def _is_concave(widths: IntArray, table: FloatArray) -> bool:

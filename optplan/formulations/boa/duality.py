@@ -25,14 +25,12 @@ def path_costs(instance: BoaInstance) -> list[PathCosts]:
         One per class, with the limits of ``instance.limit_names``: values in seconds of (weighted) mean completion
         time, consumption in the limits' units. Without rescaling (problem whole) entering costs nothing.
     """
-    costs = []
+    costs, limits = [], instance.limit_names
     scale = SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour
     for name, job_class in instance.classes.items():
         options = instance.options(name)
-        groups = len(options.gpu_types) if options.changes_cost else 1
         hours = job_class.epoch_size_gpu_hours[:, None] / options.speeds
-        pauses = options.pause_h + (options.change_h if options.changes_cost else np.zeros((1, options.widths.size)))
-        shape = (groups, *hours.shape)
+        pauses = options.pause_h + options.change_h if options.changes_cost else options.pause_h[None]
         rate = job_class.arrival_rate_per_hour
         value = scale * job_class.weight * rate * options.wall
         use = rate * options.widths * options.held * weigh_limits(instance, options)
@@ -40,19 +38,26 @@ def path_costs(instance: BoaInstance) -> list[PathCosts]:
             PathCosts(
                 name=name,
                 labels=options.labels,
-                group=options.group if groups > 1 else np.zeros_like(options.group),
-                limits=instance.limit_names,
+                group=options.group if len(pauses) > 1 else np.zeros_like(options.group),
+                limits=limits,
                 run_value=value * hours,
                 run_consumption=use[:, None, :] * hours,
-                enter_value=np.broadcast_to((value * pauses)[:, None, :], shape),
-                enter_consumption=np.broadcast_to((use[:, None, :] * pauses)[:, :, None, :], (len(use), *shape)),
+                enter_value=_repeat_layers((value * pauses)[:, None, :], len(hours)),
+                enter_consumption=_repeat_layers((use[:, None, :] * pauses)[:, :, None, :], len(hours)),
             )
         )
     return costs
 
 
+def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
+    """Return (..., E, K) costs that are the same in each layer, given once, without a copy."""
+    return costs if layers == 1 else np.broadcast_to(costs, (*costs.shape[:-2], layers, costs.shape[-1]))
+
+
 def weigh_limits(instance: BoaInstance, options: Options) -> FloatArray:
     """Return (L, K) what one GPU of each option counts in each limit."""
+    if not instance.quotas:
+        return options.price[None]
     quotas = [[float(gpu_type == limited) for gpu_type in options.gpu_types] for limited in instance.quotas]
     return np.concatenate([options.price[None]] + [np.array(row)[None, options.group] for row in quotas])
 
@@ -151,11 +156,11 @@ def _best_real_width(
         return np.array(least)  # k / s(k) never falls
     if isinstance(curve, AmdahlSpeedup):
         serial = np.asarray(curve.serial_fraction, dtype=float)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             stationary = np.sqrt(weight * (1.0 - serial) / (mu * serial))
     else:
         exponent = np.asarray(curve.exponent, dtype=float)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             stationary = exponent * weight / (mu * (1.0 - exponent))
     return np.clip(stationary, least, largest)
 

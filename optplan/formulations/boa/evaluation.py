@@ -157,12 +157,10 @@ class EpochTimes:
 
 
 def _follow(instance: BoaInstance, name: str, branch: Branch) -> _BranchFigures:
-    types, times, widths = types_along(instance, branch), follow_epochs(instance, name, branch), branch.widths
+    times = follow_epochs(instance, name, branch)
+    held_gpus, parts = branch.widths * times.held, _epochs_by_type(instance, branch)
     run_gpu_hours, rescale_gpu_hours = (
-        {
-            gpu_type: float((widths * times.held * hours)[types == gpu_type].sum())
-            for gpu_type in np.unique(types).tolist()
-        }
+        {gpu_type: float((held_gpus[epochs] * hours[epochs]).sum()) for gpu_type, epochs in parts}
         for hours in (times.run_h, times.pause_h)
     )
     return _BranchFigures(
@@ -181,23 +179,33 @@ def types_along(instance: BoaInstance, branch: Branch) -> NDArray[np.str_]:
     return np.array(branch.gpu_types)
 
 
+def _epochs_by_type(instance: BoaInstance, branch: Branch) -> list[tuple[str, IntArray | slice]]:
+    """List the GPU types that a branch holds, by name, each with its epochs."""
+    if branch.gpu_types is None:
+        return [(instance.only_gpu_type, slice(None))]
+    types = np.array(branch.gpu_types)
+    return [(gpu_type, np.flatnonzero(types == gpu_type)) for gpu_type in sorted(set(branch.gpu_types))]
+
+
 def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTimes:
     """Compute what each epoch takes of a job of a class that follows a branch which keeps the rules."""
-    job_class, widths, types = instance.classes[name], branch.widths, types_along(instance, branch)
+    job_class, widths = instance.classes[name], branch.widths
     change = np.ones(widths.size, dtype=np.bool_)
-    change[1:] = (np.diff(widths) != 0) | (types[1:] != types[:-1])
+    change[1:] = widths[1:] != widths[:-1]
     speed, wall, held = np.empty(widths.size), np.ones(widths.size), np.ones(widths.size)
-    for gpu_type in np.unique(types).tolist():
-        epochs = np.flatnonzero(types == gpu_type)
+    pause_s = np.zeros(widths.size)
+    rescales = instance.problem is Problem.RESCALING
+    for gpu_type, epochs in _epochs_by_type(instance, branch):
         speed[epochs] = speeds_along(instance, name, widths, gpu_type)[epochs]
         if instance.gpu_types[gpu_type].spot is not None:
             wall[epochs], held[epochs] = instance.gpu_types[gpu_type].stretch(widths[epochs].astype(np.int64))
-    pause_s = np.zeros(widths.size)
-    if instance.problem is Problem.RESCALING:
-        for epoch in np.flatnonzero(change).tolist():
-            pause_s[epoch] = job_class.rescale_s_of(str(types[epoch]))
-            if epoch and types[epoch] != types[epoch - 1]:
-                pause_s[epoch] += job_class.type_change_s_of(str(types[epoch - 1]), str(types[epoch]))
+        pause_s[epochs] = job_class.rescale_s_of(gpu_type) if rescales else 0.0
+    if branch.gpu_types is not None:
+        types = branch.gpu_types
+        for epoch in [epoch for epoch in range(1, widths.size) if types[epoch] != types[epoch - 1]]:
+            change[epoch] = True
+            pause_s[epoch] += job_class.type_change_s_of(types[epoch - 1], types[epoch]) if rescales else 0.0
+    pause_s[~change] = 0.0
     return EpochTimes(job_class.epoch_size_gpu_hours / speed, pause_s / SECONDS_PER_HOUR, wall, held, change)
 
 
@@ -225,15 +233,14 @@ def speeds_along(instance: BoaInstance, name: str, widths: FloatArray, gpu_type:
     curve = instance.classes[name].speedup[gpu_type]
     if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
         return formula_speed(curve, widths)
-    allowed = instance.allowed_widths(name, gpu_type)
-    speeds = np.broadcast_to(instance.speeds(name, gpu_type), (widths.size, allowed.size))
+    allowed, table = instance.allowed_widths(name, gpu_type), instance.speeds(name, gpu_type)
+    column = np.minimum(allowed.searchsorted(widths), allowed.size - 1)
+    speed: FloatArray = table[np.arange(widths.size) if len(table) > 1 else 0, column]
     if instance.problem is not Problem.CONTINUOUS or instance.is_typed:
-        column = np.clip(np.searchsorted(allowed, widths), 0, allowed.size - 1)
-        return speeds[np.arange(widths.size), column]
+        return speed
     # A real width divides the jobs between two vertices of the hull. Most widths are vertices themselves, which is
     # cheap to see; hulls are made for the others only.
-    column = np.clip(np.searchsorted(allowed, widths), 0, allowed.size - 1)
-    speed = speeds[np.arange(widths.size), column].copy()
+    speeds = np.broadcast_to(table, (widths.size, allowed.size))
     other = np.flatnonzero((allowed[column] != widths) | ~_is_vertex(allowed, speeds, column))
     if other.size:
         least, largest = (end[other] for end in _real_range(instance, name, gpu_type))
@@ -344,18 +351,19 @@ def _check_types(instance: BoaInstance, name: str, index: str, branch: Branch) -
 
 
 def _check_widths(instance: BoaInstance, name: str, index: str, branch: Branch) -> Check:
-    widths, types = branch.widths, types_along(instance, branch)
+    widths = branch.widths
     least, largest, wrong = np.zeros(widths.size), np.zeros(widths.size), np.zeros(widths.size, dtype=np.bool_)
     between = False
-    for gpu_type in np.unique(types).tolist():
-        epochs = np.flatnonzero(types == gpu_type)
-        ends = _real_range(instance, name, gpu_type)
-        least[epochs], largest[epochs] = ends[0][epochs], ends[1][epochs]
+    for gpu_type, epochs in _epochs_by_type(instance, branch):
         if _takes_real_widths(instance, name, gpu_type):
+            ends = _real_range(instance, name, gpu_type)
+            least[epochs], largest[epochs] = ends[0][epochs], ends[1][epochs]
             outside = (widths < least * (1 - TOLERANCE)) | (widths > largest * (1 + TOLERANCE))
             between = True
         else:
-            outside = ~np.isin(widths, instance.allowed_widths(name, gpu_type))
+            allowed = instance.allowed_widths(name, gpu_type)
+            least[epochs], largest[epochs] = allowed[0], allowed[-1]
+            outside = allowed[np.minimum(allowed.searchsorted(widths), allowed.size - 1)] != widths
         wrong[epochs] = outside[epochs]
     first = int(wrong.argmax())
     rule = "widths must lie between the ends of the hull" if between else "widths must be allowed ones"
@@ -382,9 +390,9 @@ def _takes_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:
 
 
 def _real_range(instance: BoaInstance, name: str, gpu_type: str) -> tuple[FloatArray, FloatArray]:
-    """Return the least and largest width (E,) of each epoch: where widths are real, a table's hull may end earlier."""
+    """Return the least and largest real width (E,) of each epoch; a table's hull may end before its widths do."""
     allowed, epochs = instance.allowed_widths(name, gpu_type), instance.classes[name].num_epochs
-    if not _takes_real_widths(instance, name, gpu_type) or has_real_widths(instance, name, gpu_type):
+    if has_real_widths(instance, name, gpu_type):
         return np.full(epochs, float(allowed[0])), np.full(epochs, float(allowed[-1]))
     speeds = instance.speeds(name, gpu_type)
     use = allowed / speeds

@@ -118,7 +118,7 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         graphs, instance.budget_amount(), gap=request.gap, effort=layered.Effort(request.stopwatch)
     )
     if isinstance(found, layered.BudgetShortfall):
-        infeasible = answer_if_infeasible(instance)
+        infeasible = answer_if_infeasible(instance, request.stopwatch)
         if infeasible is not None:
             return infeasible
         # A plan that changes widths fits; this policy has none, and that is all it can say.

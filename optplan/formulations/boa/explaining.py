@@ -2,7 +2,8 @@
 
 For each run of epochs with the same GPUs: the next narrower and the next wider width, and each other GPU type. What a
 neighbour changes when everything else stays is computed by the evaluator; what it costs to force it is the difference
-between two optima, the second one found with the choice forced and everything else decided anew.
+between two optima: that with the choice forced, for all jobs of the class, and everything else decided anew, and that
+with nothing forced.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
 from optplan.contracts.judgement import Evaluation
-from optplan.contracts.result import Result
+from optplan.contracts.result import MEETING, Result, Status
 from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
 from optplan.formulations.boa.data import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.evaluation import evaluate, types_along
@@ -35,6 +36,14 @@ class _Place:
     column: int
 
 
+@dataclass(frozen=True)
+class _Forced:
+    """The best objective of a forced choice and its bound, as of :class:`~optplan.contracts.Alternative`."""
+
+    objective: float | None
+    bound: float | None
+
+
 def explain(
     instance: BoaInstance,
     result: Result[BoaSolution],
@@ -50,13 +59,14 @@ def explain(
     instance
         The problem that the result solves; whole or rescaling.
     result
-        With a solution.
+        With a solution that keeps rules and limits. Where it is not optimal, the problem is solved anew: forcing is
+        held against the best plan.
     only
         Classes to explain; all when empty.
     time_limit_s
         Seconds for each re-solve; what is not proven by then has a bound below its objective.
     on_event
-        Called after each re-solve.
+        Called after each choice.
 
     Returns
     -------
@@ -84,9 +94,10 @@ def explain(
             message = f"no class {name!r} in {instance.name!r}; {nearest_name_hint(name, list(instance.classes))}"
             raise UsageError(message)
     watch = Stopwatch(None, on_event)
-    places = [place for place in _list_places(instance, result.solution) if not only or place.name in only]
-    forcing = _Forcing(instance, result.objective, result.gap_target, time_limit_s)
     judged = evaluate(instance, result.solution)
+    places = [place for place in _list_places(instance, result.solution) if not only or place.name in only]
+    forcing = _Forcing(instance, result.gap_target, time_limit_s)
+    best = forcing.find_best(result)
     choices = []
     for number, place in enumerate(places, start=1):
         choices.append(_explain_place(instance, result.solution, judged, place, forcing))
@@ -98,6 +109,8 @@ def explain(
         solver=result.solver,
         objective=result.objective,
         objective_unit=result.objective_unit,
+        best_objective=best.objective,
+        best_bound=best.bound,
         budget_unit=instance.budget_unit.value,
         multipliers=result.certificates[0].multipliers if result.certificates else {},
         choices=tuple(choices),
@@ -108,31 +121,39 @@ def explain(
 class _Forcing:
     """Re-solves with one choice forced; the same question is asked of the engine once."""
 
-    def __init__(self, instance: BoaInstance, objective: float, gap: float, time_limit_s: float | None) -> None:
+    def __init__(self, instance: BoaInstance, gap: float, time_limit_s: float | None) -> None:
         self._instance = instance
-        self._objective = objective
         self._gap = gap
         self._time_limit_s = time_limit_s
-        self._known: dict[tuple[str, bytes], Alternative] = {}
+        self._best = _Forced(None, None)
+        self._known: dict[tuple[str, bytes], _Forced] = {}
+
+    def find_best(self, result: Result[BoaSolution]) -> _Forced:
+        """Return the best plan's objective and bound, nothing forced: those of an optimal result, or solved anew."""
+        if result.status is Status.OPTIMAL:
+            self._best = _Forced(result.objective, result.bound)
+        else:
+            found = self._solve({})
+            self._best = _Forced(
+                min(value for value in (result.objective, found.objective) if value is not None),
+                max((bound for bound in (result.bound, found.bound) if bound is not None), default=None),
+            )
+        return self._best
 
     def force(self, name: str, kept: Kept, alternative: Alternative) -> Alternative:
         """Return the alternative with what it costs to force it."""
         key = (name, kept[name].tobytes())
         if key not in self._known:
-            found = solve_forced(self._instance, kept, gap=self._gap, stopwatch=Stopwatch(self._time_limit_s))
-            self._known[key] = Alternative(
-                direction=alternative.direction,
-                label=alternative.label,
-                forced_objective=None if found is None else found.objective,
-                forced_bound=None if found is None else found.bound,
-                forced_cost=None if found is None else found.objective - self._objective,
-            )
-        forced = self._known[key]
-        return alternative.replace(
-            forced_objective=forced.forced_objective,
-            forced_bound=forced.forced_bound,
-            forced_cost=forced.forced_cost,
-        )
+            self._known[key] = self._solve(kept)
+        forced, cost = self._known[key], None
+        if forced.objective is not None and self._best.objective is not None:
+            cost = forced.objective - self._best.objective
+            cost = 0.0 if abs(cost) <= max(self._gap, MEETING) * self._best.objective else cost
+        return alternative.replace(forced_objective=forced.objective, forced_bound=forced.bound, forced_cost=cost)
+
+    def _solve(self, kept: Kept) -> _Forced:
+        found = solve_forced(self._instance, kept, gap=self._gap, stopwatch=Stopwatch(self._time_limit_s))
+        return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
 
 
 def label_option(instance: BoaInstance, options: Options, column: int) -> str:
@@ -171,7 +192,7 @@ def _explain_place(
         if pairs != own:
             other = Alternative(direction=Direction.OTHER_TYPE, label=f"any {gpu_type}")
             alternatives.append(forcing.force(place.name, _keep(instance, place, pairs), other))
-    if len(np.unique(place.branch.widths)) > 1 or len(set(place.branch.gpu_types or ())) > 1:
+    if _hold_several(solution.branches[place.name]):
         one = slice(place.column, place.column + 1)
         throughout = Alternative(
             direction=Direction.ONE_WIDTH, label=f"{label_option(instance, options, place.column)}, always"
@@ -186,6 +207,12 @@ def _explain_place(
         label=label_option(instance, options, place.column),
         alternatives=tuple(alternatives),
     )
+
+
+def _hold_several(branches: tuple[Branch, ...]) -> bool:
+    """Whether the jobs of a class do not all hold the same all the time."""
+    widths = {width for branch in branches for width in branch.widths.tolist()}
+    return len(widths) > 1 or len({gpu_type for branch in branches for gpu_type in branch.gpu_types or ()}) > 1
 
 
 def _change_alone(

@@ -34,7 +34,7 @@ def solve_forced(instance: BoaInstance, kept: Kept, *, gap: float, stopwatch: St
     Returns
     -------
     PathsAnswer or None
-        None when no plan keeps the limits.
+        None when it is proven that no plan keeps the limits.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from optplan.formulations.boa.answers import answer_from_paths, state_paths
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.feasibility import answer_if_infeasible
 from optplan.solvers import cpsat, enumeration, milp
-from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, PathsOutcome
 
 
 def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -78,7 +78,7 @@ def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     instance
         Problem whole or rescaling, policy pure, with a budget; tiny.
     request
-        Only its listener is used.
+        Its listener is used, and its time limit only before the plans are looked at.
 
     Returns
     -------
@@ -126,8 +126,9 @@ def _solve(
     engine: Callable[[BudgetedPaths], PathsOutcome],
     proof: BoundProof,
 ) -> Answer[BoaSolution]:
-    infeasible = answer_if_infeasible(instance)
+    infeasible = answer_if_infeasible(instance, request.stopwatch)
     if infeasible is not None:
         return infeasible
     problem = state_paths(instance)
-    return answer_from_paths(instance, request, problem, engine(problem), proof)
+    outcome = OUT_OF_TIME if request.stopwatch.expired else engine(problem)
+    return answer_from_paths(instance, request, problem, outcome, proof)

@@ -20,9 +20,9 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from optplan.schema import FloatArray, FrozenModel, IntArray
+from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT, FloatArray, FrozenModel, IntArray
 from optplan.units import SECONDS_PER_HOUR
 
 
@@ -35,6 +35,27 @@ def _refuse_text(value: object) -> object:
 
 #: pydantic would read the number in a text, and take true for one.
 NUMBER = BeforeValidator(_refuse_text)
+
+
+def _require_least(value: float) -> float:
+    if value < LEAST_AMOUNT:
+        message = f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit"
+        raise ValueError(message)
+    return value
+
+
+def _require_most(value: float) -> float:
+    if value > LARGEST_AMOUNT:
+        message = f"got {value!r}; numbers up to {LARGEST_AMOUNT:g} are allowed; check the unit"
+        raise ValueError(message)
+    return value
+
+
+#: A number above zero, far enough from the ends of floats for products of several of them.
+PositiveAmount = Annotated[float, Field(gt=0), NUMBER, AfterValidator(_require_least), AfterValidator(_require_most)]
+
+#: A number from zero on that is not too large for the same.
+AmountOrZero = Annotated[float, Field(ge=0), NUMBER, AfterValidator(_require_most)]
 
 
 def _refuse_free(value: object) -> object:
@@ -62,9 +83,9 @@ class Spot(FrozenModel):
         Whether GPUs are held, paid and exposed to interruptions during the restart.
     """
 
-    interruptions_per_gpu_hour: Annotated[float, Field(gt=0), NUMBER]
-    restart_s: Annotated[float, Field(ge=0), NUMBER]
-    lost_work_s: Annotated[float, Field(ge=0), NUMBER] = 0.0
+    interruptions_per_gpu_hour: PositiveAmount
+    restart_s: AmountOrZero
+    lost_work_s: AmountOrZero = 0.0
     restart_billed: bool = True
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -103,10 +124,10 @@ class GpuType(FrozenModel):
         For GPUs that can be taken away.
     """
 
-    price_usd_per_hour: Annotated[float, Field(gt=0), NUMBER, BeforeValidator(_refuse_free)] | None = None
+    price_usd_per_hour: Annotated[PositiveAmount, BeforeValidator(_refuse_free)] | None = None
     price_source: str = ""
     price_date: str = ""
-    quota_gpus: Annotated[float, Field(gt=0), NUMBER] | None = None
+    quota_gpus: PositiveAmount | None = None
     spot: Spot | None = None
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -8,14 +8,14 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from optplan.formulations.boa.gpu_types import NUMBER
-from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, freeze, require_positive
+from optplan.formulations.boa.gpu_types import NUMBER, AmountOrZero, PositiveAmount
+from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, freeze, require_amounts
 from optplan.speedup import Speedup
 
 #: Largest width that a rule may allow: its widths are listed one by one, and a slip of the pen must not fill memory.
 _LARGEST_WIDTH = 1_000_000
 
-_Seconds = Annotated[float, Field(ge=0), NUMBER]
+_Width = Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER]
 
 
 class Widths(FrozenModel):
@@ -31,9 +31,9 @@ class Widths(FrozenModel):
         The allowed widths one by one; excludes the other fields.
     """
 
-    min: Annotated[int, Field(ge=1), NUMBER] = 1
-    max: Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER] | None = None
-    multiple_of: Annotated[int, Field(ge=1), NUMBER] = 1
+    min: _Width = 1
+    max: _Width | None = None
+    multiple_of: _Width = 1
     only: WholeNumbers | None = None
 
     @model_validator(mode="after")
@@ -94,16 +94,16 @@ class JobClass(FrozenModel):
         The width at which the sizes were measured.
     """
 
-    arrival_rate_per_hour: Annotated[float, Field(gt=0), NUMBER]
+    arrival_rate_per_hour: PositiveAmount
     epoch_size_gpu_hours: Numbers
     speedup: ByName[Speedup]
-    rescale_s: _Seconds = 0.0
-    rescale_s_on: ByName[_Seconds] = Field(default_factory=dict)
-    type_change_s: _Seconds = 0.0
-    type_change_s_from: ByName[ByName[_Seconds]] = Field(default_factory=dict)
-    weight: Annotated[float, Field(gt=0), NUMBER] = 1.0
+    rescale_s: AmountOrZero = 0.0
+    rescale_s_on: ByName[AmountOrZero] = Field(default_factory=dict)
+    type_change_s: AmountOrZero = 0.0
+    type_change_s_from: ByName[ByName[AmountOrZero]] = Field(default_factory=dict)
+    weight: PositiveAmount = 1.0
     widths: Widths | None = None
-    reference_width: Annotated[int, Field(ge=1), NUMBER] = 1
+    reference_width: _Width = 1
 
     @field_validator("epoch_size_gpu_hours")
     @classmethod
@@ -112,7 +112,7 @@ class JobClass(FrozenModel):
         if sizes.ndim != 1 or sizes.size == 0:
             message = "a list with one size per epoch is needed, at least one epoch"
             raise ValueError(message)
-        require_positive(sizes)
+        require_amounts(sizes)
         return freeze(sizes)
 
     @model_validator(mode="after")

@@ -125,7 +125,7 @@ Source: BOA Constrictor, (1) and Lemma 4.5 (problem whole), Lemma 4.8 with (2) a
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,9 +136,12 @@ from optplan.formulations.boa.answers import answer_from_paths, state_paths
 from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.feasibility import answer_if_infeasible, raise_to_least
 from optplan.formulations.boa.model_data import add_data
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, PathsOutcome
 from optplan.solvers.flows import Flow, choice_of_flows
+from optplan.solvers.layered import Effort
+from optplan.solvers.layered.effort import OutOfEffortError
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -165,13 +168,15 @@ _ENDINGS = {
 }
 
 
-def build_pyomo_model(instance: BoaInstance) -> pyo.ConcreteModel:
+def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> pyo.ConcreteModel:
     """State the problem in Pyomo, in the terms of this module's sheet.
 
     Parameters
     ----------
     instance
         Problem whole or rescaling, with a budget. The policy decides on the domain of x.
+    stopwatch
+        Time limit, which is looked at before each part of the model; none when None.
 
     Returns
     -------
@@ -187,30 +192,31 @@ def build_pyomo_model(instance: BoaInstance) -> pyo.ConcreteModel:
         When the instance has no budget.
     UnsupportedError
         When the problem is the continuous one.
+    OutOfEffortError
+        When time runs out before the model is complete.
     """
-    import pyomo.environ as pyo
-
     if instance.problem is Problem.CONTINUOUS:
         raise UnsupportedError("this model has whole widths; the problem 'continuous' is stated in the solver 'conic'")
-    model = pyo.ConcreteModel(name=instance.name)
-    add_data(model, instance)
+    effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
+    effort.charge_pass()
+    import pyomo.environ as pyo
+
     pure = instance.policy is Policy.PURE
-    model.x = pyo.Var(model.CELLS, domain=pyo.Binary if pure else pyo.UnitInterval)
-    model.z = pyo.Var(model.CHANGES, domain=pyo.UnitInterval)
-    model.u = pyo.Var(model.KEPT, domain=pyo.UnitInterval)
-    model.y = pyo.Var(model.TYPE_CHANGES, domain=pyo.UnitInterval)
-    _add_totals(model)
-    model.jct = pyo.Objective(expr=model.mean_jct_s / model.scale_s, sense=pyo.minimize)
     # As in the module milp: one budget of a linear program is at least the least one, of several nobody knows.
-    _add_limits(model, slack=_BUDGET_SLACK if pure or instance.quotas else 0.0)
-    model.row_length = pyo.Constraint(
-        [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]],
-        rule=lambda m, i, j: pyo.quicksum(m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h]) == 1,
+    slack = _BUDGET_SLACK if pure or instance.quotas else 0.0
+    parts: tuple[Callable[[Any], None], ...] = (
+        lambda model: add_data(model, instance),
+        lambda model: _add_variables(model, pyo.Binary if pure else pyo.UnitInterval),
+        _add_totals,
+        lambda model: _add_limits(model, slack=slack),
+        _add_rows,
+        _add_width_changes,
+        _add_type_changes,
     )
-    model.width_change = pyo.Constraint(
-        model.CHANGES, rule=lambda m, i, j, h, k: m.z[i, j, h, k] >= m.x[i, j, h, k] - m.x[i, j - 1, h, k]
-    )
-    _add_type_changes(model)
+    model = pyo.ConcreteModel(name=instance.name)
+    for add_part in parts:
+        effort.charge_pass()
+        add_part(model)
     return model
 
 
@@ -227,7 +233,8 @@ def solve_pyomo(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     Returns
     -------
     Answer
-        The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers.
+        The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers. When time
+        runs out before HiGHS has the model, there is no plan, and the bound is that of limits which are no object.
 
     Raises
     ------
@@ -238,19 +245,31 @@ def solve_pyomo(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     EngineError
         When HiGHS fails.
     """
-    infeasible = answer_if_infeasible(instance)
+    infeasible = answer_if_infeasible(instance, request.stopwatch)
     if infeasible is not None:
         return infeasible
-    reachable = raise_to_least(instance)
-    model = build_pyomo_model(reachable)
-    request.stopwatch.emit("pyomo")
     problem = state_paths(instance)
-    outcome = _run(model, instance, problem, request)
+    try:
+        model = build_pyomo_model(raise_to_least(instance), stopwatch=request.stopwatch)
+        request.stopwatch.emit("pyomo")
+        outcome = OUT_OF_TIME if request.stopwatch.expired else _run(model, instance, problem, request)
+    except OutOfEffortError:
+        outcome = OUT_OF_TIME
     return answer_from_paths(instance, request, problem, outcome, BoundProof.ENGINE)
 
 
+def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add the shares, with the domain of x."""
+    import pyomo.environ as pyo
+
+    model.x = pyo.Var(model.CELLS, domain=domain)
+    model.z = pyo.Var(model.CHANGES, domain=pyo.UnitInterval)
+    model.u = pyo.Var(model.KEPT, domain=pyo.UnitInterval)
+    model.y = pyo.Var(model.TYPE_CHANGES, domain=pyo.UnitInterval)
+
+
 def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
-    """Add the sums of Lemma 4.8 as expressions, the second by GPU type, and the scale of the first."""
+    """Add the sums of Lemma 4.8 as expressions, the second by GPU type, the scale of the first, and the objective."""
     import pyomo.environ as pyo
 
     m = model
@@ -274,6 +293,7 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
         for j in m.EPOCHS[i]
     )
     m.scale_s = pyo.Param(initialize=least_s / _count_epochs(m))
+    m.jct = pyo.Objective(expr=m.mean_jct_s / m.scale_s, sense=pyo.minimize)
 
 
 def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo has no types
@@ -293,6 +313,23 @@ def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo ha
         rule=lambda m, h: (
             m.gpus[h] / m.scale_limit[f"{QUOTA}{h}"] <= m.q[h] / m.scale_limit[f"{QUOTA}{h}"] * (1.0 + slack)
         ),
+    )
+
+
+def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    import pyomo.environ as pyo
+
+    model.row_length = pyo.Constraint(
+        [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]],
+        rule=lambda m, i, j: pyo.quicksum(m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h]) == 1,
+    )
+
+
+def _add_width_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    import pyomo.environ as pyo
+
+    model.width_change = pyo.Constraint(
+        model.CHANGES, rule=lambda m, i, j, h, k: m.z[i, j, h, k] >= m.x[i, j, h, k] - m.x[i, j - 1, h, k]
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Options:
     pause_h: FloatArray
     change_h: FloatArray
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """(K,) Names of the pairs: the width, with the type in front where there are several."""
         if len(self.gpu_types) == 1:
@@ -57,13 +58,15 @@ class Options:
             for group, width in zip(self.group.tolist(), self.widths.tolist(), strict=True)
         )
 
-    @property
+    @cached_property
     def changes_cost(self) -> bool:
         """Whether it matters which type a job comes from."""
         return bool(self.change_h.any())
 
     def of_type(self, gpu_type: str) -> slice:
         """Return where the pairs of a type are; empty when the class cannot run on it."""
+        if self.gpu_types == (gpu_type,):
+            return slice(0, self.widths.size)
         position = self.gpu_types.index(gpu_type) if gpu_type in self.gpu_types else len(self.gpu_types)
         first, last = np.searchsorted(self.group, [position, position + 1]).tolist()
         return slice(first, last)
@@ -99,12 +102,14 @@ def list_options(
         Whether coming to hold other GPUs costs time.
     """
     names = tuple(name for name in gpu_types if name in widths)
+    scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
+    if len(names) == 1:
+        return _list_options_of_one(job_class, names[0], gpu_types[names[0]], widths[names[0]], prices[names[0]], scale)
     sizes = [widths[name].size for name in names]
     group = np.repeat(np.arange(len(names)), sizes)
     curves = [job_class.speedup[name].at(widths[name]) for name in names]
     rows = max(len(curve) for curve in curves)
     stretches = [gpu_types[name].stretch(widths[name]) for name in names]
-    scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
     pause_h = scale * np.array([job_class.rescale_s_of(name) for name in names])
     change_h = scale * np.array(
         [[0.0 if left == name else job_class.type_change_s_of(left, name) for name in names] for left in names]
@@ -119,4 +124,22 @@ def list_options(
         held=np.concatenate([held for _, held in stretches]),
         pause_h=pause_h[group],
         change_h=change_h[:, group],
+    )
+
+
+def _list_options_of_one(
+    job_class: JobClass, name: str, gpu_type: GpuType, widths: IntArray, price: float, scale: float
+) -> Options:
+    """List the options of a class that runs on one type: nothing to put together, which counts with many classes."""
+    wall, held = gpu_type.stretch(widths)
+    return Options(
+        gpu_types=(name,),
+        group=np.zeros(widths.size, dtype=np.int64),
+        widths=widths,
+        price=np.full(widths.size, price),
+        speeds=job_class.speedup[name].at(widths),
+        wall=wall,
+        held=held,
+        pause_h=np.full(widths.size, scale * job_class.rescale_s_of(name)),
+        change_h=np.zeros((1, widths.size)),
     )

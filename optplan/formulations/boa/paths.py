@@ -27,13 +27,13 @@ class PathsAnswer:
     Parameters
     ----------
     solution, objective
-        The plan and its value.
+        The plan and its value; both None where a limit on the search was met before any plan was found.
     bound
         No plan within the limits has less.
     """
 
-    solution: BoaSolution
-    objective: float
+    solution: BoaSolution | None
+    objective: float | None
     bound: float
 
 
@@ -63,7 +63,7 @@ def solve_costs(
     Returns
     -------
     PathsAnswer or None
-        None when no plan keeps the limits.
+        None when it is proven that no plan keeps the limits.
 
     Raises
     ------
@@ -99,13 +99,17 @@ def _solve_linked(
     family = _state_linked(costs, amounts)
     if instance.policy is Policy.MIXED:
         bound = linked.maximise_bound(family, effort=effort)
-        if isinstance(bound, linked.LinkedShortfall) or bound.mixture is None:
+        if isinstance(bound, linked.LinkedShortfall):
             return None
+        if bound.mixture is None:
+            return PathsAnswer(None, None, bound.bound)
         mixture = bound.mixture
         return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
     found = linked.solve_pure(family, gap=gap, effort=effort)
-    if isinstance(found, linked.LinkedShortfall) or found.paths is None:
+    if isinstance(found, linked.LinkedShortfall):
         return None
+    if found.paths is None:  # only a search that ran to its end proves that there is no plan
+        return PathsAnswer(None, None, found.bound) if found.stopped_by is not None else None
     value = found.paths.total_value
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
 
@@ -128,12 +132,10 @@ def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> linked.Lin
 def write_branch(instance: BoaInstance, name: str, columns: IntArray, fraction: float = 1.0) -> Branch:
     """Write positions (E,) in a class's options as a branch."""
     options = instance.options(name)
-    types = tuple(options.gpu_types[group] for group in options.group[columns].tolist())
-    return Branch(
-        fraction=fraction,
-        widths=options.widths[columns].astype(float),
-        gpu_types=types if len(instance.gpu_types) > 1 else None,
-    )
+    types = None
+    if len(instance.gpu_types) > 1:
+        types = tuple(options.gpu_types[group] for group in options.group[columns].tolist())
+    return Branch(fraction=fraction, widths=options.widths[columns].astype(float), gpu_types=types)
 
 
 def write_pure(instance: BoaInstance, paths: layered.PathBatch) -> BoaSolution:

@@ -78,6 +78,22 @@ class Curves:
         amdahl = self.parameter + (1.0 - self.parameter) / width
         return np.where(self.is_power, width**-self.parameter, amdahl)
 
+    def slope_at(self, width: FloatArray) -> FloatArray:
+        """Return the change of time per GPU-time more, at widths (C,)."""
+        power = -self.parameter / ((1.0 - self.parameter) * width)
+        return np.where(self.is_power, power, -(1.0 - self.parameter) / (self.parameter * width**2))
+
+    def take(self, positions: IntArray) -> Curves:
+        """Return the curves at some positions, in that order."""
+        return Curves(
+            self.row[positions],
+            self.gpu_type[positions],
+            self.is_power[positions],
+            self.parameter[positions],
+            self.least[positions],
+            self.largest[positions],
+        )
+
     def width_at(self, use: FloatArray) -> FloatArray:
         """Return the widths (C,) of a GPU-time per unit of work."""
         power = np.maximum(use, 1e-300) ** (1.0 / (1.0 - self.parameter))
@@ -187,7 +203,7 @@ class Pieces:
         """Return a division within its bounds, which engines keep up to their tolerance; small fractions go."""
         points, curves = (np.where(f > _LEAST_FRACTION, f, 0.0) for f in (division.points, division.curves))
         total = np.bincount(self.points.row, weights=points, minlength=self.gpus.size)
-        total += np.bincount(self.curves.row, weights=curves, minlength=self.gpus.size)
+        total = total + np.bincount(self.curves.row, weights=curves, minlength=self.gpus.size)
         each = np.divide(division.use, curves, out=np.zeros(curves.size), where=curves > 0.0)
         each = np.clip(each, self.curves.use_at(self.curves.least), self.curves.use_at(self.curves.largest))
         curves = curves / total[self.curves.row]

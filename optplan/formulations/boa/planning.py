@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.contracts.explanation import ExplainedChoice, Explanation
 from optplan.contracts.plan import Action, Plan, PlanStep, Price
 from optplan.contracts.result import Result
 from optplan.errors import UsageError
@@ -45,13 +46,19 @@ class BoaPlan(Plan):
         each arriving job one of them at random with the stated shares, and keep it for the job's whole life.
     arrival_rate_per_hour
         By class: with it the steps add up to the time-average GPUs in ``expected``.
+    reasons
+        Which class holds what where, and what forcing it elsewhere would cost; empty unless the plan was made with an
+        explanation.
     """
 
     width_table: ByName[tuple[WidthRow, ...]]
     arrival_rate_per_hour: ByName[float]
+    reasons: tuple[ExplainedChoice, ...] = ()
 
 
-def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
+def build_plan(
+    instance: BoaInstance, result: Result[BoaSolution], *, explanation: Explanation | None = None
+) -> BoaPlan:
     """Turn widths into a width table and steps.
 
     Parameters
@@ -60,6 +67,8 @@ def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
         The problem.
     result
         Its result, with a solution.
+    explanation
+        Of the result; becomes the plan's reasons.
 
     Returns
     -------
@@ -101,6 +110,7 @@ def build_plan(instance: BoaInstance, result: Result[BoaSolution]) -> BoaPlan:
             for name, rows in branches.items()
         },
         arrival_rate_per_hour={name: c.arrival_rate_per_hour for name, c in instance.classes.items()},
+        reasons=() if explanation is None else explanation.choices,
     )
 
 

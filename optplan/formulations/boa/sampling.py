@@ -4,9 +4,10 @@ Errors are factors, lognormal with mean 1 and a stated relative standard deviati
 same in all epochs of a class:
 
 * one of its arrival rate, and one of its sizes;
-* one of how well it scales on each GPU type: nothing at the reference width, the stated size at the widest allowed one,
-  in between in proportion to the logarithm of the width, as a wrong exponent or a wrong serial fraction does. With
-  several types there is a second one, of the same size, of the speed of the whole type;
+* one of how well it scales on each GPU type: nothing at the reference width, the stated size at the allowed width that
+  is farthest from it (as a rule the widest), in between in proportion to the logarithm of the width and of opposite
+  sign on the two sides of the reference width, as a wrong exponent does. With several types there is a second one, of
+  the same size, of the speed of the whole type;
 * one of the speed at each single width: what measurements have of noise.
 
 Noise that is independent from width to width is the hardest case for a planner, and makes a planner who knew the truth
@@ -35,7 +36,8 @@ class EstimateErrors(FrozenModel):
     Parameters
     ----------
     speedup
-        Of the speed at the widest allowed width of each GPU type; less at narrower ones, none at the reference width.
+        Of the speed at the allowed width of each GPU type that is farthest from the reference width; less at nearer
+        ones, none at the reference width. With several types also of the speed of each whole type.
     noise
         Of the speed at each single width, the reference width of an instance with one type excepted: its speed is 1 by
         definition.
@@ -93,8 +95,8 @@ def draw_factors(instance: BoaInstance, errors: EstimateErrors, *, seed: int, nu
             speed[options.widths == reference] = 1.0
         for gpu_type in options.gpu_types:
             pairs = options.of_type(gpu_type)
-            distance = np.abs(np.log(options.widths[pairs] / reference))
-            speed[pairs] *= _draw(rng, errors.speedup, distance / (distance.max() or 1.0))
+            distance = np.log(options.widths[pairs] / reference)
+            speed[pairs] *= _draw(rng, errors.speedup, distance / (np.abs(distance).max() or 1.0))
             if len(instance.gpu_types) > 1:
                 speed[pairs] *= _draw(rng, errors.speedup, np.ones(1))
         factors[name] = ClassFactors(arrival, size, speed)
@@ -125,9 +127,9 @@ def apply_factors(instance: BoaInstance, factors: Factors) -> BoaInstance:
         speedup = {}
         for gpu_type in options.gpu_types:
             pairs = options.of_type(gpu_type)
+            speeds = job_class.speedup[gpu_type].at(options.widths[pairs]) * drawn.speed[pairs]
             speedup[gpu_type] = TableSpeedup(
-                gpus=options.widths[pairs],
-                speedup=job_class.speedup[gpu_type].at(options.widths[pairs]) * drawn.speed[pairs],
+                gpus=options.widths[pairs], speedup=speeds[0] if len(speeds) == 1 else speeds
             )
         classes[name] = job_class.replace(
             arrival_rate_per_hour=job_class.arrival_rate_per_hour * drawn.arrival,

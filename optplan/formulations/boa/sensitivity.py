@@ -8,8 +8,9 @@ linear in the sampled inverse speeds, so it is the same problem with averaged co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -20,9 +21,9 @@ from optplan.contracts.judgement import Evaluation, PathCosts
 from optplan.contracts.sensitivity import SampledPlan, Sensitivity
 from optplan.errors import InfeasibleError, UsageError, VerificationError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Policy
-from optplan.formulations.boa.duality import path_costs
+from optplan.formulations.boa.duality import least_path, path_costs
 from optplan.formulations.boa.evaluation import TOLERANCE, evaluate
-from optplan.formulations.boa.paths import PathsAnswer, solve_costs
+from optplan.formulations.boa.paths import solve_costs
 from optplan.formulations.boa.planning import as_run
 from optplan.formulations.boa.sampling import EstimateErrors, apply_factors, draw_factors
 from optplan.progress import Listener, Stopwatch
@@ -30,6 +31,32 @@ from optplan.schema import FloatArray
 
 #: Samples that one task of a process pool takes: few enough for progress to move.
 _CHUNK = 25
+#: The parts of step costs that are averaged over samples.
+_COSTS = ("run_value", "run_consumption", "enter_value", "enter_consumption")
+
+
+class BoaSampledPlan(SampledPlan):
+    """One plan, run under every sample of the truth.
+
+    Parameters
+    ----------
+    solution
+        The widths.
+    """
+
+    solution: BoaSolution
+
+
+class BoaSensitivity(Sensitivity):
+    """How sensitive widths are to errors of the estimates.
+
+    Parameters
+    ----------
+    plans
+        The one asked about, then the robust one if there is one.
+    """
+
+    plans: tuple[BoaSampledPlan, ...]
 
 
 @dataclass(frozen=True)
@@ -65,7 +92,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     gap: float = 1e-6,
     processes: int = 1,
     on_event: Listener | None = None,
-) -> Sensitivity:
+) -> BoaSensitivity:
     """Run a plan under sampled truths.
 
     Parameters
@@ -73,7 +100,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     instance
         The estimates, with a budget.
     solution
-        The plan; of a continuous problem the whole widths that it is run as.
+        The plan, which keeps rules and limits; of a continuous problem the whole widths that it is run as count.
     errors
         How wrong the estimates may be.
     samples
@@ -94,22 +121,17 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     Raises
     ------
     UsageError
-        When a number is out of its range or the instance has no budget.
+        When the instance has no budget, or other processes cannot be started.
     InfeasibleError
         When no plan keeps the limits on average over the robust samples.
     """
-    asked = (("samples", samples, 1), ("robust_samples", robust_samples, 0), ("processes", processes, 1))
-    for name, number, least in asked:
-        if number < least:
-            message = f"{name}: got {number}; a whole number of at least {least} is needed"
-            raise UsageError(message)
     watch = Stopwatch(None, on_event)
     run_instance, run_solution = as_run(instance, solution)
     plans: list[tuple[str, BoaSolution, float | None]] = [("planned", run_solution, None)]
     if robust_samples:
         watch.emit("robust plan")
-        answer = solve_robust(run_instance, errors, first=samples, samples=robust_samples, seed=seed, gap=gap)
-        plans.append(("robust", answer.solution, answer.bound))
+        robust = solve_robust(run_instance, errors, first=samples, samples=robust_samples, seed=seed, gap=gap)
+        plans.append(("robust", robust.solution, robust.bound))
     sampled = []
     for position, (name, plan, bound) in enumerate(plans):
         question = _Question(run_instance, plan, errors, seed, compare)
@@ -118,7 +140,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
             done.append(sample)
             watch.emit(name, fraction=(position + len(done) / samples) / len(plans))
         sampled.append(_collect(name, plan, bound, evaluate(run_instance, plan), done))
-    return Sensitivity(
+    return BoaSensitivity(
         formulation=instance.formulation,
         instance_name=instance.name,
         instance_hash=instance.content_hash(),
@@ -134,9 +156,26 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     )
 
 
+@dataclass(frozen=True)
+class RobustPlan:
+    """The plan that is best on average.
+
+    Parameters
+    ----------
+    solution
+        The widths.
+    objective, bound
+        Means over the samples: what the plan has, and what no plan within the limits is below.
+    """
+
+    solution: BoaSolution
+    objective: float
+    bound: float
+
+
 def solve_robust(
     instance: BoaInstance, errors: EstimateErrors, *, first: int, samples: int, seed: int, gap: float = 1e-6
-) -> PathsAnswer:
+) -> RobustPlan:
     """Find the plan whose mean objective over samples is least, its mean use of each limit within the limit.
 
     Parameters
@@ -154,41 +193,60 @@ def solve_robust(
 
     Returns
     -------
-    PathsAnswer
-        Objective and bound are means over the samples; the evaluator has confirmed the objective sample by sample.
+    RobustPlan
+        The evaluator has confirmed its mean objective, sample by sample.
 
     Raises
     ------
     InfeasibleError
         When no plan keeps the limits on average.
+    UsageError
+        When the search met its limit on work before any plan was found.
+    VerificationError
+        When the evaluator does not confirm the objective.
     """
-    drawn = [
-        apply_factors(instance, draw_factors(instance, errors, seed=seed, number=number))
-        for number in range(first, first + samples)
-    ]
-    costs = average_costs([path_costs(sample) for sample in drawn])
-    answer = solve_costs(instance, costs, gap=gap)
+
+    def draw() -> Iterator[BoaInstance]:
+        # Drawn again for each use: many samples of large tables are more than the memory of a laptop.
+        for number in range(first, first + samples):
+            yield apply_factors(instance, draw_factors(instance, errors, seed=seed, number=number))
+
+    answer = solve_costs(instance, average_costs(path_costs(sample) for sample in draw()), gap=gap)
     if answer is None:
         message = f"no plan keeps the limits on average over {samples} samples of the errors; raise the limits"
         raise InfeasibleError(message)
-    judged = [evaluate(sample.replace(budget=None), answer.solution).objective for sample in drawn]
-    mean = float(np.mean(judged))
+    if answer.solution is None or answer.objective is None:
+        message = f"no plan was found that keeps the limits on average over {samples} samples, and none was excluded"
+        raise UsageError(f"{message}; ask for a mixed plan, or raise the limits")
+    mean = float(np.mean([evaluate(sample, answer.solution).objective for sample in draw()]))
     if not abs(mean - answer.objective) <= TOLERANCE * mean:
         message = f"robust plan: the engine's mean objective {answer.objective!r} is {mean!r} by the evaluator"
         raise VerificationError(message)
-    return answer
+    return RobustPlan(answer.solution, answer.objective, answer.bound)
 
 
-def average_costs(samples: list[list[PathCosts]]) -> list[PathCosts]:
-    """Average the step costs of each class over samples; limits, labels and groups are those of the first."""
-    averaged = []
-    for graphs in zip(*samples, strict=True):
-        mean = {
-            part: np.mean([getattr(graph, part) for graph in graphs], axis=0)
-            for part in ("run_value", "run_consumption", "enter_value", "enter_consumption")
-        }
-        averaged.append(PathCosts(graphs[0].name, graphs[0].labels, graphs[0].group, graphs[0].limits, **mean))
-    return averaged
+def average_costs(samples: Iterable[list[PathCosts]]) -> list[PathCosts]:
+    """Average the step costs of each class over samples; limits, labels and groups are those of the first.
+
+    Parameters
+    ----------
+    samples
+        At least one, each with the same classes; taken one after the other.
+    """
+    first: list[PathCosts] = []
+    totals: list[dict[str, FloatArray]] = []
+    count = 0
+    for count, graphs in enumerate(samples, start=1):
+        if count == 1:
+            first = graphs
+            totals = [{part: np.zeros_like(getattr(graph, part)) for part in _COSTS} for graph in graphs]
+        for total, graph in zip(totals, graphs, strict=True):
+            for part in _COSTS:
+                total[part] += getattr(graph, part)
+    return [
+        PathCosts(graph.name, graph.labels, graph.group, graph.limits, **{part: total[part] / count for part in _COSTS})
+        for graph, total in zip(first, totals, strict=True)
+    ]
 
 
 def _ask(question: _Question, samples: int, processes: int) -> Iterator[_Sample]:
@@ -199,9 +257,17 @@ def _ask(question: _Question, samples: int, processes: int) -> Iterator[_Sample]
         return
     chunks = [range(start, min(start + _CHUNK, samples)) for start in range(0, samples, _CHUNK)]
     # Spawned processes inherit nothing, so results cannot depend on the state of this one.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for done in pool.map(partial(_run_chunk, question), chunks):
-            yield from done
+    with ProcessPoolExecutor(min(processes, len(chunks)), mp_context=get_context("spawn")) as pool:
+        try:
+            for done in pool.map(partial(_run_chunk, question), chunks):
+                yield from done
+        except BrokenProcessPool:
+            message = (
+                f"processes: got {processes}, but one of them ended before its work did; each imports the main script "
+                "again, so call this below `if __name__ == '__main__':` in a script that is a file, or use processes=1 "
+                "(which also needs less memory)"
+            )
+            raise UsageError(message) from None
 
 
 def _run_chunk(question: _Question, numbers: range) -> list[_Sample]:
@@ -223,18 +289,19 @@ def _run_sample(question: _Question, number: int) -> _Sample:
 
 def _find_best(truth: BoaInstance, judged: Evaluation) -> float:
     """Bound what a planner who knew the truth could do with what the plan uses of each limit, mixed plans included."""
-    used = np.array([judged.consumption[limit] for limit in truth.limit_names])
-    found = solve_costs(truth.replace(policy=Policy.MIXED), path_costs(truth), limits=used)
-    # The plan itself keeps these limits, so there is an answer; rounding may put it a hair above the plan.
-    return judged.objective if found is None else min(found.bound, judged.objective)
+    used, costs = np.array([judged.consumption[limit] for limit in truth.limit_names]), path_costs(truth)
+    found = solve_costs(truth.replace(policy=Policy.MIXED), costs, limits=used)
+    # The plan itself keeps these limits. Should the engine deny that, by rounding, there is still what no use is below.
+    unlimited = sum(least_path(graph, np.zeros(used.size)) for graph in costs)
+    return min(unlimited if found is None else found.bound, judged.objective)
 
 
 def _collect(
     name: str, solution: BoaSolution, bound: float | None, expected: Evaluation, samples: list[_Sample]
-) -> SampledPlan:
+) -> BoaSampledPlan:
     costs = [sample.cost_usd_per_hour for sample in samples]
     best = [sample.best_objective for sample in samples]
-    return SampledPlan(
+    return BoaSampledPlan(
         name=name,
         expected_objective=expected.objective,
         expected_consumption=expected.consumption,

@@ -337,12 +337,15 @@ def _stack(
     """Return the graphs' arrays below one another, rows filled up to the widest."""
     if len(arrays) != len(shapes):
         raise DataError(f"graphs.{name}", f"{len(arrays)} arrays for {len(shapes)} graphs")
-    stacked = np.full((sum(shape[0] for shape in shapes), widest), fill)
-    row = 0
-    for graph, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
-        table = np.atleast_2d(np.asarray(array, dtype=np.float64))
+    tables = [np.atleast_2d(np.asarray(array, dtype=np.float64)) for array in arrays]
+    for graph, (table, shape) in enumerate(zip(tables, shapes, strict=True)):
         if table.shape != shape:
             raise DataError(f"graphs[{graph}].{name}", f"has shape {table.shape}, value has {shape}")
+    stacked = np.full((sum(shape[0] for shape in shapes), widest), fill)
+    if all(shape[1] == widest for shape in shapes):
+        return np.concatenate(tables, out=stacked)  # row after row in memory, whatever the tables' own order
+    row = 0
+    for table, shape in zip(tables, shapes, strict=True):
         stacked[row : row + shape[0], : shape[1]] = table
         row += shape[0]
     return stacked
@@ -359,8 +362,12 @@ def _stack_switches(
     tables = []
     for graph, (cost, shape) in enumerate(zip(given, shapes, strict=True)):
         depth = shape[0] if per_layer else 1
+        table = np.asarray(cost, dtype=np.float64)
+        if table.shape == (shape[1],) and depth == 1:
+            tables.append(table[None])
+            continue
         try:
-            tables.append(np.broadcast_to(np.asarray(cost, dtype=np.float64), (depth, shape[1])))
+            tables.append(np.broadcast_to(table, (depth, shape[1])))
         except ValueError:
             problem = f"has shape {np.shape(cost)}, which does not fit {depth} x {shape[1]}"
             raise DataError(f"graphs[{graph}].{name}", problem) from None

@@ -139,7 +139,7 @@ class Master:
         run_engine(self._engine)
         status = self._engine.getModelStatus().name
         if status == "kUnknown":
-            status = self._run_dual()
+            status = self._run_anew()
         if status == "kInfeasible":
             return None
         if status == "kTimeLimit":
@@ -149,14 +149,22 @@ class Master:
             raise EngineError(message)
         return self._read_basis() or self._read_engine()
 
-    def _run_dual(self) -> str:
-        """Start anew with the dual simplex method: the primal one cannot always tell that columns keep no limits."""
-        strategy = self._engine.getOptionValue("simplex_strategy")[1]
-        self._engine.setOptionValue("simplex_strategy", _DUAL_SIMPLEX)
-        self._engine.clearSolver()
-        run_engine(self._engine)
-        self._engine.setOptionValue("simplex_strategy", strategy)
-        return str(self._engine.getModelStatus().name)
+    def _run_anew(self) -> str:
+        """Start anew with other methods until one knows what the program is, and return what it says.
+
+        The primal simplex method, going on from a basis that columns were added to, cannot always tell that they keep
+        no limits; nor can the dual one on the same program. Interior points can.
+        """
+        for option, value in (("simplex_strategy", _DUAL_SIMPLEX), ("solver", "ipm")):
+            _, usual = self._engine.getOptionValue(option)
+            self._engine.setOptionValue(option, value)
+            self._engine.clearSolver()
+            run_engine(self._engine)
+            self._engine.setOptionValue(option, usual)
+            status = str(self._engine.getModelStatus().name)
+            if status != "kUnknown":
+                break
+        return status
 
     @property
     def _limit_rows(self) -> IntArray:

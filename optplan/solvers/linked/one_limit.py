@@ -94,12 +94,12 @@ def solve_one_limit(family: LinkedChoices) -> OneLimitSolution | None:
     bound = math.fsum(best.weigh(np.array([crossing.above])).tolist()) - crossing.above * limit
     less = math.inf
     if least < limit * (1.0 - _SNAP):
-        less = find_crossing(family, limit * (1.0 - _SNAP)).above
-    more = find_crossing(family, limit * (1.0 + _SNAP)).below
+        less = find_crossing(family, limit * (1.0 - _SNAP), near=crossing.above).above
+    more = find_crossing(family, limit * (1.0 + _SNAP), near=crossing.above).below
     return OneLimitSolution(mixture, crossing.above, bound, max(less, more), more)
 
 
-def find_crossing(family: LinkedChoices, target: float) -> Crossing:
+def find_crossing(family: LinkedChoices, target: float, *, near: float | None = None) -> Crossing:
     """Find where the total consumption falls to a target.
 
     Parameters
@@ -108,8 +108,10 @@ def find_crossing(family: LinkedChoices, target: float) -> Crossing:
         Rows with one limit.
     target
         At least their least consumption, but for rounding.
+    near
+        A multiplier close to which it is, as far as one knows.
     """
-    return _bisect(lambda multiplier: consumption_at(family, multiplier) <= target)
+    return _bisect(lambda multiplier: consumption_at(family, multiplier) <= target, near)
 
 
 def limit_for_value(family: LinkedChoices, value: float) -> float:
@@ -147,7 +149,7 @@ def _consumption(batch: ColumnBatch) -> float:
     return math.fsum(batch.consumption[:, 0].tolist())
 
 
-def _bisect(is_past: Callable[[float], bool]) -> Crossing:
+def _bisect(is_past: Callable[[float], bool], near: float | None = None) -> Crossing:
     """Return neighbouring numbers between which a condition that holds from some multiplier on begins to hold.
 
     Non-negative floating-point numbers are in the order of their bits, so halving an interval of bits takes 62 steps
@@ -156,6 +158,8 @@ def _bisect(is_past: Callable[[float], bool]) -> Crossing:
     if is_past(0.0):
         return Crossing(0.0, 0.0)
     low, high = 0, _to_bits(_LARGEST)
+    if near is not None and 0.0 < near < _LARGEST:
+        low, high = _gallop(is_past, low, high, _to_bits(near))
     while high - low > 1:
         middle = (low + high) // 2
         if is_past(_from_bits(middle)):
@@ -163,6 +167,20 @@ def _bisect(is_past: Callable[[float], bool]) -> Crossing:
         else:
             low = middle
     return Crossing(_from_bits(low), _from_bits(high))
+
+
+def _gallop(is_past: Callable[[float], bool], low: int, high: int, start: int) -> tuple[int, int]:
+    """Narrow an interval of bits by steps of doubling length from a place inside it."""
+    step = 1
+    if is_past(_from_bits(start)):
+        high = start
+        while high - step > low and is_past(_from_bits(high - step)):
+            high, step = high - step, 2 * step
+        return max(low, high - step), high
+    low = start
+    while low + step < high and not is_past(_from_bits(low + step)):
+        low, step = low + step, 2 * step
+    return low, min(high, low + step)
 
 
 def _to_bits(number: float) -> int:

@@ -34,6 +34,10 @@ SNAP_TOLERANCE = 1e-12
 #: few roundings.
 ROOT_TOLERANCE = 2.0**-49
 
+#: Parameters below this are zero: no width that anybody can rent makes a difference of them, and
+#: their inverses would overflow.
+_NO_SHARE = 1e-30
+
 
 class SmoothForm(StrEnum):
     """Which closed form a block of smooth choices has."""
@@ -122,14 +126,14 @@ class SmoothBlock:
 
     @cached_property
     def _widest_is_free(self) -> BoolArray:
-        free: BoolArray = self.parameter == (1.0 if self.form is SmoothForm.POWER_LAW else 0.0)
+        free: BoolArray = self.parameter == 1.0 if self.form is SmoothForm.POWER_LAW else self.parameter < _NO_SHARE
         return free
 
     @cached_property
     def _moves(self) -> BoolArray:
         """Which rows change their width with the multiplier at all."""
-        useless = 0.0 if self.form is SmoothForm.POWER_LAW else 1.0
-        still = self._widest_is_free | (self.parameter == useless)
+        useless = self.parameter < _NO_SHARE if self.form is SmoothForm.POWER_LAW else self.parameter == 1.0
+        still = self._widest_is_free | useless
         still |= (self.weight == 0.0) | (self.scale == 0.0)
         moves: BoolArray = ~still & (self.width_min < self.width_max)
         return moves

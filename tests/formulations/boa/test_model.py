@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.contracts import SolveRequest, Status
+from optplan.contracts import BoundProof, SolveRequest, Status, Termination
 from optplan.errors import EngineError, UnsupportedError, UsageError
 from optplan.formulations.boa import model as sheet
 from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.evaluation import evaluate
 from optplan.formulations.boa.model import build_pyomo_model, solve_pyomo
 from optplan.progress import Event, Stopwatch
+from optplan.solvers.layered.effort import OutOfEffortError
 
 #: Eight solves by four threads, then one by one; in a process of its own, which a deadlock would take along.
 FOUR_THREADS = """
@@ -333,3 +334,35 @@ def test_a_budget_is_needed() -> None:
     """A model without a budget cannot be stated."""
     with pytest.raises(UsageError, match="has no budget; give one"):
         build_pyomo_model(two_classes().replace(budget=None))
+
+
+class _Ticks(Stopwatch):
+    """A clock that advances by one second whenever somebody looks at it."""
+
+    looks = 0
+
+    @property
+    def elapsed_s(self) -> float:
+        """How often somebody has looked before."""
+        self.looks += 1
+        return float(self.looks - 1)
+
+
+@pytest.mark.parametrize("seconds", range(9))
+def test_time_may_run_out_at_every_part_of_the_model(seconds: int) -> None:
+    """The clock is looked at eight times while the model is built, and once before HiGHS gets it."""
+    building = _Ticks(limit_s=float(seconds))
+    if seconds < 8:
+        with pytest.raises(OutOfEffortError, match=r"^stopped by the time limit$"):
+            build_pyomo_model(two_classes(), stopwatch=building)
+    else:
+        assert len(build_pyomo_model(two_classes(), stopwatch=building).CELLS)
+    answer = solve_pyomo(two_classes(), SolveRequest(stopwatch=_Ticks(limit_s=float(seconds))))
+    assert (answer.status, answer.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
+    assert (answer.solution, answer.objective) == (None, None)
+    (certificate,) = answer.certificates
+    assert (answer.bound_proof, certificate.multipliers) == (BoundProof.LAGRANGIAN, {"budget": 0.0})
+    best = solve_pyomo(two_classes(), SolveRequest()).objective
+    assert answer.bound is not None
+    assert best is not None
+    assert 0 < answer.bound <= best

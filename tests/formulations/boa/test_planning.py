@@ -16,8 +16,10 @@ from optplan.formulations.boa.evaluation import evaluate, speeds_along
 from optplan.formulations.boa.gpu_types import GpuType
 from optplan.formulations.boa.job_classes import JobClass, Widths
 from optplan.formulations.boa.planning import BoaPlan, build_plan
-from optplan.instances.files import read_plan, write_json
+from optplan.instances.files import read_instance, read_plan, write_json
 from optplan.instances.generators import random_boa
+from optplan.solving import build_plan as build_any_plan
+from optplan.solving import explain, solve
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup
 from optplan.units import Amount, BudgetUnit
 
@@ -249,3 +251,19 @@ def test_a_plan_needs_a_solution() -> None:
     nothing = result.replace(status=Status.UNKNOWN, solution=None, objective=None)
     with pytest.raises(UsageError, match=r"the result has no solution to plan \(status unknown\)"):
         build_plan(instance, nothing)
+
+
+def test_a_plan_says_why_when_it_is_made_with_an_explanation() -> None:
+    """Its reasons are the explanation's choices; that of another result is refused, and none leaves them empty."""
+    instance = read_instance("boa-two-classes")
+    result = solve(instance)
+    explanation = explain(instance, result)
+    plan = build_any_plan(instance, result, explanation=explanation)
+    assert isinstance(plan, BoaPlan)
+    assert plan.reasons == explanation.choices
+    assert {choice.subject for choice in plan.reasons} == set(plan.width_table)
+    without = build_any_plan(instance, result)
+    assert isinstance(without, BoaPlan)
+    assert without.reasons == ()
+    with pytest.raises(UsageError, match=r"the explanation is not of this result; make it with explain\("):
+        build_any_plan(instance, result, explanation=explanation.replace(objective=1.0))

@@ -13,8 +13,10 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from scipy.optimize import linprog
 
 from optplan.errors import UsageError
+from optplan.progress import Stopwatch
 from optplan.solvers.layered import (
     BudgetShortfall,
+    Effort,
     LagrangianBound,
     LayeredGraphs,
     MixedPlan,
@@ -24,6 +26,7 @@ from optplan.solvers.layered import (
     maximise_bound,
     mix_paths,
 )
+from optplan.solvers.layered.effort import OutOfEffortError
 from optplan.solvers.layered.paths import FloatArray
 
 RELATIVE = 1e-9
@@ -194,3 +197,60 @@ def test_units_and_order_do_not_matter(training_classes: Maker) -> None:
         bound = bounded(scaled, 130.0 * consumption_unit)
         assert bound.bound == pytest.approx(reference.bound * value_unit, rel=1e-11)
         assert bound.multiplier == pytest.approx(reference.multiplier * value_unit / consumption_unit, rel=1e-9)
+
+
+class _Ticks(Stopwatch):
+    """A clock that advances by one second whenever somebody looks at it."""
+
+    looks = 0
+
+    @property
+    def elapsed_s(self) -> float:
+        """How often somebody has looked before."""
+        self.looks += 1
+        return float(self.looks - 1)
+
+
+def hull_of_parabola() -> LayeredGraphs:
+    """Return one graph whose points (u, (10 - u)^2), u = 0 to 10, are all vertices: the bound takes several passes."""
+    return one_layer(*((float(used), float((10 - used) ** 2)) for used in range(11)))
+
+
+def test_out_of_time_before_the_first_pass_leaves_the_bound_of_price_zero() -> None:
+    """A clock that has run out leaves the plan of least consumption and the least value of all."""
+    bound = maximise_bound(hull_of_parabola(), 3.5, effort=Effort(Stopwatch(limit_s=0.0)))
+    assert isinstance(bound, LagrangianBound)
+    assert not bound.attained
+    assert (bound.bound, bound.multiplier, bound.passes) == (0.0, 0.0, 4)
+    assert (bound.under.total_consumption, bound.under.total_value) == (0.0, 100.0)
+
+
+@pytest.mark.parametrize("seconds", range(1, 5))
+def test_out_of_time_the_best_bound_so_far_holds(seconds: int) -> None:
+    """Whenever time runs out, the bound holds at its multiplier, and the mixture keeps the budget and is above it."""
+    graphs = hull_of_parabola()
+    best = bounded(graphs, 3.5)
+    assert best.bound == pytest.approx((6.5**2 + 0.25), rel=1e-12)  # halfway between 7^2 and 6^2 on their chord
+    bound = maximise_bound(graphs, 3.5, effort=Effort(_Ticks(limit_s=float(seconds))))
+    assert isinstance(bound, LagrangianBound)
+    assert (bound.passes, bound.attained) == (4 + seconds, False)
+    assert bound.bound <= best.bound * (1 + RELATIVE)
+    at = graphs.shortest_paths(bound.multiplier).total_reduced_cost - bound.multiplier * 3.5
+    assert bound.bound == pytest.approx(at, rel=1e-12, abs=1e-12)
+    plan = mix_paths(bound)
+    assert plan.consumption <= 3.5 * (1 + RELATIVE)
+    assert best.bound * (1 - RELATIVE) <= plan.value <= bound.under.total_value
+
+
+def test_infeasibility_is_proven_whatever_the_clock_says() -> None:
+    """The passes that say whether there is a plan are always made."""
+    found = maximise_bound(one_layer((2.0, 1.0)), 1.0, effort=Effort(Stopwatch(limit_s=0.0)))
+    assert isinstance(found, BudgetShortfall)
+
+
+def test_prices_are_not_found_without_time() -> None:
+    """At a breakpoint the second price needs passes of its own, and the clock is looked at before each."""
+    graphs = hull_of_parabola()
+    bound = bounded(graphs, 3.0)
+    with pytest.raises(OutOfEffortError, match=r"^stopped by the time limit$"):
+        find_multiplier_range(graphs, bound, effort=Effort(Stopwatch(limit_s=0.0)))

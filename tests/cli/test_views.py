@@ -1,0 +1,56 @@
+"""``optplan explain`` and ``optplan sensitivity``: their views in the HTML report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
+
+
+def test_explanations_are_reported(run: Runner, tmp_path: Path) -> None:
+    """The report of the result, with the section that explains it and the command that verifies it."""
+    result, page = tmp_path / "result.json", tmp_path / "why.html"
+    run("solve", "boa-two-classes", "--budget", "11gpu", "-o", result)
+    told = run("explain", result, "--budget", "11gpu", "--report", page)
+    assert (told.code, told.err) == (0, f"wrote {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "Why each class gets these GPUs" in text
+    assert f"optplan verify boa-two-classes {result} --budget 11gpu" in text
+    again = run("explain", result, "--budget", "11gpu", "--report", page)
+    assert (again.code, again.out) == (1, "")
+    assert f"--report: {page} exists" in again.err
+
+
+def test_samples_are_reported(run: Runner, tmp_path: Path) -> None:
+    """The report of the plan that was sampled, with the section on wrong estimates."""
+    page = tmp_path / "samples.html"
+    told = run("sensitivity", "boa-two-classes", "--speedup", "10%", "--samples", "20", "--report", page)
+    assert (told.code, told.err) == (0, f"wrote {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "What wrong estimates do to the plan" in text
+    assert "20 samples in which the estimates are wrong: speedups by 10\N{NO-BREAK SPACE}%" in text
+    assert "chart-sensitivity-2" in text
+
+
+@pytest.mark.parametrize("command", [("explain",), ("sensitivity", "--speedup", "0.1")])
+def test_a_report_that_exists_is_refused_before_any_work(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Nothing is solved, and the file is as it was."""
+    result, page = tmp_path / "result.json", tmp_path / "kept.html"
+    run("solve", "boa-one-table", "-o", result)
+    page.write_text("kept", encoding="utf-8")
+    for name in ("solve", "explain", "analyse_sensitivity"):
+        monkeypatch.setattr(f"optplan.solving.{name}", lambda *_, **__: pytest.fail("worked"))
+    asked, *options = command
+    told = run(asked, result if asked == "explain" else "boa-one-table", *options, "--report", page)
+    assert (told.code, told.out) == (1, "")
+    assert told.err == f"error: --report: {page} exists; give another path, or --force to replace it\n"
+    assert page.read_text(encoding="utf-8") == "kept"
