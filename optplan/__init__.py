@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         read_result,
         write_json,
     )
-    from optplan.solving import analyse_sensitivity, build_plan, explain, frontier, solve
+    from optplan.solving import analyse_sensitivity, build_plan, explain, frontier, pareto, solve
     from optplan.verification import verify
 
 _HOMES = {
@@ -41,6 +41,7 @@ _HOMES = {
     "build_plan": "optplan.solving",
     "explain": "optplan.solving",
     "frontier": "optplan.solving",
+    "pareto": "optplan.solving",
     "read_instance": "optplan.instances.files",
     "read_plan": "optplan.instances.files",
     "read_result": "optplan.instances.files",
@@ -62,6 +63,7 @@ __all__ = [
     "build_plan",
     "explain",
     "frontier",
+    "pareto",
     "read_instance",
     "read_plan",
     "read_result",

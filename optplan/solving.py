@@ -14,6 +14,7 @@ from optplan.contracts import (
     Explanation,
     Frontier,
     Instance,
+    ParetoFrontier,
     Plan,
     Result,
     Sensitivity,
@@ -106,6 +107,39 @@ def frontier(instance: Instance) -> Frontier:
     """
     built: Frontier = formulation_of(instance).loaded("build_frontier")(instance)
     return built
+
+
+def pareto(
+    instance: Instance,
+    *,
+    time_limit_s: float | None = None,
+    seed: int = 0,
+    on_event: Callable[[Event], None] | None = None,
+) -> ParetoFrontier:
+    """Find every plan that no other beats in both the limit and the objective, where plans cannot be mixed.
+
+    Parameters
+    ----------
+    instance
+        The problem; its own limit is ignored.
+    time_limit_s
+        Seconds after which what is known by then is returned, with ``exact`` false.
+    seed
+        For everything random.
+    on_event
+        Called with progress events.
+
+    Raises
+    ------
+    UsageError
+        When an argument is out of its range.
+    UnsupportedError
+        When the formulation has no such frontier.
+    """
+    _require_settings(AUTO, 0.0, time_limit_s, seed, on_event)
+    request = SolveRequest(seed=seed, stopwatch=Stopwatch(time_limit_s, on_event))
+    found: ParetoFrontier = formulation_of(instance).loaded("build_pareto")(instance, request)
+    return found
 
 
 def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan:
@@ -340,7 +374,8 @@ def _assemble(
         if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
             Verification(checks=evaluation.checks).require()
         objective, measures = evaluation.objective, evaluation.measures
-        status = Status.OPTIMAL if closes_gap(objective, answer.bound, request.gap) else Status.FEASIBLE
+        closed = closes_gap(objective, answer.bound, request.gap, instance.sense)
+        status = Status.OPTIMAL if closed else Status.FEASIBLE
     result: Result[Solution] = formulation.result_type()(
         formulation=formulation.name,
         instance_name=instance.name,
@@ -352,7 +387,8 @@ def _assemble(
         status=status,
         termination=answer.termination,
         objective=objective,
-        objective_unit=formulation.objective_unit,
+        objective_unit=instance.objective_unit,
+        sense=instance.sense,
         bound=answer.bound,
         gap_target=request.gap,
         bound_proof=answer.bound_proof,

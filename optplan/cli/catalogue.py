@@ -234,7 +234,6 @@ def _list_formulations() -> list[dict[str, Any]]:
             "name": formulation.name,
             "title": formulation.title,
             "reference": formulation.reference,
-            "objective_unit": formulation.objective_unit,
             "solvers": [entry.name for entry in formulation.solvers],
         }
         for formulation in formulations().values()

@@ -122,10 +122,9 @@ def _amend(name: str, instance: Instance, changes: dict[str, Any]) -> Instance:
 
 
 def _solve(name: str, instance: Instance, time_limit_s: float | None) -> Result[Solution]:
-    from optplan.formulations import formulation_of
     from optplan.solving import solve
 
-    with Progress(f"solving {name}", formulation_of(instance).objective_unit) as progress:
+    with Progress(f"solving {name}", instance.objective_unit) as progress:
         return solve(instance, time_limit_s=time_limit_s, on_event=progress.listen)
 
 

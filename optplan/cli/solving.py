@@ -133,10 +133,9 @@ def solve(
 
 
 def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[Solution]:
-    from optplan.formulations import formulation_of
     from optplan.solving import solve as solve_instance
 
-    with Progress(f"solver {solver}", formulation_of(instance).objective_unit) as progress:
+    with Progress(f"solver {solver}", instance.objective_unit) as progress:
         return solve_instance(instance, solver=solver, on_event=progress.listen, **settings)
 
 

@@ -2,8 +2,9 @@
 
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
 from optplan.contracts.frontier import Frontier, FrontierPoint
-from optplan.contracts.instance import Instance, Solution
+from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verification
+from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.plan import Action, Plan, PlanStep, Price
 from optplan.contracts.result import (
     Answer,
@@ -38,6 +39,8 @@ __all__ = [
     "Infeasibility",
     "Instance",
     "LagrangianCertificate",
+    "ParetoFrontier",
+    "ParetoPoint",
     "PathCosts",
     "Plan",
     "PlanStep",
@@ -45,6 +48,7 @@ __all__ = [
     "Relaxation",
     "Result",
     "SampledPlan",
+    "Sense",
     "Sensitivity",
     "ShadowPrice",
     "Solution",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import cached_property
 from typing import Annotated
 
 from pydantic import Field
 
 from optplan.schema import ByName, FrozenModel
+
+
+class Sense(StrEnum):
+    """Whether less of the objective is better, or more."""
+
+    MINIMISE = "minimise"
+    MAXIMISE = "maximise"
 
 
 class Instance(FrozenModel):
@@ -29,6 +37,29 @@ class Instance(FrozenModel):
     name: Annotated[str, Field(min_length=1)] = "unnamed"
     description: str = ""
     source: ByName[str] = Field(default_factory=dict)
+
+    @property
+    def objective_unit(self) -> str:
+        """Unit of the objective, such as ``s``."""
+        raise NotImplementedError
+
+    @property
+    def sense(self) -> Sense:
+        """Whether less of the objective is better, or more."""
+        return Sense.MINIMISE
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits by name, in the units that the formulation counts in."""
+        return {}
+
+    def limit_as_given(self, limit: str) -> tuple[float, str]:
+        """Return a limit as the instance's own fields state it, and the unit there: 30000 and usd/month."""
+        raise NotImplementedError
+
+    def price_unit(self, limit: str) -> str:
+        """Return the unit of a limit's shadow price."""
+        raise NotImplementedError
 
     def content_hash(self) -> str:
         """Return the SHA-256 of the content, the same for every file that says the same thing; computed once."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from optplan.contracts.instance import Solution
 from optplan.contracts.result import BoundProof, Result
-from optplan.errors import UsageError, nearest_name_hint
+from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
 
 
 def load(target: str) -> Any:  # noqa: ANN401 - the declared attribute may be anything
@@ -91,9 +91,21 @@ class SolverEntry:
         return None
 
 
+#: What users know the parts as that a formulation need not have.
+_PARTS = {
+    "build_frontier": "frontier of mixed plans",
+    "build_pareto": "frontier of plans",
+    "explain": "explanations",
+    "analyse_sensitivity": "analysis of wrong estimates",
+    "estimate_errors": "analysis of wrong estimates",
+}
+
+
 @dataclass(frozen=True)
 class Formulation:
     """One paper's decision problem.
+
+    Parts that are left empty are not there; asking for one raises UnsupportedError.
 
     Parameters
     ----------
@@ -105,29 +117,32 @@ class Formulation:
         ``module:Class``.
     evaluate
         ``module:function`` (instance, solution) -> Evaluation: the independent judge.
-    dual_bound
-        ``module:function`` (instance, multipliers) -> float: re-derives a Lagrangian bound, written apart from solvers.
-    path_costs
-        ``module:function`` (instance) -> list of PathCosts: what exhaustive certificates are checked against.
-    least_consumption
-        ``module:function`` (instance, weights) -> dict: by part, the least weighted consumption of any plan.
     describe
         ``module:function`` (instance) -> dict with the keys problem, policy, cells, features: what solvers are matched
         against.
     build_plan
-        ``module:function`` (instance, result) -> Plan.
+        ``module:function`` (instance, result, *, explanation) -> Plan.
+    solvers
+        In order of preference; the first that takes an instance is what ``auto`` means.
+    dual_bound
+        ``module:function`` (instance, multipliers) -> float: re-derives a Lagrangian bound, written apart from solvers.
+    path_costs
+        ``module:function`` (instance) -> list of PathCosts: what exhaustive certificates are checked against.
+    least_within
+        ``module:function`` (instance, multipliers, allowance) -> float: the same where plans are no sums of paths; the
+        least objective of the plans that keep the limits and lie within the allowance of the dual bound.
+    least_consumption
+        ``module:function`` (instance, weights) -> dict: by part, the least weighted consumption of any plan.
     build_frontier
         ``module:function`` (instance) -> Frontier.
+    build_pareto
+        ``module:function`` (instance, request) -> ParetoFrontier, where plans cannot be mixed.
     explain
         ``module:function`` (instance, result, *, only, time_limit_s, on_event) -> Explanation.
     analyse_sensitivity
         ``module:function`` (instance, solution, errors, *, samples, ...) -> Sensitivity.
     estimate_errors, sensitivity_type
         ``module:Class`` of those errors, and of what is found.
-    objective_unit
-        Unit of the objective, such as ``s``.
-    solvers
-        In order of preference; the first that takes an instance is what ``auto`` means.
     """
 
     name: str
@@ -137,18 +152,19 @@ class Formulation:
     solution_type: str
     plan_type: str
     evaluate: str
-    dual_bound: str
-    path_costs: str
-    least_consumption: str
     describe: str
     build_plan: str
-    build_frontier: str
-    explain: str
-    analyse_sensitivity: str
-    estimate_errors: str
-    sensitivity_type: str
-    objective_unit: str
     solvers: tuple[SolverEntry, ...]
+    dual_bound: str = ""
+    path_costs: str = ""
+    least_within: str = ""
+    least_consumption: str = ""
+    build_frontier: str = ""
+    build_pareto: str = ""
+    explain: str = ""
+    analyse_sensitivity: str = ""
+    estimate_errors: str = ""
+    sensitivity_type: str = ""
 
     def solver(self, name: str) -> SolverEntry:
         """Return the solver of that name.
@@ -170,8 +186,18 @@ class Formulation:
         return cast("type[Result[Solution]]", specialised)
 
     def loaded(self, part: str) -> Callable[..., Any]:
-        """Load one of the declared parts by its field's name."""
-        part_loaded: Callable[..., Any] = load(getattr(self, part))
+        """Load one of the declared parts by its field's name.
+
+        Raises
+        ------
+        UnsupportedError
+            When the formulation has no such part.
+        """
+        target = getattr(self, part)
+        if not target:
+            message = f"formulation {self.name!r} has no {_PARTS.get(part, part)}"
+            raise UnsupportedError(message)
+        part_loaded: Callable[..., Any] = load(target)
         return part_loaded
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from optplan.contracts.instance import Solution
+from optplan.contracts.instance import Sense, Solution
 from optplan.errors import UsageError, show_value
 from optplan.progress import Stopwatch
 from optplan.schema import ByName, FrozenModel
@@ -238,10 +238,12 @@ class Result(FrozenModel, Generic[SolutionT]):
         Who solved it.
     status, termination
         What is known, and why the solver stopped.
-    objective, objective_unit
-        Recomputed from the decisions by the evaluator; None when there is no solution.
+    objective, objective_unit, sense
+        Recomputed from the decisions by the evaluator; None when there is no solution. The sense says whether less of
+        it is better.
     bound
-        Proven lower bound of the objective; kept even when there is no solution; None when there is none.
+        Proven bound of the objective: no plan can pass it, downwards or upwards as the sense says. Kept even when there
+        is no solution; None when there is none.
     gap_target
         The gap that the user asked for and takes for optimal: a statement of the user, which nobody can check. A bound
         that meets the objective up to rounding closes any.
@@ -277,6 +279,7 @@ class Result(FrozenModel, Generic[SolutionT]):
     termination: Termination
     objective: float | None = None
     objective_unit: str
+    sense: Sense = Sense.MINIMISE
     bound: float | None = None
     gap_target: Annotated[float, Field(ge=0, lt=1)]
     bound_proof: BoundProof = BoundProof.NONE
@@ -293,8 +296,8 @@ class Result(FrozenModel, Generic[SolutionT]):
 
     @property
     def gap(self) -> float | None:
-        """Relative gap ``(objective - bound) / |objective|``; None unless there are both; never below zero."""
-        return relative_gap(self.objective, self.bound)
+        """Relative gap ``|objective - bound| / |objective|``; None unless there are both; zero beyond the bound."""
+        return relative_gap(self.objective, self.bound, self.sense)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by the generic type and its argument: the type that pydantic makes of them has no name to find."""
@@ -315,7 +318,7 @@ class Result(FrozenModel, Generic[SolutionT]):
         if (self.bound is None) != (self.bound_proof is BoundProof.NONE):
             message = "a bound and what it rests on come together: bound is None exactly when bound_proof is none"
             raise ValueError(message)
-        if self.status is Status.OPTIMAL and not closes_gap(self.objective, self.bound, self.gap_target):
+        if self.status is Status.OPTIMAL and not closes_gap(self.objective, self.bound, self.gap_target, self.sense):
             message = f"status optimal needs a gap of at most {self.gap_target:g}, got {self.gap}"
             raise ValueError(message)
         return self
@@ -342,22 +345,23 @@ def require_result(result: object) -> None:
         raise UsageError(message)
 
 
-def relative_gap(objective: float | None, bound: float | None) -> float | None:
-    """Return ``(objective - bound) / |objective|``, at least zero; None unless both are known.
+def relative_gap(objective: float | None, bound: float | None, sense: Sense = Sense.MINIMISE) -> float | None:
+    """Return how far the bound is from the objective, relative to the objective; None unless both are known.
 
-    An objective of zero has gap zero when the bound is not below it, and otherwise an infinite one.
+    Never below zero: a bound that is passed leaves no gap. An objective of zero has gap zero when the bound leaves
+    nothing to gain, and otherwise an infinite one.
     """
     if objective is None or bound is None:
         return None
-    difference = max(0.0, objective - bound)
+    difference = max(0.0, objective - bound if sense is Sense.MINIMISE else bound - objective)
     if difference == 0.0:
         return 0.0
     return difference / abs(objective) if objective else float("inf")
 
 
-def closes_gap(objective: float | None, bound: float | None, target: float) -> bool:
+def closes_gap(objective: float | None, bound: float | None, target: float, sense: Sense = Sense.MINIMISE) -> bool:
     """Whether the bound is within the target of the objective, or meets it up to rounding (:data:`MEETING`)."""
-    gap = relative_gap(objective, bound)
+    gap = relative_gap(objective, bound, sense)
     return gap is not None and gap <= max(target, MEETING)
 
 

@@ -17,6 +17,7 @@ from optplan.contracts import (
     LagrangianCertificate,
     Relaxation,
     Result,
+    Sense,
     Solution,
     Verification,
 )
@@ -106,7 +107,7 @@ class _Judge:
         #: Best bound that a certificate proved, rounding included.
         self.proven = float("-inf")
         self._duals: dict[tuple[float, ...], float] = {}
-        self.limits: dict[str, float] = instance.limits  # type: ignore[attr-defined]
+        self.limits = instance.limits
 
     def check_solution(self) -> None:
         """Recompute constraints, objective and measures from the decisions."""
@@ -125,9 +126,10 @@ class _Judge:
         for family, index, claimed, recomputed in claims:
             message = "the result's figure must equal the one recomputed from the decisions"
             self._compare(family, index, claimed, recomputed, TOLERANCE * max(abs(claimed), abs(recomputed)), message)
-        if self.result.objective_unit != self.formulation.objective_unit:
-            unit = self.formulation.objective_unit
-            self._fail("objective", "unit", f"the unit of the objective is {unit}, not {self.result.objective_unit}")
+        for field, word in (("objective_unit", "unit"), ("sense", "sense")):
+            own, claimed = (getattr(one, field) for one in (self.instance, self.result))
+            if own != claimed:
+                self._fail("objective", word, f"the {word} of the objective is {own}, not {claimed}")
 
     def check_certificates(self) -> None:
         """Re-derive what each certificate proves."""
@@ -160,9 +162,7 @@ class _Judge:
             self._fail("certificate", index, "an allowance out of all proportion to the bound proves nothing")
             return dual
         needed = allowance if certificate.optimum is None else min(allowance, max(0.0, certificate.optimum - dual))
-        graphs = self.formulation.loaded("path_costs")(self.instance)
-        weights = np.array([certificate.multipliers[limit] for limit in self.limits])
-        best = least_within(graphs, weights, needed + tolerance, np.array(list(self.limits.values())))
+        best = self._least_within(certificate.multipliers, needed + tolerance)
         reached = dual + allowance
         if certificate.optimum is not None:
             message = "the optimum must be the least objective within the allowance"
@@ -171,6 +171,14 @@ class _Judge:
             message = f"there is a plan of objective {best!r} within the allowance, although optimum says none"
             self._fail("certificate", f"{index} optimum", message)
         return min(best, reached)
+
+    def _least_within(self, multipliers: dict[str, float], allowance: float) -> float:
+        """Return the least objective of plans that keep the limits and lie within the allowance of the dual bound."""
+        if self.formulation.least_within:
+            return float(self.formulation.loaded("least_within")(self.instance, multipliers, allowance))
+        graphs = self.formulation.loaded("path_costs")(self.instance)
+        weights = np.array([multipliers[limit] for limit in self.limits])
+        return least_within(graphs, weights, allowance, np.array(list(self.limits.values())))
 
     def check_bound(self) -> None:
         """Hold the stated bound against its certificates and the objective, or name it as taken on trust."""
@@ -192,9 +200,11 @@ class _Judge:
         if result.objective is not None:
             relative = ENGINE_TOLERANCE if result.bound_proof is BoundProof.ENGINE else TOLERANCE
             tolerance = relative * max(abs(result.bound), abs(result.objective))
-            self._at_most(
-                "bound", "objective", result.bound, result.objective, tolerance, "no bound can lie above the objective"
-            )
+            if result.sense is Sense.MINIMISE:
+                message, ends = "no bound can lie above the objective", (result.bound, result.objective)
+            else:
+                message, ends = "no bound can lie below the objective", (result.objective, result.bound)
+            self._at_most("bound", "objective", *ends, tolerance, message)
 
     def check_prices(self) -> None:
         """Check that both ends of each shadow price are multipliers of the best Lagrangian bound."""
@@ -206,7 +216,7 @@ class _Judge:
             if limit not in self.limits or min(ends) < 0 or ends[0] < price.more:
                 self._fail("shadow-price", limit, "prices of the limits from zero on are needed, with less >= more")
                 continue
-            unit = self.instance.price_unit(limit)  # type: ignore[attr-defined]
+            unit = self.instance.price_unit(limit)
             if price.unit != unit:
                 self._fail("shadow-price", limit, f"the unit must be {unit!r}, not {price.unit!r}")
             if len(self.limits) == 1:
@@ -284,7 +294,7 @@ class _Judge:
             message = f"multipliers of {_names(self.limits)} are needed, with 1 for the limit that is relaxed"
             self._fail("infeasibility", limit, message)
             return
-        given, unit = self.instance.limit_as_given(limit)  # type: ignore[attr-defined]
+        given, unit = self.instance.limit_as_given(limit)
         message = "the relaxation must state the limit as the instance gives it"
         self._compare("infeasibility", f"{limit} given", relaxation.given, given, TOLERANCE * given, message)
         if relaxation.unit != unit:

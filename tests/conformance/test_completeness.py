@@ -7,12 +7,23 @@ from pathlib import Path
 import pytest
 
 import optplan.formulations
-from optplan.contracts import BoundProof, Frontier, Instance, Plan, Result, Sensitivity, Solution, Status
+from optplan.contracts import (
+    BoundProof,
+    Frontier,
+    Instance,
+    ParetoFrontier,
+    Plan,
+    Result,
+    Sensitivity,
+    Solution,
+    Status,
+)
 from optplan.contracts.registry import Formulation, SolverEntry, load
+from optplan.errors import UnsupportedError
 from optplan.formulations import formulation_named, formulation_of, formulations
 from optplan.instances.library import GENERATED, build_named, names
 from optplan.schema import FrozenModel
-from optplan.solving import build_plan, choose_solver, frontier, solve
+from optplan.solving import build_plan, choose_solver, frontier, pareto, solve
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -39,12 +50,14 @@ def test_formulations_are_the_folders() -> None:
 @every_formulation
 def test_types_are_records_with_a_version(formulation: Formulation) -> None:
     """Instances name formulation and version, which is how a reader finds the class and refuses others."""
-    for part, base in (
+    parts: list[tuple[str, type[FrozenModel]]] = [
         ("instance_type", Instance),
         ("solution_type", Solution),
         ("plan_type", Plan),
-        ("sensitivity_type", Sensitivity),
-    ):
+    ]
+    if formulation.sensitivity_type:
+        parts.append(("sensitivity_type", Sensitivity))
+    for part, base in parts:
         record = formulation.loaded(part)
         assert isinstance(record, type)
         assert issubclass(record, base)
@@ -55,28 +68,40 @@ def test_types_are_records_with_a_version(formulation: Formulation) -> None:
     assert issubclass(formulation.result_type(), Result)
 
 
-@every_formulation
-@pytest.mark.parametrize(
-    "part",
-    [
-        "evaluate",
-        "dual_bound",
-        "path_costs",
-        "least_consumption",
-        "describe",
-        "build_plan",
-        "build_frontier",
-        "explain",
-        "analyse_sensitivity",
-        "estimate_errors",
-    ],
+#: What every formulation has, and what it may have.
+PARTS = ("evaluate", "describe", "build_plan")
+OPTIONAL_PARTS = (
+    "dual_bound",
+    "path_costs",
+    "least_within",
+    "least_consumption",
+    "build_frontier",
+    "build_pareto",
+    "explain",
+    "analyse_sensitivity",
+    "estimate_errors",
 )
+
+
+@every_formulation
+@pytest.mark.parametrize("part", [*PARTS, *OPTIONAL_PARTS])
 def test_parts_are_there(formulation: Formulation, part: str) -> None:
-    """A judge that re-derives bounds, a plan, a frontier."""
-    assert callable(formulation.loaded(part))
+    """A judge and a plan always; the other parts are code, or are said not to be there."""
     assert formulation.title
     assert formulation.reference
-    assert formulation.objective_unit
+    if part in PARTS or getattr(formulation, part):
+        assert callable(formulation.loaded(part))
+    else:
+        with pytest.raises(UnsupportedError, match=f"formulation '{formulation.name}' has no "):
+            formulation.loaded(part)
+
+
+@every_formulation
+def test_certificates_can_be_checked(formulation: Formulation) -> None:
+    """A Lagrangian bound needs a judge that re-derives it, and enumerates what lies within an allowance."""
+    if any(entry.proof in (BoundProof.LAGRANGIAN, BoundProof.EXHAUSTIVE) for entry in formulation.solvers):
+        assert formulation.dual_bound
+        assert formulation.path_costs or formulation.least_within
 
 
 @every_formulation
@@ -94,13 +119,17 @@ def test_there_is_a_page(formulation: Formulation) -> None:
 
 @every_formulation
 def test_there_is_a_golden_instance(formulation: Formulation) -> None:
-    """In the library, solved with a proof, with a plan and a frontier."""
+    """In the library, solved with a proof, with a plan and a frontier: of mixed plans, or of plans."""
     instance = golden(formulation)
     result = solve(instance)
     assert result.status is Status.OPTIMAL
     assert result.bound_proof in (BoundProof.LAGRANGIAN, BoundProof.EXHAUSTIVE, BoundProof.EXHAUSTION)
     assert isinstance(build_plan(instance, result), Plan)
-    assert isinstance(frontier(instance), Frontier)
+    assert formulation.build_frontier or formulation.build_pareto
+    if formulation.build_frontier:
+        assert isinstance(frontier(instance), Frontier)
+    if formulation.build_pareto:
+        assert isinstance(pareto(instance), ParetoFrontier)
     assert choose_solver(instance).exact
 
 

@@ -37,7 +37,6 @@ FORMULATION = Formulation(
     analyse_sensitivity="json:dumps",
     estimate_errors="json:JSONDecoder",
     sensitivity_type="json:JSONDecoder",
-    objective_unit="s",
     solvers=(ENTRY, replace(ENTRY, name="other")),
 )
 

@@ -28,7 +28,6 @@ FORMULATION = Formulation(
     analyse_sensitivity=f"{_HERE}.sensitivity:analyse_sensitivity",
     estimate_errors=f"{_HERE}.sampling:EstimateErrors",
     sensitivity_type=f"{_HERE}.sensitivity:BoaSensitivity",
-    objective_unit="s",
     solvers=(
         SolverEntry(
             name="layered-paths",

@@ -315,6 +315,11 @@ class BoaInstance(Instance):
         return (BUDGET, *(f"{QUOTA}{name}" for name in self.quotas))
 
     @property
+    def objective_unit(self) -> str:
+        """Seconds of mean completion time."""
+        return "s"
+
+    @property
     def limits(self) -> dict[str, float]:
         """The limits by name: the budget in :attr:`budget_unit`, quotas in GPUs.
 
