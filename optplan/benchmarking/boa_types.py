@@ -30,7 +30,7 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     Parameters
     ----------
     quick
-        One budget for each instance, no slow rival.
+        One budget for each instance, no slow rival, no re-solving with quotas.
     full
         Slow rivals at every budget.
 
@@ -51,7 +51,8 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     yield from _continuous_rows(read_boa("boa-newtrace-types"))
     yield from _continuous_rows(read_boa("boa-newtrace-quotas"))
     yield from _decision_rows(read_boa("boa-newtrace"), samples=20 if quick else _SAMPLES)
-    yield from _decision_rows(read_boa("boa-newtrace-quotas"), samples=20 if quick else _SAMPLES)
+    if not quick:
+        yield from _decision_rows(read_boa("boa-newtrace-quotas"), samples=_SAMPLES)
 
 
 def _budget_rows(instance: BoaInstance, *, slow: bool) -> Iterator[Row]:

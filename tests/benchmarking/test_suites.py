@@ -58,6 +58,22 @@ def test_growth_rows_say_what_grows(rows: list[dict[str, object]]) -> None:
     assert {e["grows"] for e in extras if isinstance(e, dict) and "grows" in e} == {"classes", "epochs", "widths"}
 
 
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_types_are_proven_and_the_tools_run() -> None:
+    """Pure and mixed plans of every instance of several types, real widths, whole frontiers, and the tools."""
+    rows = run_suite("boa-types", quick=True)
+    json.dumps(rows, allow_nan=False)
+    proven = {str(row["instance"]) for row in rows if row["status"] == "optimal" and row["objective"] is not None}
+    assert {
+        "boa-newtrace-types@40-pure",
+        "boa-newtrace-quotas@45-mixed",
+        "boa-newtrace-types-changes@45-pure",
+    } <= proven
+    assert {row["solver"] for row in rows} >= {"linked-paths", "typed-choices", "conic", "explain", "sensitivity"}
+    ratios = [row["extra"].get("objective_over_exact", 1.0) for row in rows if isinstance(row["extra"], dict)]
+    assert min(ratios) >= 1.0 - 1e-9
+
+
 def test_unknown_suites_are_refused_with_the_nearest_name() -> None:
     """And quick and full exclude each other."""
     assert suites() == ["boa", "boa-types"]
