@@ -79,9 +79,9 @@ def show(
     if as_json:
         print_json(instance.to_json_data())
     elif output is None:
-        from optplan.reporting.tables import instance_summary
+        from optplan.reporting.presenters import presenter_of
 
-        print_answer(instance_summary(instance))
+        print_answer(*presenter_of(instance).present_instance(instance))
     from optplan.instances.files import write_json
 
     outputs.save("--output", lambda path: write_json(instance, path, overwrite=outputs.force))

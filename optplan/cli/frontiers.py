@@ -28,10 +28,11 @@ from optplan.cli.options import (
     read_many,
 )
 from optplan.cli.outputs import Outputs
+from optplan.cli.pareto import has_plans, show_pareto, thin
 from optplan.errors import InfeasibleError, OptplanError, UsageError
 
 if TYPE_CHECKING:
-    from optplan.contracts import Frontier, FrontierPoint
+    from optplan.contracts import Frontier, FrontierPoint, Instance
     from optplan.formulations.boa.data import BoaInstance
     from optplan.reporting.frontier_figures import FrontierCurve
     from optplan.reporting.sweeps import SweepPoint
@@ -119,6 +120,10 @@ def frontier(
     else US dollars an hour; budgets that cannot be converted are refused.
     """
     outputs = Outputs({"--output": output, "--plot": plot}, force=force, as_json=as_json)
+    plans = _read_plans(instance_names, changes)
+    if plans is not None:
+        refused = {"--at": at, "--for-jct": for_jct, "--for-weighted-jct": for_weighted_jct, "--solver": solvers}
+        return show_pareto(plans, outputs, most=points, time_limit_s=time_limit, refused=refused, as_json=as_json)
     instances = _read_all(instance_names, changes, solvers)
     questions = Questions(tuple(at), tuple(for_jct), tuple(for_weighted_jct))
     views = [_view(label, instance, questions, points, alone=len(instances) == 1) for label, instance in instances]
@@ -136,6 +141,14 @@ def frontier(
     outputs.save("--output", lambda path: _save_points(views, path, overwrite=outputs.force))
     outputs.save("--plot", lambda path: _save_figure(views, path, overwrite=outputs.force))
     return outputs.exit_code(failure)
+
+
+def _read_plans(names: Sequence[str], changes: dict[str, Any]) -> Instance | None:
+    """Read the only instance, if its frontier is a list of plans."""
+    if len(names) > 1:
+        return None
+    instance = read_amended(names[0], changes)
+    return instance if has_plans(instance) else None
 
 
 def _read_all(names: Sequence[str], changes: dict[str, Any], solvers: Sequence[str]) -> list[tuple[str, BoaInstance]]:
@@ -305,9 +318,3 @@ def _print_sweep(view: _View, solver: str) -> None:
     points = view.sweeps[solver]
     if points:
         print_answer("", f"{solver} at these budgets:", "", sweep_table(view.instance, points))
-
-
-def thin(count: int, most: int) -> list[int]:
-    """Choose at most ``most`` of ``count`` rows, the first and the last among them, evenly."""
-    rows = min(count, most)
-    return [0] if rows == 1 else [round(row * (count - 1) / (rows - 1)) for row in range(rows)]

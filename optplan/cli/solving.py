@@ -26,8 +26,6 @@ from optplan.cli.outputs import Outputs
 from optplan.errors import OptplanError, UsageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.contracts import Explanation, Instance, Result, Solution
 
 #: Exit codes of answers without a plan, by status.
@@ -173,45 +171,15 @@ def _explain(
 
 
 def _print_result(instance: Instance, result: Result[Solution]) -> None:
-    from optplan.reporting.breakdown import has_types, require_boa
-    from optplan.reporting.limit_tables import type_tables
-    from optplan.reporting.tables import class_table, result_summary, width_table
+    from optplan.reporting.presenters import presenter_of
 
-    parts: list[RenderableType] = [result_summary(instance, result)]
-    mixed = _say_mixed(instance, result)
-    if mixed:
-        parts += ["", mixed]
-    if result.solution is not None:
-        parts += ["", width_table(instance, result)]
-        if has_types(require_boa(instance)):
-            parts += ["", class_table(instance, result)]
-        tables = type_tables(instance, result)
-        parts += ["", *tables] if tables else []
-    print_answer(*parts)
-
-
-def _say_mixed(instance: Instance, result: Result[Solution]) -> str:
-    """Say what a mixed plan could save over a pure one: a Lagrangian bound holds for mixed plans too."""
-    from optplan.contracts import LagrangianCertificate
-    from optplan.contracts.result import relative_gap
-    from optplan.formulations import formulation_of
-    from optplan.reporting.phrases import format_share
-
-    asked = formulation_of(instance).loaded("describe")(instance)
-    bounds = [c.bound for c in result.certificates if isinstance(c, LagrangianCertificate)]
-    distance = relative_gap(result.objective, max(bounds, default=None))
-    if distance is None or asked["policy"] != "pure":
-        return ""
-    if distance == 0.0:
-        return "No mixed plan (shares of a class's jobs differ in their widths) can be better either."
-    better = f"at most {format_share(distance)} better"
-    return f"A mixed plan (shares of a class's jobs differ in their widths) can be {better}."
+    print_answer(*presenter_of(instance).present_result(instance, result))
 
 
 def _print_comparison(instance: Instance, results: list[Result[Solution]]) -> None:
-    from optplan.reporting.tables import comparison_table
+    from optplan.reporting.presenters import presenter_of
 
-    print_answer("", comparison_table(instance, results))
+    print_answer("", *presenter_of(instance).present_comparison(instance, results))
 
 
 def _write_files(
@@ -234,21 +202,18 @@ def _write_files(
         write_json(build_plan(instance, result, explanation=explanation), path, overwrite=outputs.force)
 
     def write_page(path: Path) -> None:
-        from optplan.reporting.html import write_report
-        from optplan.reporting.views import Views
-        from optplan.solving import frontier
+        from optplan.reporting.presenters import presenter_of
         from optplan.verification import verify
 
         with Progress("report"):
-            write_report(
+            presenter_of(instance).write_report(
                 path,
                 instance,
                 result,
-                frontier=frontier(instance),
-                comparisons=rivals,
+                rivals=rivals,
+                explanation=explanation,
                 verification=verify(instance, result) if check else None,
                 verify_command=verify_command,
-                views=Views(explanation=explanation),
                 overwrite=outputs.force,
             )
 

@@ -1,0 +1,118 @@
+"""``optplan frontier`` where plans cannot be mixed: those that no other beats in both limit and objective."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optplan.cli.console import Progress, print_answer, print_json
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from optplan.cli.outputs import Outputs
+    from optplan.contracts import Instance, ParetoFrontier
+
+_CSV = ".csv"
+
+
+def has_plans(instance: Instance) -> bool:
+    """Whether the instance's frontier is one of plans."""
+    from optplan.formulations import formulation_of
+
+    return bool(formulation_of(instance).build_pareto)
+
+
+def show_pareto(
+    instance: Instance,
+    outputs: Outputs,
+    *,
+    most: int,
+    time_limit_s: float | None,
+    refused: dict[str, Any],
+    as_json: bool,
+) -> int:
+    """Find, print and write the frontier of an instance.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    outputs
+        ``--output`` (JSON, or CSV by its name) and ``--plot``.
+    most
+        Rows that the table shows at most.
+    time_limit_s
+        For the whole frontier.
+    refused
+        Options that are for frontiers of mixed plans only, by name, with what was given.
+    as_json
+        Whether to print JSON and nothing else.
+
+    Raises
+    ------
+    UsageError
+        When an option was given that has no meaning here.
+    """
+    from optplan.solving import pareto
+
+    for option, given in refused.items():
+        if given:
+            message = f"{option}: the frontier of {instance.name!r} is a list of plans, which cannot be mixed; its rows"
+            raise UsageError(f"{message} say what each costs and reaches, and `optplan solve` answers for any limit")
+    with Progress("frontier", instance.objective_unit) as progress:
+        found = pareto(instance, time_limit_s=time_limit_s, on_event=progress.listen)
+    if as_json:
+        print_json(found.to_json_data())
+    else:
+        _print(instance, found, most)
+    outputs.save("--output", lambda path: _save_points(found, path, overwrite=outputs.force))
+    outputs.save("--plot", lambda path: _save_figure(instance, found, path, overwrite=outputs.force))
+    return outputs.exit_code(0)
+
+
+def _print(instance: Instance, found: ParetoFrontier, most: int) -> None:
+    from optplan.reporting.pareto import pareto_table
+    from optplan.reporting.presenters import plan_presenter_of
+
+    points = [found.points[row] for row in thin(len(found.points), most)]
+    title = f"Frontier of {instance.name}: {len(found.points)} plans that no other beats"
+    if len(points) < len(found.points):
+        title += f", {len(points)} of them shown (-o FILE writes all, --points N shows more)"
+    proof = "Every plan that is best for some limit is among them." if found.exact else "There may be better ones."
+    print_answer(title, "", pareto_table(instance, found, points, plan_presenter_of(instance)), "", proof)
+
+
+def _save_points(found: ParetoFrontier, path: Path, *, overwrite: bool) -> None:
+    from optplan.instances.files import format_json, write_text
+
+    text = _write_csv(found) if path.suffix.lower() == _CSV else format_json(found.to_json_data()) + "\n"
+    write_text(text, path, overwrite=overwrite)
+
+
+def _write_csv(found: ParetoFrontier) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    measures = sorted({name for point in found.points for name in point.measures})
+    heading = [f"{found.limit_name}_{found.limit_unit}", f"objective_{found.objective_unit}", "bound", "low", "high"]
+    table.writerow([*heading, *measures])
+    for point in found.points:
+        own = [point.limit, point.objective, point.bound, point.low, point.high]
+        table.writerow([*own, *(point.measures.get(name) for name in measures)])
+    return text.getvalue()
+
+
+def _save_figure(instance: Instance, found: ParetoFrontier, path: Path, *, overwrite: bool) -> None:
+    from optplan.instances.files import write_text
+    from optplan.reporting.pareto import draw_pareto
+    from optplan.reporting.presenters import plan_presenter_of
+
+    figure = draw_pareto(instance, found, plan_presenter_of(instance))
+    write_text(figure.to_html(include_plotlyjs=True), path, overwrite=overwrite)
+
+
+def thin(count: int, most: int) -> list[int]:
+    """Choose at most ``most`` of ``count`` rows, the first and the last among them, evenly."""
+    rows = min(count, most)
+    return [0] if rows == 1 else [round(row * (count - 1) / (rows - 1)) for row in range(rows)]

@@ -1,0 +1,1 @@
+"""BOA on terminals and pages."""

@@ -1,0 +1,117 @@
+"""Frontiers of plans that cannot be mixed: a table, and a chart of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Sense, Solution
+from optplan.reporting.presenters import PlanPresenter
+from optplan.reporting.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, escape_text, load_plotly, new_figure
+from optplan.reporting.tables import new_table, plain_text
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+    from rich.table import Table
+
+_COLORS = (VERMILLION, GREEN, PURPLE, ORANGE)
+
+
+def pareto_table(
+    instance: Instance, frontier: ParetoFrontier, points: Sequence[ParetoPoint], presenter: PlanPresenter
+) -> Table:
+    """Make the table of some plans on a frontier.
+
+    Parameters
+    ----------
+    instance, frontier
+        The problem and its frontier.
+    points
+        Those to show.
+    presenter
+        Words for the limit, the objective and a plan.
+    """
+    sampled = any(point.low is not None for point in points)
+    interval = [("95 % interval", True)] if sampled else []
+    table = new_table((frontier.limit_name, True), ("objective", True), *interval, ("plan", False))
+    for point in points:
+        cells = [presenter.format_limit(instance, point.limit), presenter.format_objective(instance, point.objective)]
+        if sampled:
+            ends = [end for end in (point.low, point.high) if end is not None]
+            cells.append(" to ".join(presenter.format_objective(instance, end) for end in ends))
+        cells.append(presenter.name_plan(instance, point.solution))
+        table.add_row(*(plain_text(cell) for cell in cells))
+    return table
+
+
+def draw_pareto(
+    instance: Instance,
+    frontier: ParetoFrontier,
+    presenter: PlanPresenter,
+    *,
+    results: Sequence[tuple[Result[Solution], float]] = (),
+    limit: float | None = None,
+) -> Figure:
+    """Draw a frontier of plans as steps: between two plans, the one before is still the best.
+
+    Parameters
+    ----------
+    instance, frontier
+        The problem and its frontier.
+    presenter
+        Words for the limit, the objective and a plan.
+    results
+        What solvers found, each with how much of the limit it takes.
+    limit
+        The instance's own, drawn as a line.
+
+    Returns
+    -------
+    Figure
+        Horizontal: the limit, in the frontier's unit. Vertical: the objective.
+    """
+    graph_objects = load_plotly()
+    figure = new_figure(height=380)
+    points = frontier.points
+
+    def say(amount: float, objective: float, solution: Solution) -> str:
+        words = (
+            presenter.name_plan(instance, solution),
+            f"{frontier.limit_name}: {presenter.format_limit(instance, amount)}",
+            presenter.format_objective(instance, objective),
+        )
+        return "<br>".join(escape_text(word) for word in words)
+
+    figure.add_trace(
+        graph_objects.Scatter(
+            x=[point.limit for point in points],
+            y=[point.objective for point in points],
+            mode="lines+markers",
+            name="best possible" if frontier.exact else "best found",
+            line={"shape": "hv", "color": BLUE, "width": 2},
+            marker={"size": 6, "color": BLUE},
+            hovertext=[say(point.limit, point.objective, point.solution) for point in points],
+            hoverinfo="text",
+        )
+    )
+    for number, (result, amount) in enumerate(results):
+        if result.solution is None or result.objective is None:
+            continue
+        figure.add_trace(
+            graph_objects.Scatter(
+                x=[amount],
+                y=[result.objective],
+                mode="markers",
+                name=escape_text(result.solver),
+                marker={"size": 11, "symbol": "diamond", "color": _COLORS[number % len(_COLORS)]},
+                hovertext=[f"{escape_text(result.solver)}<br>{say(amount, result.objective, result.solution)}"],
+                hoverinfo="text",
+            )
+        )
+    if limit is not None:
+        figure.add_vline(x=limit, line={"color": GREY, "dash": "dot", "width": 1})
+    figure.update_xaxes(title_text=escape_text(f"{frontier.limit_name} ({frontier.limit_unit})"))
+    best = "least" if frontier.sense is Sense.MINIMISE else "most"
+    figure.update_yaxes(title_text=escape_text(f"{best} {frontier.objective_unit}"))
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.12, "x": 0})
+    return figure
