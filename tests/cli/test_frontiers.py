@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from optplan import read_instance
 from optplan.cli.frontier_questions import Questions, answer_questions
-from optplan.cli.frontiers import thin
+from optplan.cli.pareto import thin
 from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import EngineError, VerificationError
 from optplan.formulations.boa.data import BoaInstance
