@@ -1,0 +1,1 @@
+"""Simulators: what happens when plans and policies meet recorded behaviour."""

@@ -1,0 +1,218 @@
+"""BOHB: Hyperband whose configurations come from a density model (Falkner, Klein and Hutter, ICML 2018).
+
+The densities are statsmodels' multivariate kernel estimates. Hyperparameters are taken as ordered: what a grid of
+learning rates is. A configuration is tried once, as trying it again would show the same curve.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from optplan.errors import MissingExtraError
+from optplan.schema import FloatArray, IntArray
+from optplan.simulation.elastic_searches import require_cluster
+from optplan.simulation.search import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
+
+#: The paper's settings: share of configurations drawn at random, share of results that count as good, candidates drawn
+#: from the good ones' density, and its least bandwidth.
+_RANDOM_SHARE = 1.0 / 3.0
+_GOOD_SHARE = 0.15
+_CANDIDATES = 64
+_LEAST_BANDWIDTH = 1e-3
+#: Densities below this are taken for it, so that their ratio exists.
+_LEAST_DENSITY = 1e-32
+
+
+@dataclass
+class _Bracket:
+    """One run of successive halving: what is to be started, what trains, and what has come back."""
+
+    sizes: tuple[int, ...]
+    marks: tuple[float, ...]
+    stage: int = 0
+    #: Configurations of the first stage that are still to be drawn.
+    undrawn: int = 0
+    waiting: list[Trial] = field(default_factory=list)
+    training: int = 0
+    ended: list[Trial] = field(default_factory=list)
+
+    def end(self, trial: Trial, clock: SearchClock) -> None:
+        """Take a trial back; the best ones wait for the next stage once this one is complete."""
+        self.training -= 1
+        self.ended.append(trial)
+        self.advance(clock)
+
+    def advance(self, clock: SearchClock) -> None:
+        """Begin the next stage if this one is complete."""
+        if self.undrawn or self.waiting or self.training or self.stage + 1 == len(self.sizes):
+            return
+        ranked = sorted(self.ended, key=clock.merit, reverse=True)
+        self.stage += 1
+        self.waiting, self.ended = ranked[: self.sizes[self.stage]], []
+
+
+class _Model:
+    """Proposes configurations by the ratio of two densities."""
+
+    def __init__(self, levels: IntArray, rng: np.random.Generator) -> None:
+        self.levels, self.rng = levels, rng
+        self.untried = dict.fromkeys(range(len(levels)))
+        self.seen: dict[float, dict[int, float]] = {}
+        self.most_levels = levels.max(axis=0) + 1
+
+    def see(self, mark: float, configuration: int, loss: float) -> None:
+        """Note a result at a budget."""
+        self.seen.setdefault(mark, {})[configuration] = loss
+
+    def propose(self) -> int:
+        """Return a configuration that was not tried yet; there has to be one."""
+        chosen = None
+        if self.rng.random() >= _RANDOM_SHARE:
+            chosen = self._best_candidate()
+        if chosen is None:
+            chosen = int(self.rng.choice(np.fromiter(self.untried, dtype=np.int64)))
+        del self.untried[chosen]
+        return chosen
+
+    def _best_candidate(self) -> int | None:
+        """Return the untried candidate with the best ratio, by the largest budget that has results enough."""
+        dimensions = self.levels.shape[1]
+        enough = [mark for mark, seen in self.seen.items() if len(seen) >= dimensions + 3]
+        if not enough:
+            return None
+        seen = self.seen[max(enough)]
+        ranked = sorted(seen, key=lambda configuration: (seen[configuration], configuration))
+        good_count = max(dimensions + 1, math.floor(_GOOD_SHARE * len(ranked)))
+        good = self._fit(self.levels[ranked[:good_count]])
+        bad = self._fit(self.levels[ranked[-max(dimensions + 1, len(ranked) - good_count) :]])
+        drawn = self._draw(self.levels[ranked[:good_count]], np.minimum(good.bw, 1.0))
+        candidates = np.unique(drawn[np.isin(drawn, np.fromiter(self.untried, dtype=np.int64))])
+        if not candidates.size:
+            return None
+        densities = [np.maximum(one.pdf(self.levels[candidates]), _LEAST_DENSITY) for one in (good, bad)]
+        return int(candidates[np.argmax(densities[0] / densities[1])])
+
+    def _fit(self, points: IntArray) -> Any:  # noqa: ANN401 - statsmodels has no types
+        with warnings.catch_warnings():  # about random numbers, of which this bandwidth needs none
+            warnings.simplefilter("ignore", FutureWarning)
+            density = _load_density()(points.astype(float), "o" * points.shape[1], bw="normal_reference")
+        density.bw = np.clip(density.bw, _LEAST_BANDWIDTH, 1.0)
+        return density
+
+    def _draw(self, good: IntArray, bandwidths: FloatArray) -> IntArray:
+        """Draw configurations from the good ones' density: each a good one, some of whose levels are any."""
+        centres = good[self.rng.integers(len(good), size=_CANDIDATES)]
+        anywhere = self.rng.random(centres.shape) < bandwidths
+        drawn = np.where(anywhere, self.rng.integers(self.most_levels, size=centres.shape), centres)
+        rows = {tuple(levels): number for number, levels in enumerate(self.levels.tolist())}
+        numbers = [rows.get(tuple(levels), -1) for levels in drawn.tolist()]
+        return np.array([number for number in numbers if number >= 0], dtype=np.int64)
+
+
+def run_bohb(
+    setting: SearchSetting,
+    rng: np.random.Generator,
+    *,
+    levels: IntArray,
+    eta: float = 4.0,
+    least_epochs: float = 1.0,
+) -> SearchOutcome:
+    """Run Hyperband's brackets one after another on a fixed cluster, one GPU a trial, with proposals of the model.
+
+    A GPU without work in the brackets begun starts the next one. Trials go on from where they stopped.
+
+    Parameters
+    ----------
+    setting
+        What there is.
+    rng
+        For proposals.
+    levels
+        (C, D) Of each configuration, the number of the level of each hyperparameter, from 0 in the order of its values.
+    eta
+        One in eta of a bracket's trials goes on to its next stage.
+    least_epochs
+        The least budget of a trial; the most is what one GPU passes until the deadline.
+
+    Raises
+    ------
+    InfeasibleError
+        When the budget does not pay one GPU until the deadline.
+    MissingExtraError
+        When statsmodels is not installed.
+    """
+    gpus = require_cluster(setting)
+    _load_density()
+    clock, model = SearchClock(setting), _Model(levels, rng)
+    plans = _plan_brackets(least_epochs, setting.most_epochs, eta)
+    brackets: list[_Bracket] = []
+    owner: dict[int, _Bracket] = {}
+    free = gpus
+    while True:
+        while free and (chosen := _next_trial(brackets, plans, clock, model)) is not None:
+            trial, bracket = chosen
+            owner[trial.number] = bracket
+            clock.train(trial, 1, epochs=bracket.marks[bracket.stage])
+            free -= 1
+        ended = clock.wait()
+        if ended is None:
+            return clock.finish(cluster_gpus=gpus)
+        free += 1
+        bracket = owner[ended.number]
+        value = clock.value(ended)
+        loss = math.inf if math.isnan(value) else -value
+        model.see(bracket.marks[bracket.stage], ended.configuration, loss)
+        bracket.end(ended, clock)
+
+
+def _plan_brackets(least: float, most: float, eta: float) -> list[tuple[tuple[int, ...], tuple[float, ...]]]:
+    """Return trials and budgets by stage of Hyperband's brackets, the one with most trials first."""
+    most_rounds = math.floor(math.log(max(1.0, most / least), eta) + TOLERANCE)
+    plans = []
+    for rounds in range(most_rounds, -1, -1):
+        first = math.ceil((most_rounds + 1) / (rounds + 1) * eta**rounds - TOLERANCE)
+        sizes = tuple(max(1, math.floor(first * eta**-stage + TOLERANCE)) for stage in range(rounds + 1))
+        plans.append((sizes, tuple(most * eta ** (stage - rounds) for stage in range(rounds + 1))))
+    return plans
+
+
+def _next_trial(
+    brackets: list[_Bracket],
+    plans: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
+    clock: SearchClock,
+    model: _Model,
+) -> tuple[Trial, _Bracket] | None:
+    """Return the next trial of the earliest bracket that has one; begin another bracket where none has."""
+    for number in count():
+        if number == len(brackets):
+            if not model.untried:
+                return None
+            sizes, marks = plans[number % len(plans)]
+            brackets.append(_Bracket(sizes, marks, undrawn=sizes[0]))
+        bracket = brackets[number]
+        if bracket.undrawn and not model.untried:  # the search space is used up: it goes on with what it has
+            bracket.undrawn = 0
+            bracket.advance(clock)
+        if bracket.undrawn:
+            bracket.undrawn -= 1
+            bracket.training += 1
+            return clock.add(model.propose()), bracket
+        if bracket.waiting:
+            bracket.training += 1
+            return bracket.waiting.pop(0), bracket
+    return None
+
+
+def _load_density() -> Any:  # noqa: ANN401 - statsmodels has no types
+    try:
+        from statsmodels.nonparametric.kernel_density import KDEMultivariate
+    except ModuleNotFoundError:
+        raise MissingExtraError("statsmodels", "search") from None
+    return KDEMultivariate

@@ -1,0 +1,293 @@
+"""A hyperparameter search on a virtual clock: trials follow recorded learning curves and hold GPUs while they train.
+
+A policy starts and stops trials and waits for the next one that reaches its mark. Time is in minutes, training in
+epochs: a trial on p GPUs passes lambda(p) / epoch_min epochs a minute, where lambda is the speedup over one GPU (SEER,
+section 4, writes it that way). Curves are those of one GPU and a fixed batch, so that GPUs change the pace only.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optplan.errors import UsageError
+from optplan.schema import FloatArray
+
+#: Relative tolerance of times and of completed epochs: sums of thousands of steps are off by less.
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class SearchSetting:
+    """What a search has, and what its trials would do.
+
+    Parameters
+    ----------
+    values
+        (C, E) What validation shows of each configuration after each epoch; more is better, NaN for a failed one.
+    scaling
+        Speedup of a trial on so many GPUs over one GPU.
+    deadline_min
+        When the search ends.
+    budget_gpu_min
+        GPU-minutes that it may take.
+    epoch_min
+        Minutes of an epoch on one GPU.
+    resize_min
+        Minutes without progress whenever a trial goes on after a pause, or with another number of GPUs.
+
+    Raises
+    ------
+    UsageError
+        When a number is out of its range.
+    """
+
+    values: FloatArray
+    scaling: Callable[[int], float]
+    deadline_min: float
+    budget_gpu_min: float
+    epoch_min: float = 1.0
+    resize_min: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the ranges."""
+        for name in ("deadline_min", "budget_gpu_min", "epoch_min"):
+            amount = getattr(self, name)
+            if not (math.isfinite(amount) and amount > 0):
+                raise UsageError(f"{name}: got {amount!r}; a finite number above zero is needed")
+        if not (math.isfinite(self.resize_min) and self.resize_min >= 0):
+            raise UsageError(f"resize_min: got {self.resize_min!r}; a finite number from zero on is needed")
+        if self.values.ndim != 2 or not self.values.size:
+            raise UsageError(f"values: got an array of shape {self.values.shape}; configurations by epochs are needed")
+
+    @property
+    def cluster_gpus(self) -> int:
+        """GPUs that the budget pays from the start to the deadline: what a fixed cluster has."""
+        return math.floor(self.budget_gpu_min / self.deadline_min * (1 + TOLERANCE))
+
+    @property
+    def most_epochs(self) -> float:
+        """Epochs that one GPU passes until the deadline."""
+        return self.deadline_min / self.epoch_min
+
+
+@dataclass(slots=True)
+class Trial:
+    """One configuration being tried.
+
+    Parameters
+    ----------
+    number
+        By which it was started, from 0.
+    configuration
+        Row of the curves.
+    epochs
+        Passed so far; a fraction of the last one counts for training, not for what validation shows.
+    gpus
+        Held now; 0 while it does not train.
+    """
+
+    number: int
+    configuration: int
+    epochs: float = 0.0
+    gpus: int = 0
+    #: When training last started or stopped, the pause included; and which event is the one that counts.
+    since_min: float = 0.0
+    begins_min: float = 0.0
+    ends_min: float = -1.0
+    last_gpus: int = 0
+    ticket: int = -1
+    until_epochs: float | None = None
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Some GPUs held by a trial for some time, for pictures and for the bill."""
+
+    trial: int
+    gpus: int
+    start_min: float
+    stop_min: float
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """What a search came to.
+
+    Parameters
+    ----------
+    value
+        What validation shows of the trial that it returns; NaN where no trial has completed an epoch.
+    configuration
+        That trial's; -1 where there is none.
+    epochs
+        That trial's.
+    configurations
+        (trials,) Those tried, in the order in which they were started.
+    spent_gpu_min
+        GPU-minutes taken; a fixed cluster takes all of them, busy or idle.
+    minutes
+        When the last trial stopped.
+    held
+        Whether the trial returned was trained beyond the end of its curve, whose last value was held.
+    stretches
+        Who held which GPUs when.
+    """
+
+    value: float
+    configuration: int
+    epochs: float
+    configurations: tuple[int, ...]
+    spent_gpu_min: float
+    minutes: float
+    held: bool
+    stretches: tuple[Stretch, ...] = field(repr=False, default=())
+
+    @property
+    def trials(self) -> int:
+        """How many were started."""
+        return len(self.configurations)
+
+
+class SearchClock:
+    """Trains trials on a virtual clock until the deadline.
+
+    Parameters
+    ----------
+    setting
+        What there is.
+    """
+
+    def __init__(self, setting: SearchSetting) -> None:
+        self.setting = setting
+        self.now_min = 0.0
+        self.trials: list[Trial] = []
+        self.spent_gpu_min = 0.0
+        self.stretches: list[Stretch] = []
+        self._events: list[tuple[float, int, Trial]] = []
+        self._tickets = 0
+        self._stop_min = setting.deadline_min * (1 + TOLERANCE)
+        self._pace: dict[int, float] = {}
+
+    @property
+    def left_min(self) -> float:
+        """Minutes left until the deadline."""
+        return self.setting.deadline_min - self.now_min
+
+    def pace(self, gpus: int) -> float:
+        """Return epochs a minute on so many GPUs."""
+        if gpus not in self._pace:
+            self._pace[gpus] = self.setting.scaling(gpus) / self.setting.epoch_min
+        return self._pace[gpus]
+
+    def add(self, configuration: int) -> Trial:
+        """Start a trial; it holds nothing until it trains."""
+        trial = Trial(len(self.trials), configuration)
+        self.trials.append(trial)
+        return trial
+
+    def train(self, trial: Trial, gpus: int, *, epochs: float | None = None, minutes: float | None = None) -> None:
+        """Let a trial hold GPUs and train, until it has passed so many epochs in all, or for so many minutes.
+
+        Parameters
+        ----------
+        trial
+            One that does not train.
+        gpus
+            How many it holds.
+        epochs, minutes
+            One of the two; minutes include the pause of a resize.
+        """
+        goes_on = trial.gpus == 0 and trial.last_gpus == gpus and trial.ends_min == self.now_min
+        pause = 0.0 if trial.last_gpus == 0 or goes_on else self.setting.resize_min
+        trial.gpus = trial.last_gpus = gpus
+        trial.since_min, trial.begins_min = self.now_min, self.now_min + pause
+        trial.until_epochs = epochs
+        if epochs is not None:
+            end = trial.begins_min + max(0.0, epochs - trial.epochs) / self.pace(gpus)
+        else:
+            end = self.now_min + (minutes or 0.0)
+        trial.ticket = self._tickets
+        heapq.heappush(self._events, (end, self._tickets, trial))
+        self._tickets += 1
+
+    def wait(self) -> Trial | None:
+        """Move the clock to the next trial that reaches its mark, and stop it; None when the deadline comes first."""
+        while self._events:
+            end, ticket, trial = heapq.heappop(self._events)
+            if trial.ticket != ticket:
+                continue
+            if end > self._stop_min:
+                heapq.heappush(self._events, (end, ticket, trial))
+                break
+            self.now_min = max(self.now_min, min(end, self.setting.deadline_min))
+            self.stop(trial)
+            if trial.until_epochs is not None:
+                trial.epochs = max(trial.epochs, trial.until_epochs)
+            return trial
+        return None
+
+    def wait_all(self) -> None:
+        """Move the clock until nothing trains any more, or the deadline comes."""
+        while self.wait() is not None:
+            pass
+
+    def stop(self, trial: Trial) -> None:
+        """Let a trial give back its GPUs now; what it has passed stays."""
+        if trial.gpus == 0:
+            return
+        trial.epochs += max(0.0, self.now_min - trial.begins_min) * self.pace(trial.gpus)
+        self.spent_gpu_min += trial.gpus * (self.now_min - trial.since_min)
+        if self.now_min > trial.since_min:
+            self.stretches.append(Stretch(trial.number, trial.gpus, trial.since_min, self.now_min))
+        trial.gpus, trial.ends_min, trial.ticket = 0, self.now_min, -1
+
+    def value(self, trial: Trial) -> float:
+        """Return what validation shows of a trial: after the last epoch that it completed, NaN before the first."""
+        completed = math.floor(trial.epochs * (1 + TOLERANCE) + TOLERANCE)
+        row = self.setting.values[trial.configuration]
+        return float(row[min(completed, row.size) - 1]) if completed else math.nan
+
+    def finish(self, *, cluster_gpus: int | None = None) -> SearchOutcome:
+        """Stop everything that trains at the deadline and return the best trial.
+
+        Parameters
+        ----------
+        cluster_gpus
+            Of a fixed cluster, which is paid for until the deadline.
+        """
+        training = [trial for trial in self.trials if trial.gpus]
+        if training:
+            self.now_min = self.setting.deadline_min
+        for trial in training:
+            self.stop(trial)
+        spent = self.spent_gpu_min if cluster_gpus is None else cluster_gpus * self.setting.deadline_min
+        best = self.best(self.trials)
+        return SearchOutcome(
+            value=math.nan if best is None else self.value(best),
+            configuration=-1 if best is None else best.configuration,
+            epochs=0.0 if best is None else best.epochs,
+            configurations=tuple(trial.configuration for trial in self.trials),
+            spent_gpu_min=spent,
+            minutes=self.now_min,
+            held=best is not None and best.epochs > self.setting.values.shape[1] * (1 + TOLERANCE),
+            stretches=tuple(self.stretches),
+        )
+
+    def best(self, trials: list[Trial]) -> Trial | None:
+        """Return the trial of which validation shows most; of equal ones the first started."""
+        return max(trials, key=self.merit, default=None)
+
+    def merit(self, trial: Trial) -> tuple[float, int]:
+        """Return what trials are ranked by, more first: a failed one, or one without an epoch, is worst."""
+        value = self.value(trial)
+        return (-math.inf if math.isnan(value) else value, -trial.number)
+
+
+def draw_configurations(count: int, rng: np.random.Generator) -> Iterator[int]:
+    """Yield configurations in random order, each once: sampling without replacement ends with the search space."""
+    yield from rng.permutation(count).tolist()
