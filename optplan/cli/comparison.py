@@ -38,7 +38,7 @@ _CSV = ".csv"
         "optplan compare january.json february.json",
         "optplan compare boa-newtrace boa-newtrace-tables --solve --budget 120gpu",
         "optplan compare pure.json mixed.json --all",
-        "optplan compare plan.json new-plan.json -o changes.csv",
+        "optplan compare plan.json new-plan.json -o changes.csv --report changes.html",
     ),
 )
 @click.argument("name_a", metavar="A", shell_complete=complete_instance)
@@ -48,6 +48,7 @@ _CSV = ".csv"
 @click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each --solve, such as 60s.")
 @amendments
 @output_option("the differences as JSON, or as CSV when the name ends in .csv")
+@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
 @force_option
 def compare(
     name_a: str,
@@ -57,6 +58,7 @@ def compare(
     solves: bool,
     time_limit: float | None,
     output: Path | None,
+    report_path: Path | None,
     force: bool,
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -71,7 +73,11 @@ def compare(
     """
     from optplan.reporting.comparison import compare as compare_both
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
+    if "--report" in outputs:
+        from optplan.reporting.html import require_packages
+
+        require_packages()
     sides = [_read_side(name) for name in (name_a, name_b)]
     sides = _change_sides(sides, changes, solves=solves, time_limit=time_limit)
     comparison = compare_both(*sides)
@@ -80,6 +86,7 @@ def compare(
     else:
         _print_comparison(comparison, with_equal=with_equal)
     outputs.save("--output", lambda path: _save(comparison, path, with_equal=with_equal, overwrite=outputs.force))
+    outputs.save("--report", lambda path: _save_page(comparison, path, overwrite=outputs.force))
     return outputs.exit_code(0)
 
 
@@ -148,6 +155,14 @@ def _save(comparison: Comparison, path: Path, *, with_equal: bool, overwrite: bo
     data = comparison.to_json_data(with_equal=with_equal)
     text = _write_csv(data["rows"]) if path.suffix.lower() == _CSV else format_json(data) + "\n"
     write_text(text, path, overwrite=overwrite)
+
+
+def _save_page(comparison: Comparison, path: Path, *, overwrite: bool) -> None:
+    from optplan.reporting.html import write_page
+    from optplan.reporting.views import Views
+
+    title = f"What changes from {comparison.a.name} to {comparison.b.name}"
+    write_page(path, title, Views(comparison=comparison), overwrite=overwrite)
 
 
 def _write_csv(rows: list[dict[str, Any]]) -> str:

@@ -25,6 +25,9 @@ from optplan.errors import UsageError
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result, Solution
 
+#: Seconds for each re-solve: most are proven in a hundredth of that, and with quotas some would take minutes.
+RESOLVE_LIMIT_S = 2.0
+
 
 @click.command(
     cls=Command,
@@ -47,7 +50,14 @@ if TYPE_CHECKING:
 )
 @amendments
 @click.option("--class", "only", multiple=True, metavar="NAME", help="Explain this class only. May be repeated.")
-@click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each re-solve, such as 5s.")
+@click.option(
+    "--time-limit",
+    metavar="TIME",
+    default=f"{RESOLVE_LIMIT_S:g}s",
+    show_default=True,
+    callback=read_duration,
+    help="For each re-solve; what is not proven by then has a least cost too.",
+)
 @output_option("the explanation as JSON")
 @click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
 @force_option

@@ -60,7 +60,7 @@ class _View:
         "optplan frontier boa-newtrace",
         "optplan frontier boa-newtrace --at 120gpu --at 150gpu --for-jct 50min",
         "optplan frontier boa-newtrace -o frontier.csv --plot frontier.html",
-        "optplan frontier boa-newtrace boa-newtrace-tables --plot both.html",
+        "optplan frontier boa-newtrace boa-newtrace-tables --report both.html",
         "optplan frontier boa-newtrace --points 8 --solver published-algorithm1 --plot rivals.html",
     ),
 )
@@ -93,6 +93,7 @@ class _View:
 @amendments
 @output_option("every breakpoint, as JSON, or as CSV when the name ends in .csv")
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write a figure as HTML.")
+@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
 @force_option
 def frontier(
     instance_names: tuple[str, ...],
@@ -105,6 +106,7 @@ def frontier(
     time_limit: float | None,
     output: Path | None,
     plot: Path | None,
+    report_path: Path | None,
     force: bool,
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -119,7 +121,8 @@ def frontier(
     With several instances --plot draws one figure. It counts GPUs where all of them cost the same or have no price,
     else US dollars an hour; budgets that cannot be converted are refused.
     """
-    outputs = Outputs({"--output": output, "--plot": plot}, force=force, as_json=as_json)
+    paths = {"--output": output, "--plot": plot, "--report": report_path}
+    outputs = Outputs(paths, force=force, as_json=as_json)
     plans = _read_plans(instance_names, changes)
     if plans is not None:
         refused = {"--at": at, "--for-jct": for_jct, "--for-weighted-jct": for_weighted_jct, "--solver": solvers}
@@ -140,6 +143,7 @@ def frontier(
         print_json(_write_records(views))
     outputs.save("--output", lambda path: _save_points(views, path, overwrite=outputs.force))
     outputs.save("--plot", lambda path: _save_figure(views, path, overwrite=outputs.force))
+    outputs.save("--report", lambda path: _save_page(views, path, overwrite=outputs.force))
     return outputs.exit_code(failure)
 
 
@@ -195,7 +199,11 @@ def _view(label: str, instance: BoaInstance, questions: Questions, most: int, *,
 
 def _check_outputs(outputs: Outputs, views: Sequence[_View], output: Path | None) -> None:
     """Refuse files that could not be written, before solvers run."""
-    if "--plot" in outputs:
+    if "--report" in outputs:
+        from optplan.reporting.html import require_packages
+
+        require_packages()
+    if "--plot" in outputs or "--report" in outputs:
         from optplan.reporting.frontier_figures import choose_unit
         from optplan.reporting.style import load_plotly
 
@@ -292,6 +300,14 @@ def _save_figure(views: Sequence[_View], path: Path, *, overwrite: bool) -> None
     else:
         figure = draw_frontiers([_curve(view) for view in views])
     write_text(figure.to_html(include_plotlyjs=True), path, overwrite=overwrite)
+
+
+def _save_page(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
+    from optplan.reporting.html import write_page
+    from optplan.reporting.views import Views
+
+    title = f"What budgets buy: {', '.join(view.label for view in views)}"
+    write_page(path, title, Views(curves=[_curve(view) for view in views]), overwrite=overwrite)
 
 
 def _print_frontier(view: _View, *, is_first: bool) -> None:

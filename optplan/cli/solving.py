@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.console import Progress, print_answer, print_json, warn
+from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.options import (
     Command,
@@ -65,7 +66,12 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
     help="Solve with another solver too, and compare. May be repeated.",
     **known_name("solver", list_solver_choices),
 )
-@click.option("--explain", "explains", is_flag=True, help="Say too why each class gets its GPUs, here and in --report.")
+@click.option(
+    "--explain",
+    "explains",
+    is_flag=True,
+    help=f"Say too why each class gets its GPUs, here and in --report; {RESOLVE_LIMIT_S:g} s at most for a re-solve.",
+)
 @output_option("the result as JSON")
 @click.option("--plan", metavar="FILE", type=click.Path(path_type=Path), help="Write the plan as JSON.")
 @click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
@@ -91,7 +97,7 @@ def solve(
     """Find the best plan for an INSTANCE (a file or a name of the library), and prove how good it is.
 
     With --json, prints the Result; with --compare, a list of Results, ours first. --explain solves again for every
-    choice and its neighbours, each within --time-limit; `optplan explain` does the same for a result that is there.
+    choice and its neighbours; `optplan explain` does the same for a result that is there, with a limit of your own.
 
     Exits with 3 when no plan keeps the limit (the answer says why and what would help), with 4 when none was found
     within the time limit.
@@ -162,7 +168,8 @@ def _explain(
         return None, 0
     try:
         with Progress("explain") as progress:
-            explanation = explain(instance, result, time_limit_s=time_limit_s, on_event=progress.listen)
+            limit_s = min(time_limit_s or RESOLVE_LIMIT_S, RESOLVE_LIMIT_S)
+            explanation = explain(instance, result, time_limit_s=limit_s, on_event=progress.listen)
     except OptplanError as error:
         return None, report(error, as_json=as_json)
     if not as_json:

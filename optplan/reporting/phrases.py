@@ -52,7 +52,7 @@ PROOF_WORDS = {
     BoundProof.LAGRANGIAN: "can be checked without the solver, in one pass",
     BoundProof.EXHAUSTIVE: "can be checked without the solver, by a small enumeration",
     BoundProof.ENGINE: "is the word of a general engine and cannot be checked cheaply",
-    BoundProof.EXHAUSTION: "rests on having looked at every plan, and is checked only by doing so again",
+    BoundProof.EXHAUSTION: "rests on a search that left no plan out, and is checked only by searching again",
     BoundProof.NONE: "does not exist: this solver proves nothing",
 }
 
@@ -62,7 +62,7 @@ PROOF_NAMES = {
     BoundProof.LAGRANGIAN: "certificate",
     BoundProof.EXHAUSTIVE: "certificate",
     BoundProof.ENGINE: "engine's word",
-    BoundProof.EXHAUSTION: "all plans seen",
+    BoundProof.EXHAUSTION: "search to the end",
     BoundProof.NONE: "none",
 }
 

@@ -54,3 +54,28 @@ def test_a_report_that_exists_is_refused_before_any_work(
     assert (told.code, told.out) == (1, "")
     assert told.err == f"error: --report: {page} exists; give another path, or --force to replace it\n"
     assert page.read_text(encoding="utf-8") == "kept"
+
+
+def test_several_frontiers_are_reported(run: Runner, tmp_path: Path) -> None:
+    """One chart of both, and what the same budgets buy in each."""
+    page = tmp_path / "frontiers.html"
+    told = run("frontier", "boa-one-table", "boa-two-epochs", "--report", page)
+    assert (told.code, told.err) == (0, f"wrote {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<title>What budgets buy: boa-one-table, boa-two-epochs" in text
+    assert "chart-curves-1" in text
+    again = run("frontier", "boa-one-table", "--report", page)
+    assert (again.code, again.out) == (1, "")
+    assert f"--report: {page} exists" in again.err
+
+
+def test_comparisons_are_reported(run: Runner, tmp_path: Path) -> None:
+    """The table of what differs, with the names of both sides."""
+    page = tmp_path / "comparison.html"
+    told = run("compare", "boa-one-table", "boa-two-epochs", "--report", page)
+    assert (told.code, told.err) == (0, f"wrote {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "<title>What changes from boa-one-table to boa-two-epochs" in text
+    again = run("compare", "boa-one-table", "boa-two-epochs", "--report", page)
+    assert (again.code, again.out) == (1, "")
+    assert f"--report: {page} exists" in again.err

@@ -23,6 +23,9 @@ _PROBLEM_WORDS = {
     Problem.RESCALING: "the rescaling problem",
 }
 
+#: Relative size of rounding errors.
+_ROUNDING = 1e-12
+
 
 def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
     """Compute the least budget for which the problem has a plan.
@@ -217,7 +220,8 @@ def _write_up(number: float, given: float) -> str:
     """Write a number rounded up, so that the figure, given as a limit, is enough."""
     digits = _count_digits(number, given)
     unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
-    return _write(math.ceil(number / unit) * unit, digits)
+    # Rounding errors of the division must not lift a number that is whole already.
+    return _write(math.ceil(number / unit * (1 - _ROUNDING)) * unit, digits)
 
 
 def _weigh(instance: BoaInstance) -> dict[str, float]:
