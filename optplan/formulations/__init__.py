@@ -15,7 +15,8 @@ from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 def formulations() -> dict[str, Formulation]:
     """Return every formulation by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
-    return {name: import_module(f"{__name__}.{name}").FORMULATION for name in names}
+    found = {name: getattr(import_module(f"{__name__}.{name}"), "FORMULATION", None) for name in names}
+    return {name: formulation for name, formulation in found.items() if formulation is not None}
 
 
 def formulation_of(instance: Instance) -> Formulation:

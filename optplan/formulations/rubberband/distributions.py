@@ -1,0 +1,377 @@
+"""Distributions of durations: how long a start, an initialisation or an iteration takes.
+
+A duration is never negative: a normal distribution gives zero where the normal variable would be below zero. What the
+distribution then *is* are its ``expected_s`` and ``deviation_s``; ``mean_s`` and ``sd_s`` are what the user's file says.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, field_validator
+
+from optplan.errors import DataWarning
+from optplan.formulations.boa.gpu_types import AmountOrZero, PositiveAmount
+from optplan.schema import AMOUNTS, LARGEST_AMOUNT, FloatArray, FrozenModel, Numbers, freeze, require_positive
+
+#: From this many standard deviations above zero on, the clipped part moves a mean by less than 1e-10 deviations.
+_NEGLIGIBLE_DEVIATIONS = 6.0
+
+#: Relative change of a mean by clipping from which the user is told.
+_TOLD_CHANGE = 1e-6
+
+
+class ConstantDistribution(FrozenModel):
+    """Always the same.
+
+    Parameters
+    ----------
+    value_s
+        Seconds.
+    """
+
+    form: Literal["constant"] = "constant"
+    value_s: AmountOrZero
+
+    @property
+    def expected_s(self) -> float:
+        """Mean."""
+        return self.value_s
+
+    @property
+    def deviation_s(self) -> float:
+        """Zero."""
+        return 0.0
+
+    @property
+    def least_s(self) -> float:
+        """Least value."""
+        return self.value_s
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return True
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether it is normal for all that matters; a constant is, with deviation zero."""
+        return True
+
+    def scaled(self, factor: float) -> ConstantDistribution:
+        """Return the distribution of ``factor`` times the duration."""
+        return ConstantDistribution(value_s=factor * self.value_s)
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t) for each t."""
+        return np.where(t >= self.value_s, 1.0, 0.0)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        return np.full(np.shape(probability), self.value_s)
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
+        return np.maximum(t - self.value_s, 0.0)
+
+    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:  # noqa: ARG002
+        """Draw durations of the given shape."""
+        return np.full(size, self.value_s)
+
+
+class NormalDistribution(FrozenModel):
+    """A normal distribution, with zero in place of what would be negative.
+
+    Parameters
+    ----------
+    mean_s, sd_s
+        Mean and standard deviation of the normal variable, before clipping.
+    """
+
+    form: Literal["normal"] = "normal"
+    mean_s: AmountOrZero
+    sd_s: AmountOrZero
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        """Mean and standard deviation after clipping."""
+        if self.is_normal:
+            return self.mean_s, self.sd_s
+        m, sd = self.mean_s, self.sd_s
+        above, density = _normal_cdf(m / sd), _normal_density(m / sd)
+        mean = m * above + sd * density
+        square = (m * m + sd * sd) * above + m * sd * density
+        return mean, math.sqrt(max(square - mean * mean, 0.0))
+
+    @property
+    def expected_s(self) -> float:
+        """Mean after clipping."""
+        return self._moments[0]
+
+    @property
+    def deviation_s(self) -> float:
+        """Standard deviation after clipping."""
+        return self._moments[1]
+
+    @property
+    def least_s(self) -> float:
+        """Least value."""
+        return 0.0 if self.sd_s > 0 else self.mean_s
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return self.sd_s == 0
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether clipping is negligible."""
+        return self.mean_s >= _NEGLIGIBLE_DEVIATIONS * self.sd_s
+
+    def scaled(self, factor: float) -> NormalDistribution:
+        """Return the distribution of ``factor`` times the duration."""
+        return NormalDistribution(mean_s=factor * self.mean_s, sd_s=factor * self.sd_s)
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t) for each t."""
+        from scipy.special import ndtr
+
+        if self.sd_s == 0:
+            return np.where(t >= self.mean_s, 1.0, 0.0)
+        return np.where(t >= 0, ndtr((t - self.mean_s) / self.sd_s), 0.0)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        from scipy.special import ndtri
+
+        if self.sd_s == 0:
+            return np.full(np.shape(probability), self.mean_s)
+        return np.maximum(self.mean_s + self.sd_s * ndtri(probability), 0.0)
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
+        if self.sd_s == 0:
+            return np.maximum(t - self.mean_s, 0.0)
+        return np.where(t > 0, self._integral(np.maximum(t, 0.0)) - self._integral(np.zeros(1)), 0.0)
+
+    def _integral(self, t: FloatArray) -> FloatArray:
+        """Integrate the unclipped cdf from minus infinity to t."""
+        from scipy.special import ndtr
+
+        z = (t - self.mean_s) / self.sd_s
+        integral: FloatArray = self.sd_s * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
+        return integral
+
+    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+        """Draw durations of the given shape."""
+        return np.maximum(rng.normal(self.mean_s, self.sd_s, size), 0.0)
+
+
+class LogNormalDistribution(FrozenModel):
+    """A log-normal distribution: skewed, never negative.
+
+    Parameters
+    ----------
+    mean_s, sd_s
+        Mean and standard deviation of the duration itself (not of its logarithm).
+    """
+
+    form: Literal["log-normal"] = "log-normal"
+    mean_s: PositiveAmount
+    sd_s: AmountOrZero
+
+    @cached_property
+    def _parameters(self) -> tuple[float, float]:
+        """Mean and standard deviation of the logarithm."""
+        variance = math.log1p((self.sd_s / self.mean_s) ** 2)
+        return math.log(self.mean_s) - variance / 2, math.sqrt(variance)
+
+    @property
+    def expected_s(self) -> float:
+        """Mean."""
+        return self.mean_s
+
+    @property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+        return self.sd_s
+
+    @property
+    def least_s(self) -> float:
+        """Greatest lower bound."""
+        return 0.0 if self.sd_s > 0 else self.mean_s
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return self.sd_s == 0
+
+    @property
+    def is_normal(self) -> bool:
+        """Only where it is constant."""
+        return self.sd_s == 0
+
+    def scaled(self, factor: float) -> LogNormalDistribution:
+        """Return the distribution of ``factor`` times the duration."""
+        return LogNormalDistribution(mean_s=factor * self.mean_s, sd_s=factor * self.sd_s)
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t) for each t."""
+        from scipy.special import ndtr
+
+        if self.sd_s == 0:
+            return np.where(t >= self.mean_s, 1.0, 0.0)
+        mu, sigma = self._parameters
+        return np.where(t > 0, ndtr((np.log(np.maximum(t, 1e-300)) - mu) / sigma), 0.0)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        from scipy.special import ndtri
+
+        mu, sigma = self._parameters
+        quantile: FloatArray = np.exp(mu + sigma * ndtri(probability))
+        return quantile
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
+        from scipy.special import ndtr
+
+        if self.sd_s == 0:
+            return np.maximum(t - self.mean_s, 0.0)
+        mu, sigma = self._parameters
+        z = (np.log(np.maximum(t, 1e-300)) - mu) / sigma
+        return np.where(t > 0, t * ndtr(z) - self.mean_s * ndtr(z - sigma), 0.0)
+
+    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+        """Draw durations of the given shape."""
+        mu, sigma = self._parameters
+        return rng.lognormal(mu, sigma, size)
+
+
+class EmpiricalDistribution(FrozenModel):
+    """Measured durations, each equally likely.
+
+    Parameters
+    ----------
+    values_s
+        (V,) Seconds, in any order.
+    """
+
+    form: Literal["empirical"] = "empirical"
+    values_s: Numbers
+
+    @field_validator("values_s")
+    @classmethod
+    def _check(cls, values: FloatArray) -> FloatArray:
+        if values.ndim != 1 or not values.size:
+            message = f"got an array of shape {values.shape}; a list of at least one measured duration is needed"
+            raise ValueError(message)
+        require_positive(values, strictly=False)
+        if values.max() > LARGEST_AMOUNT:
+            message = f"got {float(values.max())!r}; numbers {AMOUNTS} are allowed; check the unit"
+            raise ValueError(message)
+        return freeze(np.sort(values))
+
+    @property
+    def expected_s(self) -> float:
+        """Mean."""
+        return float(self.values_s.mean())
+
+    @property
+    def deviation_s(self) -> float:
+        """Standard deviation, the measured values being all there are."""
+        return 0.0 if self.is_constant else float(self.values_s.std())
+
+    @property
+    def least_s(self) -> float:
+        """Least value."""
+        return float(self.values_s[0])
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return bool(self.values_s[0] == self.values_s[-1])
+
+    @property
+    def is_normal(self) -> bool:
+        """Only where it is constant."""
+        return self.is_constant
+
+    @cached_property
+    def _sums(self) -> FloatArray:
+        return np.concatenate([[0.0], np.cumsum(self.values_s)])
+
+    def scaled(self, factor: float) -> EmpiricalDistribution:
+        """Return the distribution of ``factor`` times the duration."""
+        return EmpiricalDistribution(values_s=factor * self.values_s)
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t) for each t."""
+        return np.searchsorted(self.values_s, t, side="right") / self.values_s.size
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        # Rounding must not push k/V, which the k-th value reaches exactly, on to the next value.
+        rank = np.ceil(np.asarray(probability) * self.values_s.size * (1 - 1e-12)).astype(np.int64) - 1
+        return self.values_s[np.clip(rank, 0, self.values_s.size - 1)]
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)], the integral of the cdf up to t."""
+        below = np.searchsorted(self.values_s, t, side="right")
+        shortfall: FloatArray = (below * t - self._sums[below]) / self.values_s.size
+        return shortfall
+
+    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
+        """Draw durations of the given shape."""
+        return self.values_s[rng.integers(0, self.values_s.size, size)]
+
+
+def _read_number(value: object) -> Any:  # noqa: ANN401 - what comes in, goes on to the union
+    """Read a bare number as a constant."""
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return {"form": "constant", "value_s": value} if is_number else value
+
+
+#: Any distribution of a duration, as the type of a field; a bare number is a constant.
+Distribution = Annotated[
+    Annotated[
+        ConstantDistribution | NormalDistribution | LogNormalDistribution | EmpiricalDistribution,
+        Field(discriminator="form"),
+    ],
+    BeforeValidator(_read_number),
+]
+
+
+def warn_of_clipping(path: str, distribution: Distribution) -> None:
+    """Warn where a normal distribution reaches below zero far enough to move its mean by more than a millionth.
+
+    Parameters
+    ----------
+    path
+        The field, for the message.
+    distribution
+        What stands there.
+    """
+    if not isinstance(distribution, NormalDistribution) or distribution.is_normal:
+        return
+    given, resulting = distribution.mean_s, distribution.expected_s
+    if resulting - given > _TOLD_CHANGE * given:
+        share = _normal_cdf(-given / distribution.sd_s)
+        problem = (
+            f"a normal distribution with mean {given:g} s and deviation {distribution.sd_s:g} s is negative in "
+            f"{share:.2g} of all cases; these count as zero, so the mean is {resulting:.6g} s"
+        )
+        message = f"{path}: {problem}; use log-normal or empirical noise to keep the mean"
+        warnings.warn(message, DataWarning, stacklevel=2)
+
+
+def _normal_cdf(z: float) -> float:
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def _normal_density(z: float) -> float:
+    return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)

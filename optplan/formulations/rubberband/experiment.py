@@ -1,0 +1,208 @@
+"""Early-stopping searches as stages: how many trials run in each, and for how many iterations more.
+
+Successive halving and Hyperband are known in full before they run (RubberBand, section 3.1). The iterations of a stage
+are what each trial adds in it; Hyperband's own tables count them from the trial's beginning.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from optplan.formulations.boa.gpu_types import NUMBER
+from optplan.schema import FrozenModel
+
+#: Most trials or iterations: a slip of the pen must not fill memory.
+_LARGEST_COUNT = 100_000_000
+
+#: Quotients this close, relatively, to a whole number are that number.
+_WHOLE_TOLERANCE = 1e-9
+
+_Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
+_Eta = Annotated[float, Field(gt=1, le=_LARGEST_COUNT), NUMBER]
+
+
+class Stage(FrozenModel):
+    """One stage of a search: it ends when all its trials have done their iterations.
+
+    Parameters
+    ----------
+    trials
+        How many trials run, n.
+    iterations
+        How many iterations each of them adds.
+    """
+
+    trials: _Count
+    iterations: _Count
+
+
+class StagesExperiment(FrozenModel):
+    """Stages given one by one.
+
+    Parameters
+    ----------
+    stages
+        In their order; trial counts never grow, since stages only drop trials.
+    """
+
+    form: Literal["stages"] = "stages"
+    stages: tuple[Stage, ...]
+
+    @field_validator("stages")
+    @classmethod
+    def _check(cls, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+        if not stages:
+            message = "is empty; give at least one stage, as in {trials: 8, iterations: 10}"
+            raise ValueError(message)
+        for number, (before, after) in enumerate(zip(stages, stages[1:], strict=False), start=1):
+            if after.trials > before.trials:
+                message = (
+                    f"entry [{number}]: {after.trials} trials after {before.trials}; a stage cannot have more trials "
+                    "than the one before it: order the stages, or describe several searches one by one"
+                )
+                raise ValueError(message)
+        return stages
+
+
+class ShaExperiment(FrozenModel):
+    """Successive halving, SHA(n, r, R, eta).
+
+    Stage k has floor(n / eta**k) trials. Each adds r * eta**k iterations, until a trial has done R; the last stage
+    (one trial, or all of R done) adds what is missing.
+
+    Parameters
+    ----------
+    trials
+        At the start, n.
+    least_iterations
+        Of a trial before the first are stopped, r.
+    most_iterations
+        Of a trial in all, R.
+    eta
+        One of how many trials goes on.
+    """
+
+    form: Literal["sha"] = "sha"
+    trials: _Count
+    least_iterations: _Count
+    most_iterations: _Count
+    eta: _Eta = 2.0
+
+    @model_validator(mode="after")
+    def _check(self) -> ShaExperiment:
+        _check_iterations(self.least_iterations, self.most_iterations)
+        return self
+
+
+class HyperbandExperiment(FrozenModel):
+    """Hyperband: successive halving from several starts.
+
+    Parameters
+    ----------
+    most_iterations
+        Of a trial in all, R.
+    least_iterations
+        Of a trial before the first are stopped in the bracket that stops soonest.
+    eta
+        One of how many trials goes on.
+    order
+        ``in-sequence``: the brackets follow one another on one cluster; ``side-by-side``: each has its own.
+    trials
+        How many trials a bracket starts with, of s_max + 1 brackets, s rounds before its last: ``table``,
+        floor((s_max + 1) / (s + 1)) * eta**s, as in the Hyperband paper's Table 1 and its authors' program; or
+        ``algorithm``, ceil((s_max + 1) / (s + 1) * eta**s), as in its Algorithm 1.
+    """
+
+    form: Literal["hyperband"] = "hyperband"
+    most_iterations: _Count
+    least_iterations: _Count = 1
+    eta: _Eta = 3.0
+    order: Literal["in-sequence", "side-by-side"] = "in-sequence"
+    trials: Literal["table", "algorithm"] = "table"
+
+    @model_validator(mode="after")
+    def _check(self) -> HyperbandExperiment:
+        _check_iterations(self.least_iterations, self.most_iterations)
+        return self
+
+
+#: Any search, as the type of a field; its own field ``form`` says which it is.
+Experiment = Annotated[StagesExperiment | ShaExperiment | HyperbandExperiment, Field(discriminator="form")]
+
+
+def brackets(experiment: Experiment) -> tuple[tuple[Stage, ...], ...]:
+    """Return the stages of a search, by cluster.
+
+    Parameters
+    ----------
+    experiment
+        The search.
+
+    Returns
+    -------
+    tuple
+        One chain of stages for each cluster: a single one, but for Hyperband side by side. In sequence, a bracket's
+        first stage follows the last of the bracket before on the same cluster. Source: RubberBand, section 3.1 and
+        figure 6; Hyperband's cumulative r_i are converted to what each stage adds.
+    """
+    match experiment:
+        case StagesExperiment():
+            return (experiment.stages,)
+        case ShaExperiment():
+            return (_list_halvings(experiment),)
+        case HyperbandExperiment():
+            chains = _list_brackets(experiment)
+            if experiment.order == "side-by-side":
+                return chains
+            return (tuple(stage for chain in chains for stage in chain),)
+
+
+def _list_halvings(experiment: ShaExperiment) -> tuple[Stage, ...]:
+    stages: list[Stage] = []
+    done = rung = 0
+    while done < experiment.most_iterations:
+        trials = _floor(experiment.trials / experiment.eta**rung)
+        # r + r * eta + ... + r * eta**rung, in whole iterations
+        until = _floor(experiment.least_iterations * (experiment.eta ** (rung + 1) - 1) / (experiment.eta - 1))
+        if trials <= 1:
+            until = experiment.most_iterations
+        until = min(until, experiment.most_iterations)
+        stages.append(Stage(trials=max(trials, 1), iterations=until - done))
+        done, rung = until, rung + 1
+    return tuple(stages)
+
+
+def _list_brackets(experiment: HyperbandExperiment) -> tuple[tuple[Stage, ...], ...]:
+    eta, most = experiment.eta, experiment.most_iterations
+    rounds = _floor(math.log(most / experiment.least_iterations) / math.log(eta))
+    chains = []
+    for later in range(rounds, -1, -1):
+        share = (rounds + 1) / (later + 1)
+        started = _floor(share) * eta**later if experiment.trials == "table" else share * eta**later
+        trials, done, stages = _ceil(started), 0, []
+        for rung in range(later + 1):
+            until = most if rung == later else _floor(most * eta ** (rung - later))
+            # Small eta may round two rungs to the same iterations: then the earlier cut happens at once.
+            if until > done:
+                stages.append(Stage(trials=max(_floor(trials / eta**rung), 1), iterations=until - done))
+            done = until
+        chains.append(tuple(stages))
+    return tuple(chains)
+
+
+def _check_iterations(least: int, most: int) -> None:
+    if most < least:
+        message = f"most_iterations is {most}, below least_iterations ({least}); raise it"
+        raise ValueError(message)
+
+
+def _floor(value: float) -> int:
+    nearest = round(value)
+    return nearest if abs(value - nearest) <= _WHOLE_TOLERANCE * max(abs(value), 1.0) else math.floor(value)
+
+
+def _ceil(value: float) -> int:
+    return -_floor(-value)
