@@ -23,6 +23,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
     ValidationError,
     WithJsonSchema,
@@ -44,6 +45,38 @@ _CHOICES = {"union_tag_invalid": "expected_tags", "enum": "expected", "literal_e
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+
+def _refuse_text(value: object) -> object:
+    if isinstance(value, str | bool):
+        message = f"got {value!r}; a number is needed"
+        raise ValueError(message)  # pydantic reports ValueError only
+    return value
+
+
+#: pydantic would read the number in a text, and take true for one.
+NUMBER = BeforeValidator(_refuse_text)
+
+
+def _require_least(value: float) -> float:
+    if value < LEAST_AMOUNT:
+        message = f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit"
+        raise ValueError(message)
+    return value
+
+
+def _require_most(value: float) -> float:
+    if value > LARGEST_AMOUNT:
+        message = f"got {value!r}; numbers up to {LARGEST_AMOUNT:g} are allowed; check the unit"
+        raise ValueError(message)
+    return value
+
+
+#: A number above zero, far enough from the ends of floats for products of several of them.
+PositiveAmount = Annotated[float, Field(gt=0), NUMBER, AfterValidator(_require_least), AfterValidator(_require_most)]
+
+#: A number from zero on that is not too large for the same.
+AmountOrZero = Annotated[float, Field(ge=0), NUMBER, AfterValidator(_require_most)]
 
 
 class FrozenModel(BaseModel):

@@ -19,10 +19,20 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, mo
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.errors import DataError, DataWarning, UsageError
-from optplan.formulations.boa.gpu_types import NUMBER, GpuType
+from optplan.formulations.boa.gpu_types import GpuType
 from optplan.formulations.boa.job_classes import JobClass, Widths
 from optplan.formulations.boa.options import Options, list_options
-from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT, ByName, FloatArray, FrozenModel, IntArray, Numbers
+from optplan.schema import (
+    AMOUNTS,
+    LARGEST_AMOUNT,
+    LEAST_AMOUNT,
+    NUMBER,
+    ByName,
+    FloatArray,
+    FrozenModel,
+    IntArray,
+    Numbers,
+)
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup, describe_hull_changes
 from optplan.speedup.curves import list_widths
 from optplan.units import PERIOD_HOURS, Amount, BudgetUnit, parse_budget

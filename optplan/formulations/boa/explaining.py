@@ -97,11 +97,12 @@ def explain(
     judged = evaluate(instance, result.solution)
     places = [place for place in _list_places(instance, result.solution) if not only or place.name in only]
     forcing = _Forcing(instance, result.gap_target, time_limit_s)
-    best = forcing.find_best(result)
+    forcing.find_best(result)
     choices = []
     for number, place in enumerate(places, start=1):
         choices.append(_explain_place(instance, result.solution, judged, place, forcing))
         watch.emit("explain", fraction=number / len(places))
+    best = forcing.best
     return Explanation(
         formulation=instance.formulation,
         instance_name=instance.name,
@@ -113,7 +114,7 @@ def explain(
         best_bound=best.bound,
         budget_unit=instance.budget_unit.value,
         multipliers=result.certificates[0].multipliers if result.certificates else {},
-        choices=tuple(choices),
+        choices=tuple(forcing.settle(choice) for choice in choices),
         seconds=watch.elapsed_s,
     )
 
@@ -128,28 +129,55 @@ class _Forcing:
         self._best = _Forced(None, None)
         self._known: dict[tuple[str, bytes], _Forced] = {}
 
-    def find_best(self, result: Result[BoaSolution]) -> _Forced:
-        """Return the best plan's objective and bound, nothing forced: those of an optimal result, or solved anew."""
-        if result.status is Status.OPTIMAL:
-            self._best = _Forced(result.objective, result.bound)
-        else:
-            found = self._solve({})
-            self._best = _Forced(
-                min(value for value in (result.objective, found.objective) if value is not None),
-                max((bound for bound in (result.bound, found.bound) if bound is not None), default=None),
-            )
+    @property
+    def best(self) -> _Forced:
+        """The least objective found so far, forced or not, and its bound."""
         return self._best
 
+    def find_best(self, result: Result[BoaSolution]) -> None:
+        """Find the best plan with nothing forced: that of an optimal result, or solved anew."""
+        if result.status is Status.OPTIMAL:
+            self._best = _Forced(result.objective, result.bound)
+            return
+        found = self._solve({})
+        self._best = _Forced(
+            min(value for value in (result.objective, found.objective) if value is not None),
+            max((bound for bound in (result.bound, found.bound) if bound is not None), default=None),
+        )
+
     def force(self, name: str, kept: Kept, alternative: Alternative) -> Alternative:
-        """Return the alternative with what it costs to force it."""
+        """Return the alternative with the best objective, and its bound, when it is forced."""
         key = (name, kept[name].tobytes())
         if key not in self._known:
             self._known[key] = self._solve(kept)
-        forced, cost = self._known[key], None
-        if forced.objective is not None and self._best.objective is not None:
-            cost = forced.objective - self._best.objective
-            cost = 0.0 if abs(cost) <= max(self._gap, MEETING) * self._best.objective else cost
-        return alternative.replace(forced_objective=forced.objective, forced_bound=forced.bound, forced_cost=cost)
+            self._note(self._known[key])
+        forced = self._known[key]
+        return alternative.replace(forced_objective=forced.objective, forced_bound=forced.bound)
+
+    def settle(self, choice: ExplainedChoice) -> ExplainedChoice:
+        """Return the choice with the costs of its alternatives, once the best plan is known for good."""
+        settled = []
+        for one in choice.alternatives:
+            objective, bound, cost = one.forced_objective, one.forced_bound, None
+            if bound is not None and self._best.bound is not None:
+                # Forcing only takes plans away, so what bounds all of them bounds those that are left.
+                bound = max(bound, self._best.bound)
+                bound = bound if objective is None else min(bound, objective)
+            if objective is not None and self._best.objective is not None:
+                cost = objective - self._best.objective
+                cost = 0.0 if abs(cost) <= self._tell_apart(self._best.objective) else cost
+            settled.append(one.replace(forced_bound=bound, forced_cost=cost))
+        return choice.replace(alternatives=tuple(settled))
+
+    def _note(self, forced: _Forced) -> None:
+        """Take over a forced plan that is better than the best one known: it is a plan of the problem, too."""
+        best = self._best.objective
+        if forced.objective is not None and best is not None and forced.objective < best - self._tell_apart(best):
+            self._best = _Forced(forced.objective, self._best.bound)
+
+    def _tell_apart(self, objective: float) -> float:
+        """Return the least difference from an objective that is not for want of searching on."""
+        return max(self._gap, MEETING) * objective
 
     def _solve(self, kept: Kept) -> _Forced:
         found = solve_forced(self._instance, kept, gap=self._gap, stopwatch=Stopwatch(self._time_limit_s))

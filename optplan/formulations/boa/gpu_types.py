@@ -20,42 +20,10 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator
 
-from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT, FloatArray, FrozenModel, IntArray
+from optplan.schema import AmountOrZero, FloatArray, FrozenModel, IntArray, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
-
-
-def _refuse_text(value: object) -> object:
-    if isinstance(value, str | bool):
-        message = f"got {value!r}; a number is needed"
-        raise ValueError(message)  # pydantic reports ValueError only
-    return value
-
-
-#: pydantic would read the number in a text, and take true for one.
-NUMBER = BeforeValidator(_refuse_text)
-
-
-def _require_least(value: float) -> float:
-    if value < LEAST_AMOUNT:
-        message = f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit"
-        raise ValueError(message)
-    return value
-
-
-def _require_most(value: float) -> float:
-    if value > LARGEST_AMOUNT:
-        message = f"got {value!r}; numbers up to {LARGEST_AMOUNT:g} are allowed; check the unit"
-        raise ValueError(message)
-    return value
-
-
-#: A number above zero, far enough from the ends of floats for products of several of them.
-PositiveAmount = Annotated[float, Field(gt=0), NUMBER, AfterValidator(_require_least), AfterValidator(_require_most)]
-
-#: A number from zero on that is not too large for the same.
-AmountOrZero = Annotated[float, Field(ge=0), NUMBER, AfterValidator(_require_most)]
 
 
 def _refuse_free(value: object) -> object:

@@ -8,8 +8,19 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from optplan.formulations.boa.gpu_types import NUMBER, AmountOrZero, PositiveAmount
-from optplan.schema import ByName, FloatArray, FrozenModel, IntArray, Numbers, WholeNumbers, freeze, require_amounts
+from optplan.schema import (
+    NUMBER,
+    AmountOrZero,
+    ByName,
+    FloatArray,
+    FrozenModel,
+    IntArray,
+    Numbers,
+    PositiveAmount,
+    WholeNumbers,
+    freeze,
+    require_amounts,
+)
 from optplan.speedup import Speedup
 
 #: Largest width that a rule may allow: its widths are listed one by one, and a slip of the pen must not fill memory.

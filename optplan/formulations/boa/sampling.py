@@ -24,9 +24,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from optplan.formulations.boa.data import BoaInstance, Problem
-from optplan.formulations.boa.gpu_types import NUMBER
 from optplan.formulations.boa.job_classes import Widths
-from optplan.schema import FloatArray, FrozenModel
+from optplan.schema import NUMBER, FloatArray, FrozenModel
 from optplan.speedup import TableSpeedup
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from optplan.formulations.boa.gpu_types import NUMBER, AmountOrZero, PositiveAmount
 from optplan.formulations.rubberband.distributions import ConstantDistribution, Distribution, warn_of_clipping
-from optplan.schema import FrozenModel
+from optplan.schema import NUMBER, AmountOrZero, FrozenModel, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
 
 #: Most instances that may be allowed: counts are listed one by one.

@@ -1,7 +1,7 @@
 """Distributions of durations: how long a start, an initialisation or an iteration takes.
 
-A duration is never negative: a normal distribution gives zero where the normal variable would be below zero. What the
-distribution then *is* are its ``expected_s`` and ``deviation_s``; ``mean_s`` and ``sd_s`` are what the user's file says.
+A duration is never negative: a normal distribution gives zero where the normal variable would be below zero. What a
+distribution then *is* are its ``expected_s`` and ``deviation_s``; ``mean_s`` and ``sd_s`` are what a user's file says.
 """
 
 from __future__ import annotations
@@ -15,8 +15,17 @@ import numpy as np
 from pydantic import BeforeValidator, Field, field_validator
 
 from optplan.errors import DataWarning
-from optplan.formulations.boa.gpu_types import AmountOrZero, PositiveAmount
-from optplan.schema import AMOUNTS, LARGEST_AMOUNT, FloatArray, FrozenModel, Numbers, freeze, require_positive
+from optplan.schema import (
+    AMOUNTS,
+    LARGEST_AMOUNT,
+    AmountOrZero,
+    FloatArray,
+    FrozenModel,
+    Numbers,
+    PositiveAmount,
+    freeze,
+    require_positive,
+)
 
 #: From this many standard deviations above zero on, the clipped part moves a mean by less than 1e-10 deviations.
 _NEGLIGIBLE_DEVIATIONS = 6.0
@@ -150,7 +159,8 @@ class NormalDistribution(FrozenModel):
 
         if self.sd_s == 0:
             return np.full(np.shape(probability), self.mean_s)
-        return np.maximum(self.mean_s + self.sd_s * ndtri(probability), 0.0)
+        quantile: FloatArray = np.maximum(self.mean_s + self.sd_s * ndtri(probability), 0.0)
+        return quantile
 
     def shortfall(self, t: FloatArray) -> FloatArray:
         """Return E[max(t - X, 0)], the integral of the cdf up to t."""
@@ -185,10 +195,14 @@ class LogNormalDistribution(FrozenModel):
     sd_s: AmountOrZero
 
     @cached_property
-    def _parameters(self) -> tuple[float, float]:
-        """Mean and standard deviation of the logarithm."""
-        variance = math.log1p((self.sd_s / self.mean_s) ** 2)
-        return math.log(self.mean_s) - variance / 2, math.sqrt(variance)
+    def log_sd(self) -> float:
+        """Standard deviation of the logarithm."""
+        return math.sqrt(math.log1p((self.sd_s / self.mean_s) ** 2))
+
+    @cached_property
+    def log_mean(self) -> float:
+        """Mean of the logarithm."""
+        return math.log(self.mean_s) - self.log_sd**2 / 2
 
     @property
     def expected_s(self) -> float:
@@ -225,14 +239,14 @@ class LogNormalDistribution(FrozenModel):
 
         if self.sd_s == 0:
             return np.where(t >= self.mean_s, 1.0, 0.0)
-        mu, sigma = self._parameters
+        mu, sigma = self.log_mean, self.log_sd
         return np.where(t > 0, ndtr((np.log(np.maximum(t, 1e-300)) - mu) / sigma), 0.0)
 
     def quantile(self, probability: FloatArray) -> FloatArray:
         """Return the least t with P(X <= t) >= probability."""
         from scipy.special import ndtri
 
-        mu, sigma = self._parameters
+        mu, sigma = self.log_mean, self.log_sd
         quantile: FloatArray = np.exp(mu + sigma * ndtri(probability))
         return quantile
 
@@ -242,13 +256,13 @@ class LogNormalDistribution(FrozenModel):
 
         if self.sd_s == 0:
             return np.maximum(t - self.mean_s, 0.0)
-        mu, sigma = self._parameters
+        mu, sigma = self.log_mean, self.log_sd
         z = (np.log(np.maximum(t, 1e-300)) - mu) / sigma
         return np.where(t > 0, t * ndtr(z) - self.mean_s * ndtr(z - sigma), 0.0)
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
         """Draw durations of the given shape."""
-        mu, sigma = self._parameters
+        mu, sigma = self.log_mean, self.log_sd
         return rng.lognormal(mu, sigma, size)
 
 
@@ -336,13 +350,15 @@ def _read_number(value: object) -> Any:  # noqa: ANN401 - what comes in, goes on
     return {"form": "constant", "value_s": value} if is_number else value
 
 
+_AnyDistribution = Annotated[
+    ConstantDistribution | NormalDistribution | LogNormalDistribution | EmpiricalDistribution,
+    Field(discriminator="form"),
+]
+
 #: Any distribution of a duration, as the type of a field; a bare number is a constant.
 Distribution = Annotated[
-    Annotated[
-        ConstantDistribution | NormalDistribution | LogNormalDistribution | EmpiricalDistribution,
-        Field(discriminator="form"),
-    ],
-    BeforeValidator(_read_number),
+    _AnyDistribution,
+    BeforeValidator(_read_number, json_schema_input_type=float | _AnyDistribution),
 ]
 
 

@@ -7,21 +7,23 @@ are what each trial adds in it; Hyperband's own tables count them from the trial
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from optplan.formulations.boa.gpu_types import NUMBER
-from optplan.schema import FrozenModel
+from optplan.schema import NUMBER, FrozenModel
 
-#: Most trials or iterations: a slip of the pen must not fill memory.
-_LARGEST_COUNT = 100_000_000
+#: Most trials, which are listed one by one, and most iterations: a slip of the pen must not fill memory.
+_MOST_TRIALS = 1_000_000
+_MOST_ITERATIONS = 1_000_000_000
 
 #: Quotients this close, relatively, to a whole number are that number.
 _WHOLE_TOLERANCE = 1e-9
 
-_Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
-_Eta = Annotated[float, Field(gt=1, le=_LARGEST_COUNT), NUMBER]
+_Trials = Annotated[int, Field(ge=1, le=_MOST_TRIALS), NUMBER]
+_Iterations = Annotated[int, Field(ge=1, le=_MOST_ITERATIONS), NUMBER]
+_Eta = Annotated[float, Field(gt=1, le=_MOST_TRIALS), NUMBER]
 
 
 class Stage(FrozenModel):
@@ -35,8 +37,8 @@ class Stage(FrozenModel):
         How many iterations each of them adds.
     """
 
-    trials: _Count
-    iterations: _Count
+    trials: _Trials
+    iterations: _Iterations
 
 
 class StagesExperiment(FrozenModel):
@@ -57,7 +59,7 @@ class StagesExperiment(FrozenModel):
         if not stages:
             message = "is empty; give at least one stage, as in {trials: 8, iterations: 10}"
             raise ValueError(message)
-        for number, (before, after) in enumerate(zip(stages, stages[1:], strict=False), start=1):
+        for number, (before, after) in enumerate(pairwise(stages), start=1):
             if after.trials > before.trials:
                 message = (
                     f"entry [{number}]: {after.trials} trials after {before.trials}; a stage cannot have more trials "
@@ -86,9 +88,9 @@ class ShaExperiment(FrozenModel):
     """
 
     form: Literal["sha"] = "sha"
-    trials: _Count
-    least_iterations: _Count
-    most_iterations: _Count
+    trials: _Trials
+    least_iterations: _Iterations
+    most_iterations: _Iterations
     eta: _Eta = 2.0
 
     @model_validator(mode="after")
@@ -117,8 +119,8 @@ class HyperbandExperiment(FrozenModel):
     """
 
     form: Literal["hyperband"] = "hyperband"
-    most_iterations: _Count
-    least_iterations: _Count = 1
+    most_iterations: _Iterations
+    least_iterations: _Iterations = 1
     eta: _Eta = 3.0
     order: Literal["in-sequence", "side-by-side"] = "in-sequence"
     trials: Literal["table", "algorithm"] = "table"
