@@ -1,24 +1,15 @@
 """The report: one HTML page that needs nothing else, neither network nor server.
 
-The page is for somebody who has read no paper. Everything that comes from the user is escaped, in the text by jinja2
-and in the charts by this package; a content security policy in the page forbids every script but its own two, and every
-connection.
+The page is for somebody who has read no paper. How it is kept safe stands in :mod:`optplan.reporting.rendering`.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
 from optplan.contracts import Frontier, Instance, Result, Solution, Verification
-from optplan.errors import MissingExtraError, UsageError
+from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance
 from optplan.instances.files import write_text
 from optplan.reporting.breakdown import require_boa, require_same_problem
@@ -28,38 +19,19 @@ from optplan.reporting.content import gather_content
 from optplan.reporting.figures import draw_frontier
 from optplan.reporting.frontier_figures import draw_frontiers
 from optplan.reporting.phrases import look_up
+from optplan.reporting.rendering import Drawn, load_template, place_charts, render
 from optplan.reporting.sensitivity_views import draw_panels
 from optplan.reporting.style import load_plotly
 from optplan.reporting.views import Views, gather_views
 from optplan.units import BudgetUnit
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-    from plotly.graph_objects import Figure
-
 #: What the report says where nobody knows the names of the user's files.
 _VERIFY_COMMAND = "optplan verify instance.json result.json"
 
-_TEMPLATES = ("base.html", "macros.html", "page.html", "report.html", "views.html")
 _NO_VIEWS = Views()
 
 #: Relative tolerance on a plan's being above the frontier; engines stop at such gaps.
 _TOLERANCE = 1e-6
-
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
-
-
-#: By section of the page: charts, each with what it shows for those who cannot see it.
-_Drawn: TypeAlias = "dict[str, list[tuple[str, Figure]]]"
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A place for a chart: its id in the page, its height, and what it shows for those who cannot see it."""
-
-    id: str
-    height: int
-    label: str
 
 
 def require_packages() -> None:
@@ -71,7 +43,7 @@ def require_packages() -> None:
         When plotly or jinja2 is not installed.
     """
     load_plotly()
-    _load_template("report.html")
+    load_template("report.html")
 
 
 def write_report(  # noqa: PLR0913 - what the report shows, and where it goes
@@ -138,9 +110,9 @@ def build_page(title: str, views: Views) -> str:
     MissingExtraError
         When plotly or jinja2 is not installed.
     """
-    template, told = _load_template("page.html"), gather_views(views)
-    charts, figures = _place_charts(_draw_views(views))
-    return _render(template, figures, title=title, charts=charts, views=told)
+    template, told = load_template("page.html"), gather_views(views)
+    charts, figures = place_charts(_draw_views(views))
+    return render(template, figures, title=title, charts=charts, views=told)
 
 
 def build_report(
@@ -195,7 +167,7 @@ def build_report(
         _require_own_frontier(boa, frontier, (result, *comparisons))
     if verification is not None:
         verification.require()
-    template = _load_template("report.html")
+    template = load_template("report.html")
     content = gather_content(
         boa,
         result,
@@ -206,27 +178,16 @@ def build_report(
     )
     rival = next((other for other in comparisons if other.solution is not None), None)
     told = gather_views(views, boa, result)
-    charts, figures = _place_charts(_draw_charts(boa, result, frontier, comparisons, rival) | _draw_views(views))
-    return _render(
+    charts, figures = place_charts(_draw_charts(boa, result, frontier, comparisons, rival) | _draw_views(views))
+    return render(
         template,
         figures,
         title=content.title,
         content=content,
         charts=charts,
+        most_charts=MOST_CLASSES,
         views=told,
         rival="" if rival is None else rival.solver,
-    )
-
-
-def _render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
-    """Fill in a template; scripts are in the page only where there is something to draw."""
-    scripts = [_read_plotly_js(), _read_part("report.js")] if figures else []
-    return template.render(
-        **parts,
-        figures=_embed_figures(figures),
-        css=_read_part("report.css"),
-        scripts=scripts,
-        script_hashes=[_hash_script(script) for script in scripts],
     )
 
 
@@ -256,9 +217,9 @@ def _draw_charts(
     frontier: Frontier | None,
     comparisons: Sequence[Result[Solution]],
     rival: Result[Solution] | None,
-) -> _Drawn:
+) -> Drawn:
     """Draw the charts of a result, by section."""
-    labelled: _Drawn = {"frontier": [], "widths": [], "use": []}
+    labelled: Drawn = {"frontier": [], "widths": [], "use": []}
     if frontier is not None:
         every = "number of GPUs" if instance.budget_unit is BudgetUnit.GPU else "number of dollars an hour"
         label = f"Line chart: best possible completion time for every {every}; the table below has the figures"
@@ -275,9 +236,9 @@ def _draw_charts(
     return labelled
 
 
-def _draw_views(views: Views) -> _Drawn:
+def _draw_views(views: Views) -> Drawn:
     """Draw the charts of the views, by section."""
-    drawn: _Drawn = {"sensitivity": [], "curves": []}
+    drawn: Drawn = {"sensitivity": [], "curves": []}
     if views.sensitivity is not None:
         times, uses = draw_panels(views.sensitivity)
         drawn["sensitivity"] = [
@@ -288,62 +249,3 @@ def _draw_views(views: Views) -> _Drawn:
         label = "Line chart: best possible completion time for every budget, curve by curve; the table below has some"
         drawn["curves"] = [(label, draw_frontiers(views.curves))]
     return drawn
-
-
-def _place_charts(labelled: _Drawn) -> tuple[dict[str, list[Chart]], dict[str, Figure]]:
-    """Give charts their places, by section, and the figures their ids."""
-    charts: dict[str, list[Chart]] = {}
-    figures: dict[str, Figure] = {}
-    for section, drawn in labelled.items():
-        charts[section] = [
-            Chart(f"chart-{section}-{number}", int(figure.layout.height), label)
-            for number, (label, figure) in enumerate(drawn, start=1)
-        ]
-        figures |= {chart.id: figure for chart, (_, figure) in zip(charts[section], drawn, strict=True)}
-    return charts, figures
-
-
-def _embed_figures(figures: dict[str, Figure]) -> str:
-    """Write figures as JSON that can stand in a page: no character in it can end the element around it."""
-    data = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _hash_script(script: str) -> str:
-    """Name a script by its content, as a content security policy does."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _load_template(name: str) -> Template:
-    try:
-        from jinja2 import DictLoader, Environment, StrictUndefined
-    except ModuleNotFoundError:
-        raise MissingExtraError("jinja2", "plot") from None
-    environment = Environment(
-        loader=DictLoader({part: _read_part(part) for part in _TEMPLATES}),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_keep_units,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["most_charts"] = MOST_CLASSES
-    return environment.get_template(name)
-
-
-def _keep_units(value: object) -> object:
-    """Keep a number and its unit on one line; what is marked as safe already (scripts, commands) stays as it is."""
-    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
-
-
-def _read_part(name: str) -> str:
-    return files("optplan.reporting").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _read_plotly_js() -> str:
-    load_plotly()
-    from plotly.offline import get_plotlyjs
-
-    script: str = get_plotlyjs()
-    return script

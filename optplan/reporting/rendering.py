@@ -1,0 +1,116 @@
+"""Rendering pages: templates, charts and their places, and the policy that lets no foreign script run.
+
+A page is one HTML file that needs neither network nor server. Everything that comes from the user is escaped, in the
+text by jinja2 and in the charts by this package; a content security policy in the page forbids every script but its own
+two, and every connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, TypeAlias
+
+from optplan.errors import MissingExtraError
+from optplan.reporting.style import load_plotly
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+    from plotly.graph_objects import Figure
+
+_TEMPLATES = ("base.html", "macros.html", "page.html", "report.html", "sections.html", "views.html")
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
+
+
+#: By section of the page: charts, each with what it shows for those who cannot see it.
+Drawn: TypeAlias = "dict[str, list[tuple[str, Figure]]]"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A place for a chart: its id in the page, its height, and what it shows for those who cannot see it."""
+
+    id: str
+    height: int
+    label: str
+
+
+def render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
+    """Fill in a template; scripts are in the page only where there is something to draw."""
+    scripts = [_read_plotly_js(), _read_part("report.js")] if figures else []
+    return template.render(
+        **parts,
+        figures=_embed_figures(figures),
+        css=_read_part("report.css"),
+        scripts=scripts,
+        script_hashes=[_hash_script(script) for script in scripts],
+    )
+
+
+def place_charts(labelled: Drawn) -> tuple[dict[str, list[Chart]], dict[str, Figure]]:
+    """Give charts their places, by section, and the figures their ids."""
+    charts: dict[str, list[Chart]] = {}
+    figures: dict[str, Figure] = {}
+    for section, drawn in labelled.items():
+        charts[section] = [
+            Chart(f"chart-{section}-{number}", int(figure.layout.height), label)
+            for number, (label, figure) in enumerate(drawn, start=1)
+        ]
+        figures |= {chart.id: figure for chart, (_, figure) in zip(charts[section], drawn, strict=True)}
+    return charts, figures
+
+
+def _embed_figures(figures: dict[str, Figure]) -> str:
+    """Write figures as JSON that can stand in a page: no character in it can end the element around it."""
+    data = {name: json.loads(figure.to_json()) for name, figure in figures.items()}
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hash_script(script: str) -> str:
+    """Name a script by its content, as a content security policy does."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def load_template(name: str) -> Template:
+    """Load a template of the package.
+
+    Raises
+    ------
+    MissingExtraError
+        When jinja2 is not installed.
+    """
+    try:
+        from jinja2 import DictLoader, Environment, StrictUndefined
+    except ModuleNotFoundError:
+        raise MissingExtraError("jinja2", "plot") from None
+    environment = Environment(
+        loader=DictLoader({part: _read_part(part) for part in _TEMPLATES}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_keep_units,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
+def _keep_units(value: object) -> object:
+    """Keep a number and its unit on one line; what is marked as safe already (scripts, commands) stays as it is."""
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
+
+
+def _read_part(name: str) -> str:
+    return files("optplan.reporting").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _read_plotly_js() -> str:
+    load_plotly()
+    from plotly.offline import get_plotlyjs
+
+    script: str = get_plotlyjs()
+    return script
