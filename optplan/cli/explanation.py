@@ -56,7 +56,7 @@ RESOLVE_LIMIT_S = 2.0
     default=f"{RESOLVE_LIMIT_S:g}s",
     show_default=True,
     callback=read_duration,
-    help="For each re-solve; what is not proven by then has a least cost too.",
+    help="For each re-solve; what is not proven by then is given as a range.",
 )
 @output_option("the explanation as JSON")
 @click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
@@ -90,6 +90,7 @@ def explain(
         from optplan.reporting.html import require_packages
 
         require_packages()
+    _refuse_instance(result_path)
     result = read_result(result_path)
     instance = read_solved(result, instance_name, changes)
     with Progress("explain") as progress:
@@ -119,6 +120,18 @@ def explain(
     outputs.save("--output", lambda path: write_json(explanation, path, overwrite=outputs.force))
     outputs.save("--report", write_page)
     return outputs.exit_code(0)
+
+
+def _refuse_instance(path: Path) -> None:
+    """Refuse the name of an instance where a result is needed, which a missing file would not explain."""
+    from optplan.instances.library import names
+
+    if str(path) in names() and not path.exists():
+        message = (
+            f"RESULT: {path} is an instance; solve it first, `optplan solve {path} -o result.json`, and explain what "
+            "that writes"
+        )
+        raise UsageError(message)
 
 
 def read_solved(result: Result[Solution], name: str | None, changes: dict[str, Any]) -> Instance:

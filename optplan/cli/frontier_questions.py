@@ -59,6 +59,16 @@ class Answer:
         """Whether it was asked what a budget buys."""
         return "at" in self.question
 
+    def say_question(self) -> str:
+        """Say what was asked: a budget, or a mean completion time."""
+        from optplan.reporting.phrases import name_objective
+        from optplan.units import format_duration
+
+        asked = next(iter(self.question.values()))
+        if isinstance(asked, str):
+            return asked
+        return f"{name_objective(self.instance)} of {format_duration(asked)}"
+
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data: the point, what was asked, which mean it is and what is proven about it."""
         from optplan.reporting.phrases import name_objective

@@ -118,8 +118,8 @@ def frontier(
     again without the solver. With --json, every breakpoint with its certificate, what a little more and a little less
     budget would change there, and the answers in that order; a list when there are several instances.
 
-    With several instances --plot draws one figure. It counts GPUs where all of them cost the same or have no price,
-    else US dollars an hour; budgets that cannot be converted are refused.
+    With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
+    no price, else US dollars an hour; budgets that cannot be converted are refused.
     """
     paths = {"--output": output, "--plot": plot, "--report": report_path}
     outputs = Outputs(paths, force=force, as_json=as_json)
@@ -285,9 +285,10 @@ def _save_points(views: Sequence[_View], path: Path, *, overwrite: bool) -> None
 
 
 def _curve(view: _View) -> FrontierCurve:
-    from optplan.reporting.frontier_figures import FrontierCurve
+    from optplan.reporting.frontier_figures import AskedPoint, FrontierCurve
 
-    return FrontierCurve(view.label, view.instance, view.line, view.sweeps)
+    asked = [AskedPoint(answer.say_question(), answer.point, answer.proven) for answer in view.answers]
+    return FrontierCurve(view.label, view.instance, view.line, view.sweeps, asked)
 
 
 def _save_figure(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:

@@ -37,8 +37,8 @@ class Alternative(FrozenModel):
         Of what is used of the budget then, in ``budget_unit`` of the explanation.
     forced_objective, forced_bound
         The best objective, and its bound, when this place is forced (for every branch of the subject) and all others
-        are decided anew within the same limits. Both None where no plan keeps the limits then; only the objective
-        where no plan was found in time.
+        are decided anew within the same limits. Both None where no plan keeps the limits then; the objective alone
+        is None where no plan was found in time.
     forced_cost
         ``forced_objective`` less ``best_objective`` of the explanation; differences within the gap asked for count as
         zero. Where both are proven optima, that is what forcing costs; otherwise forcing costs from ``forced_bound``

@@ -20,7 +20,7 @@ from optplan.reporting.differences import (
     pair_facts,
     unit_words,
 )
-from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH
+from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, BudgetUnit
 
 Answer = Result[Solution] | Plan
 
@@ -129,6 +129,6 @@ def _state_limits(result: Result[Solution]) -> list[Fact]:
 
 
 def _name_one(limit: str, unit: str) -> str:
-    """Name one unit of a limit: ``GPU``, ``usd/hour``, ``GPU of a100's quota``."""
-    one = unit.rpartition(" per ")[2]
+    """Name one unit of a limit: ``GPU``, ``dollar an hour``, ``GPU of a100's quota``."""
+    one = unit.rpartition(" per ")[2].replace(BudgetUnit.USD_PER_HOUR, "dollar an hour")
     return one if limit == BUDGET else f"{one} of {limit.removeprefix(QUOTA)}'s quota"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import Alternative, ExplainedChoice, Explanation, Instance
 from optplan.contracts.result import closes_gap
-from optplan.formulations.boa.data import BUDGET
+from optplan.formulations.boa.data import BUDGET, QUOTA
 from optplan.reporting.breakdown import require_boa
-from optplan.reporting.phrases import NOTHING, format_share, name_objective
+from optplan.reporting.phrases import NOTHING, format_share, join_words, name_objective
 from optplan.reporting.tables import add_row, new_table
 from optplan.units import BudgetUnit
 
@@ -76,7 +76,32 @@ def say_rates(instance: Instance, explanation: Explanation) -> str:
             f"At the margin one {unit} of budget is worth {rate:,.4g} s: as far as the budget has room, a choice that "
             f"uses more pays if it saves more than that for each {unit}, and one that uses less if it costs less."
         )
-    return " ".join(said)
+    return " ".join([*said, *_say_quotas(explanation), *_say_unproven(explanation)])
+
+
+def _say_quotas(explanation: Explanation) -> list[str]:
+    """Say what quotas are worth, which the exchange of objective for budget does not show."""
+    worth = [
+        f"one {limit.removeprefix(QUOTA)} {rate:,.4g} s"
+        for limit, rate in explanation.multipliers.items()
+        if limit.startswith(QUOTA) and rate > 0.0
+    ]
+    if not worth:
+        return []
+    said = f"GPUs whose quota is used up are worth more than their price: {join_words(worth)}. The exchange for budget "
+    return [f"{said}leaves that out, the forced costs do not."]
+
+
+def _say_unproven(explanation: Explanation) -> list[str]:
+    """Say how many re-solves stopped before they had proven what they found."""
+    forced = [one for choice in explanation.choices for one in choice.alternatives]
+    lost = [one for one in forced if one.forced_objective is None and one.forced_bound is not None]
+    unproven = len(lost) + sum(not _is_exact(one) for one in forced)
+    if not unproven:
+        return []
+    said = f"Not proven: {unproven:,} of the {len(forced):,} forced costs. Where a re-solve stopped at its limit, or "
+    said += "at the gap asked for, a range is given"
+    return [f"{said}, or only from what on, as no plan was found by then." if lost else f"{said}."]
 
 
 def list_explanations(explanation: Explanation) -> list[ExplanationRow]:
@@ -85,7 +110,7 @@ def list_explanations(explanation: Explanation) -> list[ExplanationRow]:
     for choice in explanation.choices:
         head = (name_subject(choice), name_epochs(choice), choice.label)
         for number, alternative in enumerate(choice.alternatives):
-            rows.append(_write_row(head if number == 0 else ("", "", ""), alternative))
+            rows.append(_write_row(explanation, head if number == 0 else ("", "", ""), alternative))
         if not choice.alternatives:
             rows.append(ExplanationRow(*head, "nothing else is allowed", NOTHING, NOTHING, NOTHING, NOTHING))
     return rows
@@ -136,7 +161,7 @@ def name_epochs(choice: ExplainedChoice) -> str:
     return str(choice.first) if choice.first == choice.last else f"{choice.first}-{choice.last}"
 
 
-def _write_row(head: tuple[str, str, str], alternative: Alternative) -> ExplanationRow:
+def _write_row(explanation: Explanation, head: tuple[str, str, str], alternative: Alternative) -> ExplanationRow:
     rate = alternative.exchange_rate
     both_worse = alternative.objective_change is not None and rate is None
     return ExplanationRow(
@@ -145,7 +170,7 @@ def _write_row(head: tuple[str, str, str], alternative: Alternative) -> Explanat
         jct_change=_write_change(alternative.objective_change),
         budget_change=_write_change(alternative.budget_change),
         rate="no trade" if both_worse else NOTHING if rate is None else write_signed(rate).removeprefix("+"),
-        forced=write_forced(alternative),
+        forced=write_forced(explanation, alternative),
     )
 
 
@@ -153,14 +178,26 @@ def _write_change(change: float | None) -> str:
     return NOTHING if change is None else write_signed(change)
 
 
-def write_forced(alternative: Alternative) -> str:
-    """Write what it costs to force an alternative, in seconds; where that is not proven, from what on."""
+def write_forced(explanation: Explanation, alternative: Alternative) -> str:
+    """Write what it costs to force an alternative, in seconds; where that is not proven, from what to what."""
     cost, objective, bound = alternative.forced_cost, alternative.forced_objective, alternative.forced_bound
-    if cost is None:
-        return "no plan fits" if bound is None else "none found in time"
-    if objective is None or bound is None or closes_gap(objective, bound, _EXACT):
+    if cost is None and bound is None:
+        return "no plan fits"
+    if cost is not None and _is_exact(alternative):
         return write_signed(cost)
-    return f"{write_signed(cost)}, at least {write_signed(cost - (objective - bound))}"
+    if bound is None or explanation.best_objective is None:
+        return "not known"
+    least = max(0.0, bound - explanation.best_objective)
+    if objective is None or cost is None:
+        return f"at least {write_signed(least)}" if least > 0.0 else "not known"
+    low, high = write_signed(least), write_signed(cost)
+    return high if low == high else f"{low} to {high}"
+
+
+def _is_exact(alternative: Alternative) -> bool:
+    """Whether a forced objective is close to its bound, if there are both."""
+    objective, bound = alternative.forced_objective, alternative.forced_bound
+    return objective is None or bound is None or closes_gap(objective, bound, _EXACT)
 
 
 def write_signed(change: float) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optplan.contracts import Frontier
+from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance
 from optplan.reporting.breakdown import price_usd_per_hour
@@ -54,6 +54,25 @@ _BELOW = 0.85
 
 
 @dataclass(frozen=True)
+class AskedPoint:
+    """The answer to a question to a frontier.
+
+    Parameters
+    ----------
+    question
+        In words: a budget, or a completion time.
+    point
+        The answer.
+    proven_s
+        The bound that the point's certificate proves, in seconds.
+    """
+
+    question: str
+    point: FrontierPoint
+    proven_s: float
+
+
+@dataclass(frozen=True)
 class FrontierCurve:
     """One curve of the chart.
 
@@ -65,12 +84,15 @@ class FrontierCurve:
         The problem and what every budget buys.
     sweeps
         By solver, what it reaches at some budgets.
+    asked
+        What was asked of the frontier; beside the chart, not in it.
     """
 
     label: str
     instance: BoaInstance
     frontier: Frontier
     sweeps: Mapping[str, Sequence[SweepPoint]] = field(default_factory=dict)
+    asked: Sequence[AskedPoint] = ()
 
 
 def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:

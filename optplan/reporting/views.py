@@ -110,12 +110,24 @@ class ReachedRow:
 
 
 @dataclass(frozen=True)
+class AskedRow:
+    """What was asked of a frontier, and the answer with its proven bound."""
+
+    name: str
+    question: str
+    budget: str
+    objective: str
+    proven: str
+
+
+@dataclass(frozen=True)
 class CurvesContent:
-    """What several frontiers buy at the same budgets, a column for each curve, and what solvers reach."""
+    """What frontiers buy at the same budgets, a column for each curve; what was asked of them, what solvers reach."""
 
     budget_name: str
     labels: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
+    asked: tuple[AskedRow, ...]
     reached: tuple[ReachedRow, ...]
 
 
@@ -221,7 +233,7 @@ def list_places(instance: BoaInstance, result: Result[Solution], explanation: Ex
         branch = result.solution.branches[choice.subject][choice.branch - 1]
         own = str(types_along(instance, branch)[choice.first - 1])
         held = PlaceCell(count_gpus(float(branch.widths[choice.first - 1])), "own")
-        cells = _write_others(instance, choice, own) | {own: held}
+        cells = _write_others(instance, explanation, choice, own) | {own: held}
         rows.append(
             PlaceRow(
                 subject="" if before == (choice.subject, choice.branch) else name_subject(choice),
@@ -233,13 +245,16 @@ def list_places(instance: BoaInstance, result: Result[Solution], explanation: Ex
     return rows
 
 
-def _write_others(instance: BoaInstance, choice: ExplainedChoice, own: str) -> dict[str, PlaceCell]:
+def _write_others(
+    instance: BoaInstance, explanation: Explanation, choice: ExplainedChoice, own: str
+) -> dict[str, PlaceCell]:
     """Write what it costs to force a choice to each other type; they come in the order of the class's types."""
     others = [name for name in instance.options(choice.subject).gpu_types if name != own]
     forced = [one for one in choice.alternatives if one.direction is Direction.OTHER_TYPE]
+    costs = [write_forced(explanation, one) for one in forced]
     return {
-        name: PlaceCell(write_forced(one) + ("" if one.forced_cost is None else " s"), "other")
-        for name, one in zip(others, forced, strict=True)
+        name: PlaceCell(f"{cost} s" if cost[-1].isdigit() else cost, "other")
+        for name, cost in zip(others, costs, strict=True)
     }
 
 
@@ -279,7 +294,27 @@ def _gather_curves(curves: Sequence[FrontierCurve]) -> CurvesContent:
     reached = [
         row for factor, curve in zip(factors, curves, strict=True) for row in _list_reached(curve, factor, len(curves))
     ]
-    return CurvesContent(BUDGET_NAMES[unit], tuple(curve.label for curve in curves), tuple(rows), tuple(reached))
+    return CurvesContent(
+        budget_name=BUDGET_NAMES[unit],
+        labels=tuple(curve.label for curve in curves),
+        rows=tuple(rows),
+        asked=tuple(row for factor, curve in zip(factors, curves, strict=True) for row in _list_asked(curve, factor)),
+        reached=tuple(reached),
+    )
+
+
+def _list_asked(curve: FrontierCurve, factor: float) -> list[AskedRow]:
+    """List what was asked of a curve, at the chart's budgets."""
+    return [
+        AskedRow(
+            name=curve.label,
+            question=asked.question,
+            budget=format_gpus(factor * asked.point.budget),
+            objective=format_duration(asked.point.objective),
+            proven=f"{asked.proven_s:,.6g} s",
+        )
+        for asked in curve.asked
+    ]
 
 
 def _list_reached(curve: FrontierCurve, factor: float, num_curves: int) -> list[ReachedRow]:

@@ -76,6 +76,27 @@ def test_explained_here_and_in_the_report(run: Runner, tmp_path: Path) -> None:
     assert (quiet.code, quiet.data["solver"]) == (0, "layered-paths")
 
 
+@pytest.mark.parametrize(
+    ("options", "seconds"), [((), 2.0), (("--time-limit", "1min"), 2.0), (("--time-limit", "1s"), 1)]
+)
+def test_re_solves_have_a_limit(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], seconds: float
+) -> None:
+    """Explaining takes two seconds for each re-solve at most, or the time limit where that is less."""
+    from optplan import solving
+
+    asked: list[float | None] = []
+
+    def note(*arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - of the function replaced
+        asked.append(settings["time_limit_s"])
+        return original(*arguments, **settings)
+
+    original = solving.explain
+    monkeypatch.setattr(solving, "explain", note)
+    assert run("solve", "boa-one-table", "--explain", *options).code == 0
+    assert asked == [seconds]
+
+
 def test_explanations_have_no_place_in_a_result(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --json and no report, nobody would see the explanation; nothing is solved for it."""
     monkeypatch.setattr("optplan.solving.solve", lambda *_, **__: pytest.fail("solved"))

@@ -1,9 +1,9 @@
-"""``optplan explain`` and ``optplan sensitivity``: their views in the HTML report."""
+"""The commands to decide with (``explain``, ``sensitivity``, ``frontier``, ``compare``): limits, and their pages."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,37 @@ def test_explanations_are_reported(run: Runner, tmp_path: Path) -> None:
     again = run("explain", result, "--budget", "11gpu", "--report", page)
     assert (again.code, again.out) == (1, "")
     assert f"--report: {page} exists" in again.err
+
+
+@pytest.mark.parametrize(("options", "seconds"), [((), 2.0), (("--time-limit", "1min"), 60.0)])
+def test_re_solves_have_a_limit(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], seconds: float
+) -> None:
+    """Two seconds each unless another limit is given; the help says so."""
+    from optplan import solving
+
+    asked: list[float | None] = []
+
+    def note(*arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - of the function replaced
+        asked.append(settings["time_limit_s"])
+        return original(*arguments, **settings)
+
+    original = solving.explain
+    monkeypatch.setattr(solving, "explain", note)
+    result = tmp_path / "result.json"
+    run("solve", "boa-one-table", "-o", result)
+    assert run("explain", result, *options).code == 0
+    assert asked == [seconds]
+    assert "[default: 2s]" in " ".join(run("explain", "--help").out.split())
+
+
+def test_an_instance_is_no_result(run: Runner) -> None:
+    """Whoever asks to explain an instance is told what to do first."""
+    told = run("explain", "boa-newtrace")
+    assert (told.code, told.out) == (2, "")
+    assert (
+        "RESULT: boa-newtrace is an instance; solve it first, `optplan solve boa-newtrace -o result.json`" in told.err
+    )
 
 
 def test_samples_are_reported(run: Runner, tmp_path: Path) -> None:
@@ -59,11 +90,13 @@ def test_a_report_that_exists_is_refused_before_any_work(
 def test_several_frontiers_are_reported(run: Runner, tmp_path: Path) -> None:
     """One chart of both, and what the same budgets buy in each."""
     page = tmp_path / "frontiers.html"
-    told = run("frontier", "boa-one-table", "boa-two-epochs", "--report", page)
+    told = run("frontier", "boa-one-table", "boa-two-epochs", "--at", "6gpu", "--for-jct", "70min", "--report", page)
     assert (told.code, told.err) == (0, f"wrote {page}\n")
     text = page.read_text(encoding="utf-8")
+    assert text.count("<td>6gpu</td>") == text.count("<td>mean completion time of 1\N{NO-BREAK SPACE}h") == 2
     assert "<title>What budgets buy: boa-one-table, boa-two-epochs" in text
     assert "chart-curves-1" in text
+    assert "Marks are what solvers reach" not in text
     again = run("frontier", "boa-one-table", "--report", page)
     assert (again.code, again.out) == (1, "")
     assert f"--report: {page} exists" in again.err

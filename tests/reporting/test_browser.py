@@ -24,7 +24,7 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
 
-from optplan.reporting.html import build_report
+from optplan.reporting.html import build_page, build_report
 from optplan.reporting.views import Views
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -235,6 +235,23 @@ def test_views_do_not_overflow(typed_on_tablet: Visit, typed_on_phone: Visit) ->
     """With all views the page is as wide as the window, and wide tables scroll by themselves."""
     for opened, opened_at in ((typed_on_tablet, TABLET), (typed_on_phone, PHONE)):
         assert opened.page.evaluate(PAGE_WIDTH) == opened_at
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_pages_of_frontiers_and_of_comparisons_are_drawn(
+    browser: Browser, views: Views, tmp_path: Path, width: int
+) -> None:
+    """As pages of their own: the chart has its points, the tables are whole, the page is as wide as the window."""
+    frontiers = visit(browser, build_page("What budgets buy", Views(curves=views.curves)), tmp_path, width)
+    assert min(drawn_points(frontiers.page)["chart-curves-1"]) >= 1
+    differences = visit(browser, build_page("What changes", Views(comparison=views.comparison)), tmp_path, width)
+    assert drawn_points(differences.page) == {}
+    for opened, view in ((frontiers, "frontiers"), (differences, "changes")):
+        section = opened.page.locator(f"section#{view}")
+        assert section.locator("table td").count() > 3
+        assert section.evaluate(CELLS_TOO_NARROW) == []
+        assert opened.page.evaluate(PAGE_WIDTH) == width
+        assert opened.complaints == []
 
 
 def test_types_are_told_apart_by_colour(typed_on_tablet: Visit) -> None:

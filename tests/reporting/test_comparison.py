@@ -405,7 +405,7 @@ def test_shadow_prices_of_quotas_and_other_units(
     )
     rows = compare(Compared("a", answer=a), Compared("b", answer=b)).differing
     assert [(row.what, row.a, row.b) for row in rows] == [
-        ("one more usd/hour saves", None, 30.0),
+        ("one more dollar an hour saves", None, 30.0),
         ("one more GPU saves", 30.0, None),
         ("one more GPU of v100's quota saves", 20.0, 25.0),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ from optplan.contracts import Explanation, Result, Sensitivity, Solution
 from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data import BoaInstance, BoaSolution
 from optplan.reporting.comparison import Compared, compare
+from optplan.reporting.frontier_figures import AskedPoint
 from optplan.reporting.views import PlaceCell, Views, gather_views, list_places
+from optplan.units import format_duration
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import ResultMaker
@@ -86,6 +89,18 @@ def test_frontiers_are_looked_up_at_the_same_budgets(views: Views) -> None:
     # 3,420 s against the frontier's 2,250 s.
     assert (reached.name, reached.budget) == ("two types: fixed-width", "7.20")
     assert (reached.objective, reached.above) == ("57 min 00 s", "52 % longer")
+
+
+def test_answers_stand_beside_the_frontier(views: Views) -> None:
+    """What was asked, in the chart's unit: 8 GPUs at $2 are $16 an hour; without questions there is no such table."""
+    assert not views.curves[0].asked
+    point = views.curves[0].frontier.at(8.0)
+    first = replace(views.curves[0], asked=(AskedPoint("8gpu", point, 3599.5),))
+    told = gather_views(Views(curves=(first, views.curves[1]))).curves
+    assert told is not None
+    (row,) = told.asked
+    assert (row.name, row.question, row.budget) == ("one type", "8gpu", "16")
+    assert (row.objective, row.proven) == (format_duration(point.objective), "3,599.5 s")
 
 
 def test_one_curve_names_its_solvers_only(views: Views) -> None:

@@ -312,6 +312,27 @@ def test_time_limit_leaves_bounds_below_objectives() -> None:
         assert one.forced_objective >= proven.forced_objective * (1 - 1e-9)
 
 
+def test_a_better_plan_found_by_forcing_is_the_best_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A forced plan is a plan: where it beats a best one that is not proven, all costs are held against it."""
+    from optplan.formulations.boa import explaining
+    from optplan.formulations.boa.paths import PathsAnswer
+
+    # Nothing forced: 2250 s, not proven below 1500 s. One GPU: 2000 s, bounded by 1000 s, which is less than is known
+    # of all plans. Four GPUs: nothing found in time.
+    answers = iter(
+        [PathsAnswer(None, 2250.0, 1500.0), PathsAnswer(None, 2000.0, 1000.0), PathsAnswer(None, None, 900.0)]
+    )
+    monkeypatch.setattr(explaining, "solve_forced", lambda *_, **__: next(answers))
+    instance = one_table()
+    result = solve(instance)
+    loose = result.replace(status=Status.FEASIBLE, termination=Termination.TIME_LIMIT, bound=1400.0, certificates=())
+    found = explain(instance, loose)
+    assert (found.objective, found.best_objective, found.best_bound) == about(2250, 2000, 1500)
+    narrower, wider = found.choices[0].alternatives
+    assert (narrower.forced_objective, narrower.forced_bound, narrower.forced_cost) == (2000, 1500, 0)
+    assert (wider.forced_objective, wider.forced_bound, wider.forced_cost) == (None, 1500, None)
+
+
 def test_the_same_question_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both halves of a mixed class force the same widths; each is solved once."""
     from optplan.formulations.boa import explaining, forcing

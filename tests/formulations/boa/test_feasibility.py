@@ -64,6 +64,27 @@ def test_the_reason_names_problem_budget_and_classes() -> None:
     assert relaxation.parts == pytest.approx({"bert": 12.4, "yolo": 3.0})
 
 
+def test_rounding_errors_are_not_rounded_up() -> None:
+    """A tenth and a fifth of a GPU are 0.30000000000000004 of them in binary, and 0.3 is enough, not 0.3001."""
+    job = {"epoch_size_gpu_hours": [1.0], "speedup": {"v100": {"form": "amdahl", "serial_fraction": 1.0}}}
+    instance = BoaInstance.parse(
+        {
+            "name": "tenths",
+            "formulation": "boa",
+            "problem": "whole",
+            "budget": "0.25gpu",
+            "gpu_types": {"v100": {}},
+            "classes": {name: {"arrival_rate_per_hour": rate, **job} for name, rate in (("slow", 0.1), ("quick", 0.2))},
+            "widths": {"max": 4},
+        }
+    )
+    answer = answer_if_infeasible(instance)
+    assert answer is not None
+    assert answer.infeasibility is not None
+    assert "has a plan is 0.3 GPUs (slow 0.1, quick 0.2); the budget is 0.25" in answer.infeasibility.reason
+    assert answer_if_infeasible(instance.replace(budget="0.3gpu")) is None
+
+
 def test_money_is_answered_in_money() -> None:
     """At 0.5 USD per GPU-hour 15 GPUs cost 7.5 USD per hour, and a month of 730 hours 5475 USD."""
     hourly = answer_if_infeasible(two_classes("whole", budget="7usd/hour"))
