@@ -190,7 +190,15 @@ class SearchClock:
         self.trials.append(trial)
         return trial
 
-    def train(self, trial: Trial, gpus: int, *, epochs: float | None = None, minutes: float | None = None) -> None:
+    def train(
+        self,
+        trial: Trial,
+        gpus: int,
+        *,
+        epochs: float | None = None,
+        minutes: float | None = None,
+        pause_min: float | None = None,
+    ) -> None:
         """Let a trial hold GPUs and train, until it has passed so many epochs in all, or for so many minutes.
 
         Parameters
@@ -200,12 +208,15 @@ class SearchClock:
         gpus
             How many it holds.
         epochs, minutes
-            One of the two; minutes include the pause of a resize.
+            One of the two; minutes include the pause.
+        pause_min
+            Minutes without training at first; where it is not given, those of a resize, if it is one.
         """
-        goes_on = trial.gpus == 0 and trial.last_gpus == gpus and trial.ends_min == self.now_min
-        pause = 0.0 if trial.last_gpus == 0 or goes_on else self.setting.resize_min
+        if pause_min is None:
+            goes_on = trial.last_gpus == gpus and trial.ends_min == self.now_min
+            pause_min = 0.0 if trial.last_gpus == 0 or goes_on else self.setting.resize_min
         trial.gpus = trial.last_gpus = gpus
-        trial.since_min, trial.begins_min = self.now_min, self.now_min + pause
+        trial.since_min, trial.begins_min = self.now_min, self.now_min + pause_min
         trial.until_epochs = epochs
         if epochs is not None:
             end = trial.begins_min + max(0.0, epochs - trial.epochs) / self.pace(gpus)
@@ -252,13 +263,15 @@ class SearchClock:
         row = self.setting.values[trial.configuration]
         return float(row[min(completed, row.size) - 1]) if completed else math.nan
 
-    def finish(self, *, cluster_gpus: int | None = None) -> SearchOutcome:
+    def finish(self, *, cluster_gpus: int | None = None, best: Trial | None = None) -> SearchOutcome:
         """Stop everything that trains at the deadline and return the best trial.
 
         Parameters
         ----------
         cluster_gpus
             Of a fixed cluster, which is paid for until the deadline.
+        best
+            The trial that the search returns; None for the one of which validation shows most.
         """
         training = [trial for trial in self.trials if trial.gpus]
         if training:
@@ -266,7 +279,7 @@ class SearchClock:
         for trial in training:
             self.stop(trial)
         spent = self.spent_gpu_min if cluster_gpus is None else cluster_gpus * self.setting.deadline_min
-        best = self.best(self.trials)
+        best = best or self.best(self.trials)
         return SearchOutcome(
             value=math.nan if best is None else self.value(best),
             configuration=-1 if best is None else best.configuration,
