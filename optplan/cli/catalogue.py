@@ -20,6 +20,7 @@ from optplan.cli.options import (
     output_option,
 )
 from optplan.cli.outputs import Outputs
+from optplan.cli.pictures import show_pictures
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,12 +47,20 @@ _SIZES = ("classes", "epochs", "widths", "seed")
         "optplan show boa-newtrace",
         "optplan show boa-newtrace --budget 120gpu -o mine.json",
         "optplan show boa-two-classes --model lp",
+        "optplan show rubberband-resnet101-20min --dag",
         "optplan show random-boa --classes 20 --epochs 50 --widths 64 --seed 1 --json",
     ),
 )
 @instance_argument
 @amendments
 @click.option("--model", "form", type=click.Choice(["lp", "mps"]), help="Write the mixed-integer model instead.")
+@click.option("--dag", is_flag=True, help="Show the execution graph of the best plan instead (rubberband).")
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write a figure of the best plan, or of --dag, as HTML.",
+)
 @click.option("--classes", type=int, metavar="N", help="Of a generated instance: job classes.")
 @click.option("--epochs", type=int, metavar="N", help="Of a generated instance: epochs of each class.")
 @click.option("--widths", type=int, metavar="N", help="Of a generated instance: allowed widths 1..N.")
@@ -62,6 +71,8 @@ def show(
     instance_name: str,
     *,
     form: Literal["lp", "mps"] | None,
+    dag: bool,
+    plot: Path | None,
     output: Path | None,
     force: bool,
     as_json: bool,
@@ -71,9 +82,11 @@ def show(
 
     With --json, the instance itself; with --model, the text of the mixed-integer model for other engines.
     """
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    outputs = Outputs({"--output": output, "--plot": plot}, force=force, as_json=as_json)
     sizes = {name: changes.pop(name) for name in _SIZES}
     instance = amend(_read(instance_name, {k: v for k, v in sizes.items() if v is not None}), changes)
+    if dag or plot is not None:
+        return show_pictures(instance, outputs, dag=dag, as_json=as_json)
     if form is not None:
         return _show_model(instance, form, outputs, as_json=as_json)
     if as_json:

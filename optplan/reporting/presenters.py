@@ -15,6 +15,7 @@ from optplan.contracts import Explanation, Instance, Result, Solution, Verificat
 from optplan.formulations import formulation_of
 
 if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
     from rich.console import RenderableType
 
 
@@ -56,6 +57,9 @@ class PlanPresenter(Presenter, Protocol):
 
     def format_objective(self, instance: Instance, objective: float) -> str:
         """Write an objective with its unit."""
+
+    def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
+        """Draw a plan over time."""
 
 
 def presenter_of(instance: Instance) -> Presenter:

@@ -69,7 +69,7 @@ def instance_summary(instance: Instance) -> RenderableType:
     if instance.description:
         facts.append(("description", instance.description))
     if not isinstance(instance, BoaInstance):
-        return _fact_table(facts)
+        return fact_table(facts)
     facts += [
         ("problem", f"{instance.problem.value}: {PROBLEM_WORDS[instance.problem]}"),
         ("policy", instance.policy.value),
@@ -95,7 +95,7 @@ def instance_summary(instance: Instance) -> RenderableType:
             table, row.name, row.jobs_per_hour, row.epochs, row.size, row.speedup, row.widths, row.pause, row.weight
         )
     _add_rest(table, instance)
-    return Group(_fact_table(facts), plain_text(""), table)
+    return Group(fact_table(facts), plain_text(""), table)
 
 
 def result_summary(instance: Instance, result: Result[Solution]) -> RenderableType:
@@ -123,7 +123,7 @@ def result_summary(instance: Instance, result: Result[Solution]) -> RenderableTy
         for row in limits:
             add_row(table, row.name, row.given, row.least)
         parts += [plain_text(""), table]
-    parts += [plain_text(""), _fact_table(_result_facts(boa, result))]
+    parts += [plain_text(""), fact_table(_result_facts(boa, result))]
     parts += [plain_text(f"note: {warning}") for warning in result.warnings]
     return Group(*parts)
 
@@ -374,7 +374,8 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _fact_table(facts: Iterable[tuple[str, str]]) -> Table:
+def fact_table(facts: Iterable[tuple[str, str]]) -> Table:
+    """Make a table of names and what is said of them."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))

@@ -166,7 +166,7 @@ class NormalDistribution(FrozenModel):
         """Return E[max(t - X, 0)], the integral of the cdf up to t."""
         if self.sd_s == 0:
             return np.maximum(t - self.mean_s, 0.0)
-        return np.where(t > 0, self._integral(np.maximum(t, 0.0)) - self._integral(np.zeros(1)), 0.0)
+        return np.where(t > 0, self._integral(np.maximum(t, 0.0)) - self._integral(np.zeros(())), 0.0)
 
     def _integral(self, t: FloatArray) -> FloatArray:
         """Integrate the unclipped cdf from minus infinity to t."""

@@ -1,0 +1,100 @@
+"""``optplan show --dag`` and ``--plot``: what the best plan for an instance looks like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from optplan.cli.console import Progress, print_answer
+from optplan.errors import InfeasibleError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from networkx import DiGraph
+    from plotly.graph_objects import Figure
+
+    from optplan.cli.outputs import Outputs
+    from optplan.contracts import Instance, Result, Solution
+
+
+def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool, as_json: bool) -> int:
+    """Solve an instance, print the execution graph of its plan as text or write a figure.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its limit.
+    outputs
+        With ``--plot``, a figure as HTML: of the graph with ``--dag``, else of the plan over time.
+    dag
+        Whether the graph is asked for.
+    as_json
+        Refused: pictures are no JSON.
+
+    Raises
+    ------
+    UsageError
+        When JSON is asked for.
+    UnsupportedError
+        When plans of the formulation have no such picture.
+    InfeasibleError
+        When there is no plan to draw.
+    """
+    if as_json:
+        raise UsageError("--dag and --plot show pictures, which are no JSON; leave out --json")
+    _require_pictures(instance, dag=dag)
+    result = _solve(instance)
+    if dag and "--plot" not in outputs:
+        from optplan.reporting.rubberband.dag_figures import write_dag
+
+        print_answer(*write_dag(_build_graph(instance, result)))
+
+    def save(path: Path) -> None:
+        from optplan.instances.files import write_text
+
+        figure = _draw(instance, result, dag=dag)
+        write_text(figure.to_html(include_plotlyjs=True), path, overwrite=outputs.force)
+
+    outputs.save("--plot", save)
+    return outputs.exit_code(0)
+
+
+def _require_pictures(instance: Instance, *, dag: bool) -> None:
+    from optplan.formulations import formulation_of
+    from optplan.reporting.presenters import presenter_of
+
+    name = formulation_of(instance).name
+    if dag and name != "rubberband":
+        raise UnsupportedError(f"--dag: plans of formulation {name!r} have no execution graph; leave it out")
+    if not dag and not hasattr(presenter_of(instance), "draw_plan"):
+        message = f"--plot: there is no figure of a plan of formulation {name!r} here"
+        raise UnsupportedError(f"{message}; `optplan solve --report FILE` draws them")
+
+
+def _solve(instance: Instance) -> Result[Solution]:
+    from optplan.solving import solve
+
+    with Progress("solving", instance.objective_unit) as progress:
+        result = solve(instance, on_event=progress.listen)
+    if result.solution is None:
+        reason = result.infeasibility.reason if result.infeasibility else f"none was found ({result.termination})"
+        raise InfeasibleError(f"there is no plan to draw: {reason}")
+    return result
+
+
+def _build_graph(instance: Instance, result: Result[Solution]) -> DiGraph:
+    from optplan.formulations.rubberband.dag import build_dag
+    from optplan.formulations.rubberband.data import RubberBandSolution
+    from optplan.reporting.rubberband.words import require_search
+
+    solution = cast(RubberBandSolution, result.solution)
+    return build_dag(require_search(instance), solution)
+
+
+def _draw(instance: Instance, result: Result[Solution], *, dag: bool) -> Figure:
+    from optplan.reporting.presenters import plan_presenter_of
+
+    if not dag:
+        return plan_presenter_of(instance).draw_plan(instance, result)
+    from optplan.reporting.rubberband.dag_figures import draw_dag
+
+    return draw_dag(_build_graph(instance, result))

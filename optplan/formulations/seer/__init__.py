@@ -1,0 +1,1 @@
+"""SEER: the best search for hyperparameters that a deadline and a budget can buy."""

@@ -1,0 +1,64 @@
+"""From chosen rows to SEER's answers: status, bound and what it rests on, warnings."""
+
+from __future__ import annotations
+
+from optplan.contracts.instance import Sense
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap
+from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.formulations.seer.evaluation import TOLERANCE, evaluate
+from optplan.formulations.seer.search_space import describe_shortage
+
+
+def answer_with(
+    instance: SeerInstance,
+    request: SolveRequest,
+    solution: SeerSolution,
+    *,
+    bound: float | None = None,
+    proof: BoundProof = BoundProof.EXHAUSTION,
+    termination: Termination = Termination.COMPLETED,
+    counters: dict[str, float] | None = None,
+    engine: tuple[str, str] = ("optplan", ""),
+) -> Answer[SeerSolution]:
+    """Make the answer for a solution.
+
+    Parameters
+    ----------
+    instance, request, solution
+        The problem, what was asked, and what was found.
+    bound, proof
+        GPU-minutes of training that no search can exceed, and what that rests on. None stands for the budget: no search
+        trains for more than it may spend, which needs no more proof than that.
+    termination, counters, engine
+        As in the answer; the engine with its version.
+    """
+    evaluation = evaluate(instance, solution)
+    objective = evaluation.objective
+    limit = instance.budget_gpu_min if bound is None else min(bound, instance.budget_gpu_min)
+    if limit < objective <= limit * (1 + TOLERANCE):  # by rounding; anything more is for the judge to find
+        limit = objective
+    closed = closes_gap(objective, limit, request.gap, Sense.MAXIMISE)
+    return Answer(
+        status=Status.OPTIMAL if closed else Status.FEASIBLE,
+        termination=termination,
+        solution=solution,
+        objective=objective,
+        bound=limit,
+        bound_proof=BoundProof.EXHAUSTION if bound is None else proof,
+        counters=counters or {},
+        engine=engine[0],
+        engine_version=engine[1],
+        warnings=_warn(instance, solution, evaluation.measures),
+    )
+
+
+def _warn(instance: SeerInstance, solution: SeerSolution, measures: dict[str, float]) -> tuple[str, ...]:
+    """Say where the search space is smaller than the plan, and where whole nodes cost more than the budget."""
+    warnings = [describe_shortage(instance.search_space, sum(bracket.trials[0] for bracket in solution.brackets))]
+    held = measures.get("node_gpu_min", 0.0)
+    if held > instance.budget_gpu_min * (1 + TOLERANCE):
+        warnings.append(
+            f"gpus_per_node: whole nodes of {instance.gpus_per_node} GPUs take {held:.6g} GPU-minutes, more than the "
+            f"budget of {instance.budget_gpu_min:.6g}, which counts the GPUs that trials hold"
+        )
+    return tuple(warning for warning in warnings if warning)

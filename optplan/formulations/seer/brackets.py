@@ -1,0 +1,267 @@
+"""SEER's Algorithms 2 and 3: how many rounds, how long, and what each bracket gets, from deadline and budget.
+
+For R trainings of the shortest round at the end, K = ceil(log_eta R) rounds and pauses of w minutes between rounds, the
+paper's two conditions read
+
+    t_min R sum_{j<K} eta^-j + (K - 1) w                    <= T    (sum = eta (1 - eta^-K)/(eta - 1))
+    p_min (t_min R K + w sum_{j<K-1} eta^j)                 <= B
+
+with w = 0 in the paper. For each K they are linear in R, so the largest R is a closed form; :func:`bisect_ratio` is the
+paper's own way, and agrees to a relative 1e-9. A trial of a bracket costs P (K t_1 + w sum_{0<j<K} eta^-j) GPU-minutes
+over all rounds, later ones by its share; a bracket's budget divided by that is its size x, and round k has
+floor(x / eta^(k-1)) of its trials.
+
+Deviations from the paper (its line numbers in brackets), all of them where the printed text fails:
+
+- R = 1 is one round, although ceil(log 1) = 0: a deadline of exactly t_min is feasible.
+- One floor per round instead of nested ones (Algorithm 1, lines 6 and 9): the same for whole eta, and never an empty
+  last round for others.
+- p_max = p_min is one bracket with the whole budget. Brackets of equal P are merged.
+- Whole GPUs: P = floor(p_min nu^i), and sizes are computed from the rounded P; rounding afterwards breaks the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from optplan.errors import DataError
+
+#: Relative tolerance of floors, of logarithms and of strict inequalities: amounts nearer than this are the same.
+ROUNDING = 1e-10
+#: Relative tolerance of feasibility: a limit that falls short of one shortest round by less is enough.
+SHORTFALL = 1e-9
+#: Most rounds, and most brackets before merging, that are computed; more of them mean nothing.
+MOST_ROUNDS = 10_000
+MOST_BRACKETS = 10_000
+#: Steps of the bisection: from 1e9 down to the last bit.
+_BISECTIONS = 120
+
+
+@dataclass(frozen=True)
+class SearchParameters:
+    """What Algorithm 1 asks for, with what the paper leaves out.
+
+    Parameters
+    ----------
+    deadline_min, budget_gpu_min
+        T and B.
+    eta, nu
+        How many times fewer trials the next round has; how many times more GPUs the next bracket gives a trial.
+    least_gpus, most_gpus
+        p_min and p_max; None for no upper limit.
+    least_round_min
+        t_min.
+    resize_min
+        Pause at the start of every round but the first.
+    whole_gpus
+        Whether GPUs of a trial are whole numbers.
+    """
+
+    deadline_min: float
+    budget_gpu_min: float
+    eta: float = 4.0
+    nu: float = 2.0
+    least_gpus: float = 1.0
+    most_gpus: float | None = None
+    least_round_min: float = 1.0
+    resize_min: float = 0.0
+    whole_gpus: bool = True
+
+
+@dataclass(frozen=True)
+class SizedBracket:
+    """One bracket as published.
+
+    Parameters
+    ----------
+    gpus
+        Of each of its trials, P[i].
+    budget_gpu_min
+        B[i].
+    size
+        x: trials of its first round before the floor.
+    trials
+        (K,) Trials of each round; N[i] is the first of them.
+    """
+
+    gpus: float
+    budget_gpu_min: float
+    size: float
+    trials: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SearchBrackets:
+    """Everything that Algorithms 2 and 3 compute.
+
+    Parameters
+    ----------
+    ratio
+        R*: minutes of the last round by minutes of the shortest round.
+    rounds
+        K.
+    round_min
+        t_1: minutes of the first round; round k takes ``round_min * eta**(k - 1)``, and a pause.
+    bracket_gpu_min
+        B0: GPU-minutes of a bracket of ``eta**(K - 1)`` trials on p_min GPUs.
+    levels
+        q*.
+    capped_levels
+        q'*; None where p_max does not cut brackets off.
+    brackets
+        By increasing GPUs, merged; those without trials are among them.
+    """
+
+    ratio: float
+    rounds: int
+    round_min: float
+    bracket_gpu_min: float
+    levels: int
+    capped_levels: int | None
+    brackets: tuple[SizedBracket, ...]
+
+
+def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
+    """Compute everything from deadline and budget; None when not even one trial fits (Algorithms 2 and 3).
+
+    Raises
+    ------
+    DataError
+        When eta or nu is so near 1 that there are more than :data:`MOST_ROUNDS` rounds or :data:`MOST_BRACKETS`
+        brackets.
+    """
+    found = find_ratio(parameters)
+    if found is None:
+        return None
+    ratio, rounds = found
+    eta = parameters.eta
+    round_min = parameters.least_round_min * ratio / eta ** (rounds - 1)
+    trial_min = minutes_per_trial(parameters, rounds, round_min)
+    bracket_gpu_min = parameters.least_gpus * eta ** (rounds - 1) * trial_min
+    budget = max(parameters.budget_gpu_min, bracket_gpu_min)  # it may be less by rounding
+    levels = _count_levels(parameters, budget / bracket_gpu_min)
+    gpus, budgets, capped_levels = _divide(parameters, budget, bracket_gpu_min, levels)
+    brackets = []
+    for each, amount in _merge(parameters, gpus, budgets):
+        size = amount / (trial_min * each)
+        trials = tuple(floor_loosely(size / eta**k) for k in range(rounds))
+        brackets.append(SizedBracket(each, amount, size, trials))
+    return SearchBrackets(ratio, rounds, round_min, bracket_gpu_min, levels, capped_levels, tuple(brackets))
+
+
+def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
+    """Return R* and K in closed form; None when not even one trial of the shortest round fits (Algorithm 2, line 2).
+
+    The K for which an R in (eta^(K-1), eta^K] keeps both conditions form a prefix, as does R within each of them.
+
+    Raises
+    ------
+    DataError
+        When eta is so near 1 that there are more than :data:`MOST_ROUNDS` rounds.
+    """
+    best: tuple[float, int] | None = None
+    shrinking = growing = 0.0  # sum of eta^-j over j < K, and of eta^j over j < K - 1
+    for rounds in range(1, MOST_ROUNDS + 1):
+        least = parameters.eta ** (rounds - 1)
+        shrinking += 1.0 / least
+        most = _most_ratio(parameters, rounds, shrinking, growing)
+        if rounds == 1:
+            if most * (1.0 + SHORTFALL) < 1.0:
+                return None
+        elif not most > least * (1.0 + ROUNDING):
+            return best
+        best = max(least, min(most, parameters.eta**rounds)), rounds
+        growing += least
+    problem = f"got {parameters.eta!r}, with which deadline and budget allow more than {MOST_ROUNDS:,} rounds"
+    raise DataError("eta", problem, "a number further above 1 is needed; the paper has 4")
+
+
+def bisect_ratio(parameters: SearchParameters) -> float | None:
+    """Find R* as the paper does, by bisection; None when not even one trial of the shortest round fits."""
+    most = _most_ratio(parameters, 1, 1.0, 0.0)
+    if most * (1.0 + SHORTFALL) < 1.0:
+        return None
+    low, high = 1.0, max(1.0, most * (1.0 + ROUNDING))
+    for _ in range(_BISECTIONS):
+        middle = math.sqrt(low * high)
+        if _keeps_both(parameters, middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def minutes_per_trial(parameters: SearchParameters, rounds: int, round_min: float) -> float:
+    """Return K t_1 + w sum_{0<j<K} eta^-j: minutes of a trial of the first round, with its share of later ones."""
+    pauses = sum(parameters.eta**-j for j in range(1, rounds)) if parameters.resize_min else 0.0
+    return rounds * round_min + parameters.resize_min * pauses
+
+
+def floor_loosely(number: float) -> int:
+    """Return the floor of a number; one that lies a relative :data:`ROUNDING` below a whole number counts as that."""
+    return math.floor(number * (1.0 + ROUNDING))
+
+
+def _most_ratio(parameters: SearchParameters, rounds: int, shrinking: float, growing: float) -> float:
+    """Return the largest R that keeps both conditions with so many rounds."""
+    pause, shortest = parameters.resize_min, parameters.least_round_min
+    by_deadline = (parameters.deadline_min - (rounds - 1) * pause) / (shortest * shrinking)
+    by_budget = (parameters.budget_gpu_min / parameters.least_gpus - pause * growing) / (shortest * rounds)
+    return min(by_deadline, by_budget)
+
+
+def _keeps_both(parameters: SearchParameters, ratio: float) -> bool:
+    """Whether R keeps the paper's two conditions, as printed but for pauses and the first round."""
+    eta, pause = parameters.eta, parameters.resize_min
+    rounds = max(1, math.ceil(math.log(ratio * (1.0 - ROUNDING)) / math.log(eta)))
+    minutes = ratio * eta / (eta - 1.0) * -math.expm1(-rounds * math.log(eta)) * parameters.least_round_min
+    minutes += (rounds - 1) * pause
+    pauses = pause * math.expm1((rounds - 1) * math.log(eta)) / (eta - 1.0) if pause else 0.0
+    gpu_min = parameters.least_gpus * (ratio * rounds * parameters.least_round_min + pauses)
+    slack = 1.0 + ROUNDING
+    return minutes <= parameters.deadline_min * slack and gpu_min <= parameters.budget_gpu_min * slack
+
+
+def _count_levels(parameters: SearchParameters, quotient: float) -> int:
+    """Return q*, the largest q >= 1 with q nu^(q-1) <= B / B0 (Algorithm 3, line 2)."""
+    if parameters.nu == 1.0:
+        return max(1, floor_loosely(quotient))
+    for level in range(1, MOST_BRACKETS + 1):
+        if (level + 1) * parameters.nu**level > quotient * (1.0 + ROUNDING):
+            return level
+    problem = f"got {parameters.nu!r}, with which the budget makes more than {MOST_BRACKETS:,} brackets"
+    raise DataError("nu", problem, "1, or a number further above it, is needed; the paper has 2")
+
+
+def _divide(
+    parameters: SearchParameters, budget: float, bracket_gpu_min: float, levels: int
+) -> tuple[list[float], list[float], int | None]:
+    """Return P and B of Algorithm 3 as printed, and q'* where p_max cuts brackets off."""
+    least, most, nu = parameters.least_gpus, parameters.most_gpus, parameters.nu
+    limit = math.inf if most is None else most * (1.0 - ROUNDING)
+    if nu == 1.0:
+        return [least], [budget], None
+    if least * nu ** (levels - 1) < limit:
+        each = bracket_gpu_min * nu ** (levels - 1)
+        last = least * nu**levels
+        gpus = [*(least * nu**i for i in range(levels)), last if most is None else min(most, last)]
+        return gpus, [*[each] * levels, max(0.0, budget - levels * each)], None
+    gpus = []
+    while least * nu ** len(gpus) < limit:
+        gpus.append(least * nu ** len(gpus))
+    capped_levels = len(gpus) - 1
+    gpus.append(least if most is None else most)
+    return gpus, [budget / len(gpus)] * len(gpus), capped_levels
+
+
+def _merge(parameters: SearchParameters, gpus: list[float], budgets: list[float]) -> list[tuple[float, float]]:
+    """Round GPUs down where they are whole, and put brackets of equal GPUs together."""
+    merged: list[tuple[float, float]] = []
+    for each, budget in zip(gpus, budgets, strict=True):
+        number = float(floor_loosely(each)) if parameters.whole_gpus else each
+        if merged and number <= merged[-1][0] * (1.0 + ROUNDING):
+            merged[-1] = (merged[-1][0], merged[-1][1] + budget)
+        else:
+            merged.append((number, budget))
+    return merged

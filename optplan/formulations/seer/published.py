@@ -1,0 +1,31 @@
+"""SEER as published: Algorithms 2 and 3, with the corrections named in :mod:`optplan.formulations.seer.brackets`."""
+
+from __future__ import annotations
+
+from optplan.contracts.result import Answer, SolveRequest
+from optplan.formulations.seer.answers import answer_with
+from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.formulations.seer.feasibility import infeasible_answer
+from optplan.formulations.seer.rows import published_solution
+
+
+def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
+    """Return the published numbers of trials.
+
+    Parameters
+    ----------
+    instance
+        The problem. With a resize overhead, which the paper leaves out, rounds and brackets are sized with it.
+    request
+        For the gap.
+
+    Returns
+    -------
+    Answer
+        The objective is what is spent on training; the bound is the budget, so that the gap says how much of it the
+        floors leave unused.
+    """
+    published = instance.brackets
+    if published is None:
+        return infeasible_answer(instance)
+    return answer_with(instance, request, published_solution(published))

@@ -1,0 +1,151 @@
+"""What configurations a search draws from, and the drawing: without repetition, the same for the same seed."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from optplan.errors import DataError, DataWarning, show_value
+from optplan.schema import FrozenModel
+
+#: From so many configurations on, the space is as good as without limit.
+_MANY = 2**62
+
+Value = int | float | str
+Configuration = dict[str, Value]
+
+
+class Scale(StrEnum):
+    """How an interval is sampled."""
+
+    LINEAR = "linear"
+    LOG = "log"
+
+
+def _refuse_truth(value: object) -> object:
+    if isinstance(value, bool):
+        message = f"got {value!r}; a number or a text is needed"
+        raise ValueError(message)
+    return value
+
+
+class Choices(FrozenModel):
+    """A hyperparameter with some values, each as likely as any other.
+
+    Parameters
+    ----------
+    values
+        Numbers or texts, all different.
+    """
+
+    form: Literal["choices"] = "choices"
+    values: tuple[Annotated[int | float | str, BeforeValidator(_refuse_truth)], ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Choices:
+        if not self.values:
+            raise DataError("values", "is empty", "give at least one value, or remove the hyperparameter")
+        for number, value in enumerate(self.values):
+            if value in self.values[:number]:
+                raise DataError("values", f"has {show_value(value)} twice", "remove one of the two")
+        return self
+
+
+class Interval(FrozenModel):
+    """A hyperparameter with every value between two ends.
+
+    Parameters
+    ----------
+    low, high
+        The ends.
+    scale
+        Whether the values, or their logarithms, are equally likely.
+    """
+
+    form: Literal["interval"] = "interval"
+    low: float
+    high: float
+    scale: Scale = Scale.LINEAR
+
+    @model_validator(mode="after")
+    def _check(self) -> Interval:
+        if not self.low < self.high:
+            raise DataError("low", f"got {self.low!r}, not below high ({self.high!r})", "exchange or correct them")
+        if self.scale is Scale.LOG and not self.low > 0:
+            raise DataError("low", f"got {self.low!r}; a log scale needs numbers above zero", "use scale linear")
+        return self
+
+
+Hyperparameter = Annotated[Choices | Interval, Field(discriminator="form")]
+SearchSpace = Mapping[str, Choices | Interval]
+
+
+def count_configurations(space: SearchSpace) -> int | None:
+    """Return how many configurations a space has; None where there is no limit, or no space was stated."""
+    if not space or any(isinstance(each, Interval) for each in space.values()):
+        return None
+    count = math.prod(len(each.values) for each in space.values() if isinstance(each, Choices))
+    return None if count > _MANY else count
+
+
+def describe_shortage(space: SearchSpace, trials: int) -> str:
+    """Say that a space has fewer configurations than trials are planned; empty where it has enough."""
+    count = count_configurations(space)
+    if count is None or count >= trials:
+        return ""
+    return (
+        f"search_space: has {count:,} configurations, fewer than the {trials:,} trials of the plan; each is drawn "
+        f"once, and {trials - count:,} places of the first round stay empty"
+    )
+
+
+def draw_configurations(space: SearchSpace, trials: int, *, seed: int = 0) -> list[Configuration]:
+    """Draw configurations at random, none of them twice.
+
+    Parameters
+    ----------
+    space
+        Hyperparameters by name; empty gives configurations without any.
+    trials
+        How many are wanted; where the space has fewer, all of them are drawn, with a
+        :class:`~optplan.errors.DataWarning`.
+    seed
+        The same seed draws the same configurations.
+
+    Returns
+    -------
+    list of dict
+        Values by hyperparameter.
+    """
+    rng, count = np.random.default_rng(seed), count_configurations(space)
+    if count is None:
+        return [{name: _draw(each, rng) for name, each in space.items()} for _ in range(trials)]
+    shortage = describe_shortage(space, trials)
+    if shortage:
+        warnings.warn(shortage, DataWarning, stacklevel=2)
+    numbers = rng.choice(count, size=min(count, trials), replace=False)
+    return [_at(space, int(number)) for number in numbers]
+
+
+def _draw(hyperparameter: Choices | Interval, rng: np.random.Generator) -> Value:
+    if isinstance(hyperparameter, Choices):
+        return hyperparameter.values[int(rng.integers(len(hyperparameter.values)))]
+    if hyperparameter.scale is Scale.LINEAR:
+        return float(rng.uniform(hyperparameter.low, hyperparameter.high))
+    return math.exp(rng.uniform(math.log(hyperparameter.low), math.log(hyperparameter.high)))
+
+
+def _at(space: SearchSpace, number: int) -> Configuration:
+    """Return the configuration of a number, counting values like digits."""
+    configuration: Configuration = {}
+    for name, each in space.items():
+        values = each.values if isinstance(each, Choices) else ()
+        number, digit = divmod(number, len(values))
+        configuration[name] = values[digit]
+    return configuration

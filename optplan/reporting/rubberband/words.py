@@ -1,0 +1,125 @@
+"""How searches are put into words: limits, objectives, stages, answers."""
+
+from __future__ import annotations
+
+from optplan.contracts import BoundProof, Instance, Result, Solution, Status
+from optplan.errors import UsageError
+from optplan.formulations.rubberband.data import (
+    DEADLINE,
+    Objective,
+    RubberBandInstance,
+    RubberBandSolution,
+)
+from optplan.formulations.rubberband.execution import list_runs
+from optplan.formulations.rubberband.experiment import HyperbandExperiment, ShaExperiment
+from optplan.reporting.phrases import PROOF_WORDS, format_share
+from optplan.units import format_duration
+
+#: From here on a distance is more than rounding.
+_LEAST_SHARE = 1e-9
+
+
+def require_search(instance: Instance) -> RubberBandInstance:
+    """Return the instance, if it is one of RubberBand.
+
+    Raises
+    ------
+    UsageError
+        When it is of another formulation.
+    """
+    if not isinstance(instance, RubberBandInstance):
+        raise UsageError(f"instance {instance.name!r} is no search on a cluster (formulation rubberband)")
+    return instance
+
+
+def format_cost(usd: float) -> str:
+    """Write dollars as a price tag: ``$15.68``, ``$0.380``, ``$1,204``."""
+    digits = 0 if usd >= 1000 else 2 if usd >= 1 else 3
+    return f"${usd:,.{digits}f}"
+
+
+def format_objective(instance: RubberBandInstance, objective: float) -> str:
+    """Write an objective with its unit."""
+    return format_cost(objective) if instance.objective is Objective.COST else format_duration(objective)
+
+
+def format_limit(instance: RubberBandInstance, amount: float) -> str:
+    """Write an amount of the limit with its unit."""
+    return format_duration(amount) if instance.limit_name == DEADLINE else format_cost(amount)
+
+
+def name_objective(instance: RubberBandInstance) -> str:
+    """Name what is made least."""
+    return "expected cost" if instance.objective is Objective.COST else "expected time"
+
+
+def describe_limit(instance: RubberBandInstance) -> str:
+    """Say the limit as a condition."""
+    if not instance.has_limit:
+        return "no limit"
+    amount, _ = instance.limit_as_given(instance.limit_name)
+    if instance.confidence is not None:
+        return f"within {format_duration(amount)} with a probability of {format_share(instance.confidence)}"
+    return f"within {format_limit(instance, amount)}{' on average' if instance.limit_name == DEADLINE else ''}"
+
+
+def describe_experiment(instance: RubberBandInstance) -> str:
+    """Say what is searched, in a line."""
+    experiment = instance.experiment
+    stages = sum(len(chain) for chain in instance.brackets)
+    match experiment:
+        case ShaExperiment():
+            sizes = (experiment.trials, experiment.least_iterations, experiment.most_iterations, experiment.eta)
+            return f"successive halving SHA({', '.join(f'{size:g}' for size in sizes)}), {stages} stages"
+        case HyperbandExperiment():
+            order = experiment.order.replace("-", " ")
+            return f"Hyperband({experiment.most_iterations:g}, {experiment.eta:g}) {order}, {stages} stages"
+    return f"{stages} stages as given"
+
+
+def name_sizes(instance: RubberBandInstance, solution: Solution) -> str:
+    """Say in a few words how large the cluster is, stage by stage."""
+    if not isinstance(solution, RubberBandSolution):
+        return ""
+    chains = []
+    for bracket in range(len(solution.brackets)):
+        runs = list_runs(instance, solution, bracket)
+        chains.append(" → ".join(f"{run.held} x{run.gpus_per_trial}" for run in runs))
+    return "; ".join(chains)
+
+
+def say_answer(instance: RubberBandInstance, result: Result[Solution]) -> str:
+    """Say the answer in a sentence."""
+    limit = describe_limit(instance)
+    if result.infeasibility is not None:
+        return f"No cluster can do it: {result.infeasibility.reason}"
+    if result.objective is None:
+        return f"No plan was found {limit} (stopped: {result.termination.value})."
+    seconds, usd = result.measures["expected_s"], result.measures["expected_usd"]
+    return f"The search takes {format_duration(seconds)} and costs {format_cost(usd)} on average: {limit}."
+
+
+def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
+    """Say how good that is, and what the proof is worth."""
+    if result.status is Status.INFEASIBLE:
+        return "That is proven: the fastest plan of every stage, growth included, takes longer."
+    if result.bound is None:
+        return "This solver proves nothing: how far its plan is from the best possible is not known."
+    checked, gap = PROOF_WORDS[result.bound_proof], result.gap
+    if gap is None:
+        return f"No plan can be better than {format_objective(instance, result.bound)}; this bound {checked}."
+    if result.status is Status.OPTIMAL and gap <= _LEAST_SHARE:
+        return f"No plan of stage sizes can be better: proven. The proof {checked}."
+    lower = f"the best possible is at most {format_share(gap)} lower"
+    return f"No plan can be better than {format_objective(instance, result.bound)}, so {lower}. The bound {checked}."
+
+
+def name_status(result: Result[Solution]) -> tuple[str, str]:
+    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``."""
+    if result.status is Status.OPTIMAL:
+        trusted = result.bound_proof is BoundProof.ENGINE
+        return ("optimal, says the engine", "fair") if trusted else ("proven optimal", "good")
+    if result.status is Status.FEASIBLE:
+        words = "no bound" if result.gap is None else f"the best is at most {format_share(result.gap)} lower"
+        return words, "fair"
+    return ("infeasible: proven", "bad") if result.status is Status.INFEASIBLE else ("no plan found", "bad")

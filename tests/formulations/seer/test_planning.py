@@ -1,0 +1,93 @@
+"""Plans: skewed stages by rank, steps that add up, and what cannot be planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import optplan
+from optplan.contracts import Action, BoundProof, Result, SolveRequest, Status, Termination
+from optplan.errors import UsageError
+from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.formulations.seer.evaluation import evaluate
+from optplan.formulations.seer.planning import SeerPlan, build_plan
+from optplan.formulations.seer.published import solve_published
+from optplan.formulations.seer.spending import solve_spend_exact
+
+MakeInstance = Callable[..., SeerInstance]
+
+
+def result_of(instance: SeerInstance, solver: Callable[..., object] = solve_published) -> Result[SeerSolution]:
+    """Return the result of a solver as ``solve`` makes it."""
+    answer = solver(instance, SolveRequest())
+    solution = getattr(answer, "solution", None)
+    return Result[SeerSolution](
+        formulation="seer",
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        solver="published-seer",
+        engine="optplan",
+        engine_version=optplan.__version__,
+        optplan_version=optplan.__version__,
+        status=Status.FEASIBLE if solution is not None else Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        objective=None if solution is None else evaluate(instance, solution).objective,
+        objective_unit=instance.objective_unit,
+        sense=instance.sense,
+        bound=None if solution is None else instance.budget_gpu_min,
+        bound_proof=BoundProof.NONE if solution is None else BoundProof.EXHAUSTION,
+        gap_target=1e-6,
+        solution=solution,
+        infeasibility=getattr(answer, "infeasibility", None),
+    )
+
+
+def test_the_stages_of_figure_1c(example: SeerInstance) -> None:
+    """Section 3.4: 4 trials of 2 GPUs and 8 of 1; the best 2 of 2 and 4 of 1; the best one of 2 and two of 1."""
+    plan = build_plan(example, result_of(example))
+    groups = [[(group.first_rank, group.last_rank, group.gpus) for group in stage.groups] for stage in plan.stages]
+    assert groups == [[(1, 4, 2), (5, 12, 1)], [(1, 2, 2), (3, 6, 1)], [(1, 1, 2), (2, 3, 1)]]
+    assert [[group.kept for group in stage.groups] for stage in plan.stages] == [[2, 4], [1, 2], [1, 2]]
+    times = [(stage.start_min, stage.stop_min) for stage in plan.stages]
+    assert times == [pytest.approx(pair) for pair in ((0, 10 / 7), (10 / 7, 30 / 7), (30 / 7, 10))]
+    assert [step.action for step in plan.steps] == [Action.START] * 2 + [Action.RESIZE] * 4
+    assert plan.steps[0].subject == "ranks 1 to 4, 2 GPUs each"
+    assert plan.steps[4].subject == "rank 1, 2 GPUs each"
+    assert plan.objective == pytest.approx(480 / 7)
+    assert plan.bound == 80.0
+
+
+def test_steps_add_up(make_instance: MakeInstance) -> None:
+    """GPU-hours of the steps are what is spent, pauses included; the plan reads back as it was written."""
+    space = {"lr": {"form": "choices", "values": [0.1, 0.2]}}
+    instance = make_instance(
+        deadline_min="1h",
+        budget="50usd",
+        price_usd_per_gpu_hour=3.0,
+        price_source="price list",
+        price_date="2024-05-01",
+        gpu_type="v100",
+        eta=3,
+        resize_s=30,
+        search_space=space,
+    )
+    plan = build_plan(instance, result_of(instance, solve_spend_exact))
+    assert 60 * sum(step.expected_gpu_hours for step in plan.steps) == pytest.approx(plan.expected["spent_gpu_min"])
+    assert plan.stages[-1].stop_min == pytest.approx(plan.expected["duration_min"])
+    assert plan.stages[0].training_from_min == 0.0
+    assert plan.stages[1].training_from_min == pytest.approx(plan.stages[1].start_min + 0.5)
+    assert {step.expected_overhead_s for step in plan.steps[3:]} == {30.0}
+    assert plan.prices["v100"].usd_per_hour == 3.0
+    assert {step.gpu_type for step in plan.steps} == {"v100"}
+    assert plan.search_space == instance.search_space
+    assert SeerPlan.parse(plan.to_json_data()) == plan
+
+
+def test_what_cannot_be_planned(make_instance: MakeInstance) -> None:
+    """No solution, and fractions of GPUs."""
+    with pytest.raises(UsageError, match=r"^the result has no solution to plan \(status infeasible\)$"):
+        build_plan(make_instance(deadline_min=0.5), result_of(make_instance(deadline_min=0.5)))
+    real = make_instance(nu=1.5, whole_gpus=False)
+    with pytest.raises(UsageError, match=r"^a trial holds 1.5 GPUs, and executors have whole ones; set whole_gpus and"):
+        build_plan(real, result_of(real))
