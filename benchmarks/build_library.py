@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from library_manifest import LIBRARY, write_manifest
 
 import optplan
 from optplan.formulations.boa.data import BoaInstance
@@ -27,7 +28,8 @@ from optplan.instances.library import manifest
 from optplan.instances.sia_boa import build_sia_instance
 from optplan.speedup import TableSpeedup
 
-LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "library"
+#: What names of instances of BOA begin with; only these are made here.
+PREFIX = "boa-"
 #: Significant digits that the library keeps: far more than the measurements have.
 SPEEDUP_DIGITS = 6
 SIZE_DIGITS = 9
@@ -99,7 +101,7 @@ def main() -> None:
         optplan.write_json(instance.replace(classes=rounded), path, overwrite=True)
         print(instance.name, path.stat().st_size // 1024, "KB")
         made.append(instance.name)
-    write_manifest(arguments.date, made, everything=not arguments.only)
+    record_proofs(arguments.date, made, everything=not arguments.only)
 
 
 def derive_homogeneous(data: Path) -> Iterator[BoaInstance]:
@@ -192,7 +194,7 @@ def round_digits(numbers: np.ndarray, digits: int) -> np.ndarray:
     return np.array([float(f"{number:.{digits}g}") for number in numbers.ravel()]).reshape(numbers.shape)
 
 
-def write_manifest(date: str, made: list[str], *, everything: bool) -> None:
+def record_proofs(date: str, made: list[str], *, everything: bool) -> None:
     """Solve instances of the library and record the best objective and bound.
 
     Parameters
@@ -202,27 +204,16 @@ def write_manifest(date: str, made: list[str], *, everything: bool) -> None:
     made
         Names of the instances that were written.
     everything
-        Whether the records of the other instances are made again as well.
+        Whether the records of the other instances of BOA are made again as well.
     """
-    lines = [
-        "# Best objectives and bounds known, and what proved them; every entry is solved and verified again by a test.",
-        "# Trace instances are made by benchmarks/build_library.py.",
-    ]
-    recorded = dict(manifest())
+    recorded = {name: facts for name, facts in manifest().items() if name.startswith(PREFIX)} if everything else {}
+    changed: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys([*recorded, *made]):
-        facts = recorded.get(name, {})
-        if name in made:
-            facts = {"origin": ORIGINS.get(name, SIA_ORIGIN), "licence": LICENCE}
-        lines += ["", f'["{name}"]', f'origin = "{facts["origin"]}"', f'licence = "{facts["licence"]}"']
-        entries = prove(name, date) if everything or name in made else facts["best"]
-        for entry in entries:
-            lines += ["", f'[["{name}".best]]', *(f"{field} = {write_value(value)}" for field, value in entry.items())]
-    (LIBRARY / "manifest.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def write_value(value: str | float) -> str:
-    """Write text or a number as TOML does."""
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+        origin, licence = ORIGINS.get(name, SIA_ORIGIN), LICENCE
+        if name not in made:
+            origin, licence = recorded[name]["origin"], recorded[name]["licence"]
+        changed[name] = {"origin": origin, "licence": licence, "best": list(prove(name, date))}
+    write_manifest(changed)
 
 
 def prove(name: str, date: str) -> Iterator[Mapping[str, Any]]:

@@ -49,13 +49,17 @@ def print_answer(*parts: RenderableType) -> None:
     with _writing_stdout():
         fits_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
         console = Console(width=None if fits_terminal else _PIPED_WIDTH, highlight=False)
-        for part in parts:
-            console.print(part, markup=False)
+        with console.capture() as text:
+            for part in parts:
+                console.print(part, markup=False)
+        click.echo(text.get(), nl=False, color=True if console.is_terminal else None)
 
 
 @contextmanager
 def _writing_stdout() -> Iterator[None]:
-    """Call a stdout that takes nothing, closed or on a full disk, an output error; click ends quietly at closed pipes.
+    """Call a stdout that takes nothing, closed or on a full disk, an output error.
+
+    A pipe whose reader has left, as in ``optplan ... | head``, is none: what else was asked for, such as files, is done.
 
     Raises
     ------
@@ -67,7 +71,8 @@ def _writing_stdout() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise
+        # Python writes what is left in the buffer when it ends, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         message = f"stdout cannot be written ({error.strerror or error}); send it to another place"
         raise OutputError(message) from None

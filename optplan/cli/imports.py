@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -28,6 +28,8 @@ from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget
 if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.formulations.boa.data import BoaInstance
+
+_Instance = TypeVar("_Instance", bound="Instance")
 
 _SIA_EXAMPLES = (
     "optplan import sia --workload newTrace.csv --profiles profiles --gpu aws --budget 120gpu -o mine.json",
@@ -86,15 +88,14 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
 
 
 def read_assignments(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    """Read names for GPU types, as in ``t4=g4dn.12xlarge``; click calls this."""
+    """Read names for GPU types, as in ``t4=g4dn.12xlarge``, or one without a GPU type; click calls this."""
     assigned: dict[str, str] = {}
     for text in texts:
-        name, _equals, value = text.partition("=")
-        if not (name and value):
-            message = (
-                f"{flag(option)}: got {text!r}; a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"
-            )
-            raise UsageError(message)
+        name, equals, value = text.partition("=")
+        if not equals:
+            name, value = "", text
+        if not value or (equals and not name):
+            raise UsageError(_ask_for_type(flag(option), text))
         if name in assigned:
             message = f"{flag(option)}: {name!r} is given twice; give it once"
             raise UsageError(message)
@@ -277,7 +278,8 @@ def import_gavel(
     multiple=True,
     metavar="GPU=NAME",
     callback=read_assignments,
-    help="What the list calls a GPU type: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be repeated.",
+    help="What the list calls a GPU type: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be repeated. "
+    "For the one type of a search: g4dn.12xlarge.",
 )
 @click.option("--region", metavar="NAME", help="Where; the cheapest region unless given.")
 @click.option("--spot", multiple=True, metavar="GPU", help="Take the spot price of this type; may be repeated.")
@@ -300,20 +302,31 @@ def import_prices(
     name: str | None,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
-    """Fill the prices of one GPU into an instance, with their source and date.
+    """Fill prices into an instance, with their source and date.
 
-    GPU types that are not named keep their prices, so that several lists can be read one after the other.
+    Into the GPU types of boa, the price of one GPU; those that are not named keep theirs, so that several lists can be
+    read one after the other. Into the cloud of rubberband, the price of an instance, its GPUs and its region.
     """
     from optplan.formulations.boa.data import BoaInstance
-    from optplan.instances.catalog import read_price_list, set_prices
+    from optplan.formulations.rubberband.data import RubberBandInstance
+    from optplan.instances.catalog import read_price_list, set_cloud_price, set_prices
     from optplan.instances.files import read_instance
 
     outputs = _open_output(output, force=force, as_json=as_json)
     instance = read_instance(instance_name)
+    if isinstance(instance, RubberBandInstance):
+        if set(instance_types) != {""} or spot:
+            message = "--instance-type: a search has one instance type; give its name alone, as in g4dn.12xlarge"
+            raise UsageError(f"{message}, and no --spot: its instances cannot be taken away")
+        price = read_price_list(catalog, date=date).price_of(instance_types[""], region)
+        cloud = set_cloud_price(instance, price)
+        return _deliver(amend(_rename(cloud, name), changes), outputs, as_json=as_json)
     if not isinstance(instance, BoaInstance):
         formulation = getattr(instance, "formulation", "")
         message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, which has no prices of GPU types"
         raise UsageError(message)
+    if "" in instance_types:
+        raise UsageError(_ask_for_type("--instance-type", instance_types[""]))
     for option, names in (("--instance-type", instance_types), ("--spot", spot)):
         for gpu_type in names:
             _check_type(option, gpu_type, instance.gpu_types if option == "--instance-type" else instance_types)
@@ -321,6 +334,10 @@ def import_prices(
     found = {gpu_type: prices.price_of(listed, region) for gpu_type, listed in instance_types.items()}
     priced = set_prices(instance, found, spot=spot)
     return _deliver(amend(_rename(priced, name), changes), outputs, as_json=as_json)
+
+
+def _ask_for_type(option: str, text: str) -> str:
+    return f"{option}: got {text!r}; a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"
 
 
 def _price(instance: BoaInstance, prices: Mapping[str | None, float], source: str) -> BoaInstance:
@@ -342,7 +359,7 @@ def _check_type(option: str, gpu_type: str, known: Mapping[str, object]) -> None
         raise UsageError(message)
 
 
-def _rename(instance: BoaInstance, name: str | None) -> BoaInstance:
+def _rename(instance: _Instance, name: str | None) -> _Instance:
     return instance if name is None else instance.replace(name=name)
 
 
@@ -359,8 +376,8 @@ def _deliver(instance: Instance, outputs: Outputs, *, as_json: bool) -> int:
     if as_json:
         print_json(instance.to_json_data())
     else:
-        from optplan.reporting.tables import instance_summary
+        from optplan.reporting.presenters import presenter_of
 
-        print_answer(instance_summary(instance))
+        print_answer(*presenter_of(instance).present_instance(instance))
     outputs.save("--output", lambda path: write_json(instance, path, overwrite=outputs.force))
     return outputs.exit_code(0)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from optplan.errors import DataError, DataWarning, nearest_name_hint
 from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.rubberband.data import RubberBandInstance
 from optplan.instances.csv_tables import parse_number, read_header, read_rows
 
 #: What stands for each figure in the first line of each kind of list; the first that is there counts.
@@ -281,6 +282,35 @@ def set_prices(
                 warnings.warn(message, DataWarning, stacklevel=2)
         types[name] = types[name].replace(price_usd_per_hour=usd, price_source=source, price_date=price.date)
     return instance.replace(gpu_types=types)
+
+
+def set_cloud_price(instance: RubberBandInstance, price: GpuPrice) -> RubberBandInstance:
+    """Return a search with the price of its instance type, its GPUs, its region, and who said so when.
+
+    Parameters
+    ----------
+    instance
+        The search.
+    price
+        Of an instance type, on demand.
+
+    Raises
+    ------
+    DataError
+        When the price is that of GPUs without a host.
+    """
+    if not price.instance_type:
+        problem = f"the price of {price.gpu} is that of GPUs without a host"
+        raise DataError("cloud.instance_type", problem, "choose an instance type of the list")
+    cloud = instance.cloud.replace(
+        gpus_per_instance=price.gpus,
+        price_usd_per_hour=price.price_usd_per_hour * price.gpus,
+        instance_type=price.instance_type,
+        region=price.region,
+        price_source=price.source.replace(f", divided by {price.gpus}", ""),
+        price_date=price.date,
+    )
+    return instance.replace(cloud=cloud)
 
 
 def _read_offers(path: Path) -> Iterator[Offer]:

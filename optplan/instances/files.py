@@ -22,6 +22,15 @@ from optplan.schema import FrozenModel
 
 _YAML_ENDINGS = (".yaml", ".yml")
 
+#: What is made for an instance, each with a field that no other kind of file has.
+_MADE_KINDS = {
+    "a result": "termination",
+    "a plan": "steps",
+    "an explanation": "choices",
+    "a sensitivity": "plans",
+    "a frontier": "points",
+}
+
 #: A JSON text as far as names are concerned: strings (with the colon that makes one a name) and brackets.
 _JSON_NAMES = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]')
 
@@ -272,6 +281,7 @@ def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], For
     """Return a file's fields and the formulation that they name."""
     if not isinstance(data, dict):
         raise DataError(path, f"holds {type(data).__name__}, not {what}", "an object with named fields is needed")
+    _require_kind(data, path, what)
     known = formulations()
     name = data.get("formulation")
     if isinstance(name, str) and name in known:
@@ -280,6 +290,17 @@ def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], For
     if "formulation" not in data:
         raise DataError(field, "is missing", f"{what} names one of: {', '.join(known)}")
     raise DataError(field, f"got {name!r}", nearest_name_hint(str(name), known))
+
+
+def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
+    """Refuse another kind of file by its kind, instead of by the first field that does not fit."""
+    made = [kind for kind, field in _MADE_KINDS.items() if field in fields]
+    if "instance_hash" in fields:
+        if len(made) == 1 and made[0] not in what:
+            known = f", such as the one it was made for, {fields.get('instance_name')!r}" if "instance" in what else ""
+            raise DataError(path, f"is {made[0]}, not {what}", f"give {what}{known}")
+    elif not made and "name" in fields and "instance" not in what:  # only instances have a name of their own
+        raise DataError(path, f"is an instance, not {what}", f"give {what}")
 
 
 def _parse_versioned(model: type[FrozenModel], fields: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - of that type

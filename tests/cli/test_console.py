@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -77,3 +80,18 @@ def test_a_stream_that_is_no_terminal_stays_empty(
         progress.listen(Event("labels", 2.0))
         wait_for_timers()
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_files_are_written_when_the_reader_of_stdout_has_left(tmp_path: Path, form: tuple[str, ...]) -> None:
+    """``optplan ... -o r.json | head``: the answer has nobody to read it, and the files were asked for all the same."""
+    gone, stdout = os.pipe()
+    os.close(gone)
+    command = [sys.executable, "-m", "optplan.cli", "solve", "boa-one-table", *form]
+    files = ["-o", str(tmp_path / "r.json"), "--plan", str(tmp_path / "p.json")]
+    ran = subprocess.run([*command, *files], stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(stdout)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.splitlines() == [f"wrote {tmp_path / 'r.json'}", f"wrote {tmp_path / 'p.json'}"]
+    assert (tmp_path / "r.json").is_file()
+    assert (tmp_path / "p.json").is_file()

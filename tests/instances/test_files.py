@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from optplan.contracts import Plan
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.formulations import formulations
 from optplan.instances import files
@@ -23,6 +24,7 @@ from optplan.instances.files import (
     read_data,
     read_instance,
     read_plan,
+    read_record,
     read_result,
     write_json,
     write_text,
@@ -140,10 +142,26 @@ def test_results_and_plans_are_told_from_other_files(tmp_path: Path, reader: Any
         ("[]", r"x\.json: holds list, not a (result|plan)"),
         ('{"formulation": "bao"}', r"x\.json\.formulation: got 'bao'; did you mean 'boa'"),
         ('{"formulation": "boa", "version": 7}', r"x\.json\.version: got 7; understood: 1"),
-        ((LIBRARY / "boa-one-table.json").read_text(), r"x\.json\.\w+: unknown field"),
+        ((LIBRARY / "boa-one-table.json").read_text(), r"x\.json: is an instance, not (a result|plan); give \1"),
     ]:
         with pytest.raises(DataError, match=message):
             reader(written(tmp_path, "x.json", text))
+
+
+def test_files_are_called_what_they_are(tmp_path: Path) -> None:
+    """A result for an instance, or a plan for a result, is named as such, with the instance that it was made for."""
+    instance = read_instance("boa-one-table")
+    result = solve(instance)
+    write_json(result, tmp_path / "r.json")
+    write_json(build_plan(instance, result), tmp_path / "p.json")
+    for_it = "such as the one it was made for, 'boa-one-table'"
+    with pytest.raises(DataError, match=rf"r\.json: is a result, not an instance; give an instance, {for_it}"):
+        read_instance(tmp_path / "r.json")
+    with pytest.raises(DataError, match=rf"p\.json: is a plan, not an instance; give an instance, {for_it}"):
+        read_instance(tmp_path / "p.json")
+    with pytest.raises(DataError, match=r"p\.json: is a plan, not a result; give a result$"):
+        read_result(tmp_path / "p.json")
+    assert isinstance(read_record(tmp_path / "p.json"), Plan)
 
 
 def test_yaml_says_the_same_as_json(tmp_path: Path) -> None:

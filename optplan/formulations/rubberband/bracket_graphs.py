@@ -60,13 +60,13 @@ def state_bracket(alone: RubberBandInstance) -> BracketGraph:
     widths = [max(1, *(row.size for row in at_count)) for at_count in zip(*rows, strict=True)]
     held = np.repeat(counts, widths)
     places = np.array([np.concatenate([_fill(*each) for each in zip(stage, widths, strict=True)]) for stage in rows])
-    fits = places >= 0
-    gpus = np.where(fits, [o.gpus[place] for o, place in zip(offered, places, strict=True)], 0)
-    seconds = np.where(fits, [o.expected_s[place] for o, place in zip(offered, places, strict=True)], np.inf)
-    busy_gpu_s = np.where(fits, [o.busy_gpu_s[place] for o, place in zip(offered, places, strict=True)], np.inf)
-    cloud = alone.cloud
-    paid_s: FloatArray = held * seconds if cloud.is_per_instance else busy_gpu_s / cloud.gpus_per_instance
-    return BracketGraph(held, gpus, seconds, cloud.price_usd_per_s * paid_s)
+    gpus = np.where(places >= 0, [options.gpus[place] for options, place in zip(offered, places, strict=True)], 0)
+    seconds = _take([options.expected_s for options in offered], places)
+    if alone.cloud.is_per_instance:
+        usd = alone.cloud.price_usd_per_s * held * seconds
+    else:
+        usd = alone.cloud.gpu_price_usd_per_s * _take([options.busy_gpu_s for options in offered], places)
+    return BracketGraph(held, gpus, seconds, usd)
 
 
 def bind_bracket(alone: RubberBandInstance, graph: BracketGraph, limit: float, objective: Objective) -> BudgetedPaths:
@@ -119,6 +119,13 @@ def _list_rows(alone: RubberBandInstance, options: StageOptions, count: int) -> 
     busy_gpu_s = options.busy_gpu_s[order]
     cheaper = np.diff(np.minimum.accumulate(busy_gpu_s), prepend=np.inf) < 0
     return order[cheaper]
+
+
+def _take(offered: list[FloatArray], places: IntArray) -> FloatArray:
+    """Look figures of options up by stage (S, K); +inf where the place is -1."""
+    return np.array(
+        [np.where(place >= 0, figures[place], np.inf) for figures, place in zip(offered, places, strict=True)]
+    )
 
 
 def _fill(rows: IntArray, width: int) -> IntArray:

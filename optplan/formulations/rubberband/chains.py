@@ -138,11 +138,11 @@ def _choose_options(
     longest_s = find_longest_useful_s(instance, bracket, stage, some)
     nodes, positions = [np.arange(first, held.size)], [quickest]
     slack = longest_s > options.expected_s[some]
-    for node in np.flatnonzero(slack[place]).tolist():
-        own, seconds = quickest[node], options.expected_s[: fitting[first + node]]
-        slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[place[node]]))
+    for row in np.flatnonzero(slack[place]).tolist():
+        own, seconds = quickest[row], options.expected_s[: fitting[first + row]]
+        slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[place[row]]))
         slower = slower[slower != own]
-        nodes.append(np.full(slower.size, first + node))
+        nodes.append(np.full(slower.size, first + row))
         positions.append(slower)
     node, position = np.concatenate(nodes), np.concatenate(positions)
     by_node = np.argsort(node, kind="stable")

@@ -152,7 +152,10 @@ class _Found:
 
 @dataclass
 class _Run:
-    """One solve: the brackets with their graphs, and what the engine's calls add up to."""
+    """One solve: the brackets with their graphs, and what the engine's calls add up to.
+
+    ``has_charges`` says whether any plan that the engine found pays minimum charges.
+    """
 
     instance: RubberBandInstance
     request: SolveRequest
@@ -161,6 +164,7 @@ class _Run:
     counters: dict[str, float] = field(default_factory=dict)
     engine_name: str = "optplan"
     engine_version: str = ""
+    has_charges: bool = False
 
     def __post_init__(self) -> None:
         self.brackets: list[tuple[RubberBandInstance, BracketGraph]] = [
@@ -186,17 +190,22 @@ class _Run:
         if outcome.status is Status.OPTIMAL and abs(bound - value) <= TOLERANCE * value:
             bound = value  # the engine closed the gap; what is left is rounding on its own scale
         judged = judge_chain(alone, graph.write(outcome.choice[0][0].columns))
-        return _Found(judged, bound, value if objective is Objective.COST else float(consumption[0]))
+        usd = value if objective is Objective.COST else float(consumption[0])
+        self.has_charges |= judged.usd > usd * (1.0 + TOLERANCE)
+        return _Found(judged, bound, usd)
 
     def answer(self, chosen: list[JudgedChain] | None, bound: float) -> Answer[RubberBandSolution]:
         """Write the answer; what is chosen keeps the limit."""
         solution = write_solution(chosen) if chosen is not None else None
         objective = evaluate(self.instance, solution).objective if solution is not None else None
+        warnings: tuple[str, ...] = ()
         if objective is None:
             status = Status.UNKNOWN
         else:
             bound = min(bound, objective)
             status = Status.OPTIMAL if closes_gap(objective, bound, self.request.gap) else Status.FEASIBLE
+        if status is not Status.OPTIMAL and self.has_charges and self.termination is Termination.COMPLETED:
+            warnings = (f"{self.engine_name} does not see minimum charges, so its bound is without them",)
         return Answer(
             status,
             self.termination,
@@ -207,6 +216,7 @@ class _Run:
             counters=self.counters,
             engine=self.engine_name,
             engine_version=self.engine_version,
+            warnings=warnings,
         )
 
 

@@ -42,8 +42,9 @@ class SearchStage(FrozenModel):
     checkpoints
         Trials that store their state at its end: those that go on.
     moves
-        Trials that start on other GPUs than they had: all of them where the GPUs of a trial change or trials wait for
-        their turn, none in the first stage.
+        Trials that go on at its beginning on other GPUs than they had: all of them where the GPUs of a trial change or
+        trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
+        the stage before ends, and those instances stay that most of them are on.
     training_usd, growth_usd
         Expected cost of training, and of getting instances (their data included).
     cost_so_far_usd
@@ -126,8 +127,6 @@ def build_plan(
         stage for bracket in range(len(instance.brackets)) for stage in _time_stages(instance, result.solution, bracket)
     )
     cloud = instance.cloud
-    paid = sum(stage.training_usd + stage.growth_usd for stage in stages)
-    total = judged.measures["expected_usd"]
     name = cloud.instance_type or "gpu"
     return RubberBandPlan(
         formulation=instance.formulation,
@@ -151,8 +150,8 @@ def build_plan(
         instance_price_usd_per_hour=cloud.price_usd_per_hour,
         gpus_per_instance=cloud.gpus_per_instance,
         billing=cloud.billing,
-        minimum_charges_usd=max(0.0, total - paid),
-        total_usd=total,
+        minimum_charges_usd=judged.measures["minimum_charge_usd"],
+        total_usd=judged.measures["expected_usd"],
     )
 
 
@@ -191,7 +190,7 @@ def _time_stages(instance: RubberBandInstance, solution: RubberBandSolution, bra
                 trains_s=now + growth_s,
                 ends_s=now + growth_s + train_s,
                 checkpoints=kept if after else 1,
-                moves=run.trials if goes_on and before and _moves(before, run) else 0,
+                moves=_count_moves(before, run, cloud.gpus_per_instance) if before and goes_on else 0,
                 training_usd=training_usd,
                 growth_usd=growth_usd,
                 cost_so_far_usd=cost,
@@ -201,9 +200,17 @@ def _time_stages(instance: RubberBandInstance, solution: RubberBandSolution, bra
     return stages
 
 
-def _moves(before: StageRun, run: StageRun) -> bool:
-    """Whether a trial that goes on starts anew: with other GPUs, or after waiting for its turn."""
-    return run.gpus_per_trial != before.gpus_per_trial or run.waves > 1 or before.waves > 1 or run.held < before.held
+def _count_moves(before: StageRun, run: StageRun, per_instance: int) -> int:
+    """Count the trials that go on on other GPUs, at most; see :class:`SearchStage`."""
+    if run.gpus_per_trial != before.gpus_per_trial or run.waves > 1 or before.waves > 1:
+        return run.trials
+    if run.nodes_per_trial > 1:
+        return 0  # each has instances of its own, which stay with it
+    used = -(-before.slots // (per_instance // run.gpus_per_trial))
+    # The worst case: those that go on are spread evenly over the instances, so that any that stay have as few as can be.
+    each, more = divmod(run.trials, used)
+    staying = min(run.held, used)
+    return run.trials - staying * each - min(more, staying)
 
 
 def _list_steps(instance: RubberBandInstance, stage: SearchStage, name: str) -> list[PlanStep]:

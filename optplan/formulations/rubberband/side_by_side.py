@@ -176,9 +176,11 @@ class _Halving:
         self.steps += 1
         paths: list[IntArray] = []
         bound_usd = 0.0
+        # The engine adds its tolerance, which would make the best plan fit just below its own time.
+        exactly_s = within_s / (1.0 + BUDGET_TOLERANCE)
         for chain in self.chains:
             effort = Effort(self.request.stopwatch)
-            found = solve_held(chain.graph, within_s, gap=0.0, effort=effort, charges=chain.charges)
+            found = solve_held(chain.graph, exactly_s, gap=0.0, effort=effort, charges=chain.charges)
             if isinstance(found, HeldShortfall):
                 self._exclude(within_s)
                 return

@@ -13,6 +13,7 @@ from optplan.contracts import Action, BoundProof, Explanation, Result, Status, T
 from optplan.errors import UsageError
 from optplan.formulations.rubberband.data import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.evaluation import evaluate
+from optplan.formulations.rubberband.placement import place
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
 
 #: 4 trials of 10 iterations, the best for 30 more; 10, 6, 4 s on 1, 2, 4 GPUs; a tenth of a cent a second.
@@ -152,9 +153,56 @@ def test_brackets_in_sequence_begin_anew_on_the_same_cluster() -> None:
     experiment = {"form": "hyperband", "most_iterations": 4, "eta": 2}
     plan = planned(build(experiment=experiment), [(2, 4), (2, 4), (1, 2), (1, 2), (1, 2), (2, 3)])
     assert [stage.kept for stage in plan.stages] == [2, 1, 1, 1, 1, 1]
-    assert [stage.moves for stage in plan.stages] == [0, 2, 1, 0, 1, 0]
-    assert [counts(stage) for stage in plan.stages] == [(2, 2, 0), (2, 0, 0), (1, 0, 1), (1, 0, 0), (1, 0, 0), (2, 1, 0)]
+    assert [stage.moves for stage in plan.stages] == [0, 2, 0, 0, 1, 0]
+    assert [counts(stage) for stage in plan.stages] == [
+        (2, 2, 0),
+        (2, 0, 0),
+        (1, 0, 1),
+        (1, 0, 0),
+        (1, 0, 0),
+        (2, 1, 0),
+    ]
     assert plan.stages[-1].ends_s == plan.expected["expected_s"]
+
+
+@pytest.mark.parametrize(
+    ("chain", "moves"),
+    [
+        ([(2, 8), (2, 4), (1, 2)], [0, 0, 0]),  # 1 GPU each; a single instance is enough only for those of one
+        ([(2, 8), (1, 4), (1, 2)], [0, 2, 0]),  # 4 go on, 2 on each instance at worst
+        ([(3, 8), (2, 4), (2, 2)], [0, 0, 0]),  # the third instance was idle
+        ([(2, 8), (2, 8), (1, 4)], [0, 4, 1]),  # 2 GPUs each from the second stage on, and then one on each instance
+        ([(1, 4), (2, 4), (2, 2)], [0, 4, 0]),  # those that waited for their turn begin anew
+        ([(16, 64), (8, 32), (4, 16)], [0, 0, 0]),  # trials that own two instances each keep them
+    ],
+)
+def test_moves_are_those_that_cannot_be_avoided(chain: list[tuple[int, int]], moves: list[int]) -> None:
+    """8 trials, then 4, then 2, on instances of 4 GPUs."""
+    stages = [{"trials": trials, "iterations": 10} for trials in (8, 4, 2)]
+    training = {"seconds_per_iteration": {"1": 10.0, "2": 6.0, "4": 4.0, "8": 3.0}}
+    experiment = {"form": "stages", "stages": stages}
+    plan = planned(build(cloud={"gpus_per_instance": 4}, experiment=experiment, training=training), chain)
+    assert [stage.moves for stage in plan.stages] == moves
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), gpus=st.sampled_from([1, 2]), per_instance=st.sampled_from([2, 4]))
+def test_moves_bound_those_of_the_placement_controller(data: st.DataObject, gpus: int, per_instance: int) -> None:
+    """Whichever trials go on, the exact controller moves no more of them than the plan says."""
+    trials = data.draw(st.integers(2, 8))
+    going = data.draw(st.integers(1, trials))
+    survivors = data.draw(st.permutations(range(trials)))[:going]
+    fitting = per_instance // gpus
+    held, needed = -(-trials // fitting), -(-going // fitting)
+    stays = data.draw(st.integers(needed, held))
+    stages = [{"trials": trials, "iterations": 1}, {"trials": going, "iterations": 1}]
+    instance = build(cloud={"gpus_per_instance": per_instance}, experiment={"form": "stages", "stages": stages})
+    plan = planned(instance, [(held, trials * gpus), (stays, going * gpus)])
+    nodes = [f"node-{number}" for number in range(held)]
+    first = place({str(trial): gpus for trial in range(trials)}, nodes, per_instance)
+    second = place({str(t): gpus for t in survivors}, nodes, per_instance, last=first.placement, release=held - stays)
+    assert len(second.moved) <= plan.stages[1].moves
+    assert len(second.released) == held - stays
 
 
 def test_steps_say_what_to_do_with_the_cluster() -> None:
@@ -172,7 +220,11 @@ def test_steps_say_what_to_do_with_the_cluster() -> None:
         ("end of stage 1", "end of stage 2"),
         ("end of stage 2", "end of stage 3"),
     ]
-    assert [(step.expected_overhead_s, step.expected_duration_s) for step in plan.steps] == [(5, 105), (0, 60), (0, 180)]
+    assert [(step.expected_overhead_s, step.expected_duration_s) for step in plan.steps] == [
+        (5, 105),
+        (0, 60),
+        (0, 180),
+    ]
     assert plan.steps[0].expected_gpu_hours == pytest.approx(4 * 105 / 3600)
     assert {step.subject for step in plan.steps} == {"search"}
     assert plan.prices["p3.8xlarge"].usd_per_hour == pytest.approx(1.8)

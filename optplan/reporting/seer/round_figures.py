@@ -1,0 +1,153 @@
+"""The picture of a search: every trial a bar over time, as high as its GPUs (SEER, figure 1c)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.formulations.seer.evaluation import Round, list_rounds
+from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
+from optplan.reporting.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    SHADE,
+    SKY,
+    VERMILLION,
+    load_plotly,
+    new_figure,
+    time_scale,
+)
+from optplan.units import SECONDS_PER_MINUTE
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_COLORS = (SKY, BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
+#: How strong the colour of a trial is that is eliminated at the end of the round.
+_PALE = 0.35
+#: Most trials of a round that get a bar each; of more, those of a bracket are one bar.
+MOST_BARS = 300
+
+
+@dataclass(frozen=True)
+class _Bar:
+    """A bar: who, when, from which height on and how high."""
+
+    start_min: float
+    minutes: float
+    base_gpus: float
+    gpus: float
+    words: str
+    goes_on: bool
+
+
+def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
+    """Draw who trains on how many GPUs over time.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem, and how many trials train in each round.
+
+    Returns
+    -------
+    Figure
+        Horizontal: time since the start. Vertical: GPUs; the best trials so far are at the bottom. A colour for each
+        bracket; trials that are eliminated at the end of a round are pale. The dotted line is a cluster of constant
+        size that costs the budget until the deadline.
+    """
+    graph_objects = load_plotly()
+    figure = new_figure(height=400, top=36)
+    rounds = list_rounds(instance, solution)
+    scale = time_scale(instance.deadline_min * SECONDS_PER_MINUTE)
+    minutes = scale.seconds / SECONDS_PER_MINUTE
+    for number, bracket in enumerate(solution.brackets):
+        bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus)]
+        for goes_on in (True, False):
+            chosen = [bar for bar in bars if bar.goes_on is goes_on]
+            if not chosen:
+                continue
+            figure.add_trace(
+                graph_objects.Bar(
+                    x=[(bar.start_min + bar.minutes / 2) / minutes for bar in chosen],
+                    width=[bar.minutes / minutes for bar in chosen],
+                    base=[bar.base_gpus for bar in chosen],
+                    y=[bar.gpus for bar in chosen],
+                    name=f"{name_gpus(bracket.gpus)} a trial" + ("" if goes_on else ", eliminated"),
+                    marker={
+                        "color": _COLORS[number % len(_COLORS)],
+                        "opacity": 1.0 if goes_on else _PALE,
+                        "line": {"color": "white", "width": 1},
+                    },
+                    hovertext=[bar.words for bar in chosen],
+                    hoverinfo="text",
+                )
+            )
+    _draw_pauses(figure, rounds, minutes)
+    fixed = instance.budget_gpu_min / instance.deadline_min
+    figure.add_trace(
+        graph_objects.Scatter(
+            x=[0.0, instance.deadline_min / minutes],
+            y=[fixed, fixed],
+            mode="lines",
+            name="a constant cluster for the same budget",
+            line={"color": INK, "dash": "dot", "width": 1.5},
+            hovertext=f"{format_number(fixed)} GPUs until the deadline take the whole budget",
+            hoverinfo="text",
+        )
+    )
+    figure.add_vline(x=instance.deadline_min / minutes, line={"color": GREY, "width": 1})
+    most = instance.deadline_min / minutes
+    figure.update_xaxes(title_text=f"time since the start ({scale.unit})", range=[0.0, most * 1.02])
+    figure.update_yaxes(title_text="GPUs", rangemode="tozero")
+    figure.update_layout(
+        barmode="overlay", showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"}
+    )
+    return figure
+
+
+def _list_bars(now: Round, rounds: list[Round], solution: SeerSolution, gpus: float) -> list[_Bar]:
+    """List the bars of a bracket in a round, those who go on first; trials of wider brackets lie below them."""
+    trials = next((bracket.trials for bracket in solution.brackets if bracket.gpus == gpus), ())
+    here = trials[now.number - 1]
+    kept = trials[now.number] if now.number < len(rounds) else here
+    base = sum(each * number for each, number in now.groups if each > gpus)
+    start = now.start_min + now.pause_min
+    sizes = [1] * here if here <= MOST_BARS else [size for size in (kept, here - kept) if size]
+    bars, done = [], 0
+    for size in sizes:
+        goes_on = done < kept
+        fate = "goes on" if goes_on else "is eliminated"
+        if now.number == len(rounds):
+            fate = "is trained to the end"
+        who = "A trial" if size == 1 else f"Each of {size:,} trials"
+        words = (
+            f"{who} on {name_gpus(gpus)} {fate}<br>round {now.number}: {format_minutes(now.training_min)} of training, "
+            f"until {format_minutes(now.stop_min)}"
+        )
+        bars.append(_Bar(start, now.training_min, base + done * gpus, size * gpus, words, goes_on))
+        done += size
+    return bars
+
+
+def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
+    """Draw the time in which GPUs are held and nothing trains."""
+    paused = [each for each in rounds if each.pause_min]
+    if not paused:
+        return
+    figure.add_trace(
+        load_plotly().Bar(
+            x=[(each.start_min + each.pause_min / 2) / minutes for each in paused],
+            width=[each.pause_min / minutes for each in paused],
+            y=[each.gpus for each in paused],
+            name="resizing",
+            marker={"color": SHADE, "line": {"color": GREY, "width": 1}},
+            hovertext=[f"resizing before round {each.number}: {format_minutes(each.pause_min)}" for each in paused],
+            hoverinfo="text",
+        )
+    )

@@ -1,0 +1,145 @@
+"""How SEER's searches are put into words: amounts, limits, brackets, answers."""
+
+from __future__ import annotations
+
+from optplan.contracts import BoundProof, Instance, Result, Solution, Status
+from optplan.errors import UsageError
+from optplan.formulations.seer.data import BUDGET, Bracket, SeerInstance, SeerSolution
+from optplan.reporting.phrases import PROOF_WORDS, format_share, format_usd
+from optplan.units import SECONDS_PER_MINUTE, BudgetUnit, format_duration
+
+#: From here on a distance is more than rounding.
+_LEAST_SHARE = 1e-9
+_MINUTES_PER_HOUR = 60.0
+
+
+def require_seer(instance: Instance) -> SeerInstance:
+    """Return the instance, if it is one of SEER.
+
+    Raises
+    ------
+    UsageError
+        When it is of another formulation.
+    """
+    if not isinstance(instance, SeerInstance):
+        raise UsageError(f"instance {instance.name!r} is no search by deadline and budget (formulation seer)")
+    return instance
+
+
+def require_brackets(solution: Solution) -> SeerSolution:
+    """Return the solution, if it is one of rounds and brackets.
+
+    Raises
+    ------
+    UsageError
+        When it is of another formulation.
+    """
+    if not isinstance(solution, SeerSolution):
+        raise UsageError("the solution has no brackets; one of formulation seer is needed")
+    return solution
+
+
+def format_number(number: float) -> str:
+    """Write a number of four digits or more: ``68.57``, ``960``, ``11,520``."""
+    return f"{number:,.0f}" if abs(number) >= 1000 or number == round(number) else f"{number:.4g}"
+
+
+def format_gpu_min(gpu_min: float) -> str:
+    """Write GPU-minutes with their unit."""
+    return f"{format_number(gpu_min)} GPU-min"
+
+
+def format_minutes(minutes: float) -> str:
+    """Write minutes as a duration."""
+    return format_duration(minutes * SECONDS_PER_MINUTE) if minutes else "0 s"
+
+
+def format_limit(instance: SeerInstance, limit: str, amount: float) -> str:
+    """Write an amount of a limit, in the limit's internal unit, in the instance's own unit."""
+    if limit != BUDGET:
+        return format_minutes(amount)
+    price = instance.price_usd_per_gpu_hour
+    if instance.budget.unit is BudgetUnit.USD and price is not None:
+        return format_usd(amount * price / _MINUTES_PER_HOUR)
+    return format_gpu_min(amount)
+
+
+def name_gpus(gpus: float) -> str:
+    """Write how many GPUs a trial holds: ``1 GPU``, ``2.5 GPUs``."""
+    return "1 GPU" if gpus == 1 else f"{gpus:g} GPUs"
+
+
+def name_groups(groups: list[tuple[int, float]]) -> str:
+    """Write numbers of trials and the GPUs of each, the best first: ``4 x2, 8 x1``."""
+    return ", ".join(f"{trials:,} x{gpus:g}" for trials, gpus in groups)
+
+
+def name_round(brackets: tuple[Bracket, ...], number: int) -> str:
+    """Write who trains in a round, counted from 0, the widest bracket first."""
+    return name_groups([(each.trials[number], each.gpus) for each in reversed(brackets) if each.trials[number]])
+
+
+def name_search(solution: SeerSolution) -> str:
+    """Say in a few words what a search does: ``4 x2, 8 x1; 3 rounds``."""
+    rounds = "1 round" if solution.rounds == 1 else f"{solution.rounds} rounds"
+    return f"{name_round(solution.brackets, 0)}; {rounds}"
+
+
+def describe_limits(instance: SeerInstance) -> str:
+    """Say deadline and budget as a condition."""
+    return f"within {format_minutes(instance.deadline_min)} and {describe_budget(instance)}"
+
+
+def describe_budget(instance: SeerInstance) -> str:
+    """Write the budget as given, and in GPU-minutes where that is something else."""
+    amount = format_gpu_min(instance.budget_gpu_min)
+    if instance.budget.unit is BudgetUnit.USD:
+        return f"{format_usd(instance.budget.value)} ({amount})"
+    return amount
+
+
+def say_answer(instance: SeerInstance, result: Result[Solution]) -> str:
+    """Say the answer in a sentence."""
+    if result.infeasibility is not None:
+        return f"No search fits: {result.infeasibility.reason}."
+    if result.solution is None:
+        return f"No plan was found {describe_limits(instance)} (stopped: {result.termination.value})."
+    measures, solution = result.measures, require_brackets(result.solution)
+    trials, finalists = measures["trials"], measures["last_round_trials"]
+    started = "1 trial starts" if trials == 1 else f"{trials:,.0f} trials start"
+    last = "1 trial trains" if finalists == 1 else f"{finalists:,.0f} trials train"
+    rounds = "1 round" if solution.rounds == 1 else f"{solution.rounds} rounds"
+    return (
+        f"{started}, and {last} to the end: {rounds}, {format_minutes(measures['duration_min'])}, "
+        f"{format_number(measures['spent_gpu_min'])} of {format_gpu_min(instance.budget_gpu_min)}."
+    )
+
+
+def say_how_good(instance: SeerInstance, result: Result[Solution]) -> str:
+    """Say how good that is, and what the proof is worth."""
+    if result.status is Status.INFEASIBLE:
+        return "That is proven: one trial for the shortest round already takes more."
+    if result.bound is None:
+        return "This solver proves nothing: how much more could be spent is not known."
+    bound, gap = result.bound, result.gap
+    if bound >= instance.budget_gpu_min * (1.0 - _LEAST_SHARE):
+        if gap is not None and gap <= _LEAST_SHARE:
+            return "It trains for the whole budget: no plan can spend more on training."
+        rest = "" if gap is None else f", {format_share(gap)} above this one"
+        return f"No plan can spend more on training than the budget, {format_gpu_min(bound)}{rest}."
+    checked = PROOF_WORDS[result.bound_proof]
+    if result.status is Status.OPTIMAL and gap is not None and gap <= _LEAST_SHARE:
+        return f"No plan of these rounds and brackets can spend more on training: proven. The proof {checked}."
+    more = "" if gap is None else f", so at most {format_share(gap)} more"
+    return f"No plan can spend more on training than {format_gpu_min(bound)}{more}. The bound {checked}."
+
+
+def name_status(result: Result[Solution]) -> tuple[str, str]:
+    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``."""
+    if result.status is Status.OPTIMAL:
+        trusted = result.bound_proof is BoundProof.ENGINE
+        return ("optimal, says the engine", "fair") if trusted else ("proven optimal", "good")
+    if result.status is Status.FEASIBLE:
+        words = "no bound" if result.gap is None else f"the best is at most {format_share(result.gap)} higher"
+        return words, "fair"
+    return ("infeasible: proven", "bad") if result.status is Status.INFEASIBLE else ("no plan found", "bad")
