@@ -24,8 +24,16 @@ _Value = TypeVar("_Value")
 #: The option that changes any field; it applies before those that have a field of their own.
 _SET = "--set"
 
-#: The field of an instance behind each option that changes one.
-_FIELDS = {"budget": "budget", "deadline": "deadline_s", "problem": "problem", "policy": "policy"}
+#: The fields that an option may stand for; no formulation has two of them.
+_FIELDS = {
+    "budget": ("budget",),
+    "deadline": ("deadline_s", "deadline_min"),
+    "problem": ("problem",),
+    "policy": ("policy",),
+}
+
+#: Method of instances whose problem is not a field of its own: the fields to change so that another one is asked.
+_ASKING = "fields_of_problem"
 
 
 class Command(click.Command):
@@ -185,7 +193,7 @@ def amendments(command: F) -> F:
             "--budget",
             metavar="AMOUNT",
             callback=read_budget,
-            help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month.",
+            help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month; in all: 25usd, 480gpu-min.",
         ),
         click.option(
             "--deadline",
@@ -196,13 +204,19 @@ def amendments(command: F) -> F:
         click.option(
             "--problem",
             metavar="NAME",
-            help="Which problem of the formulation; for boa: continuous, whole or rescaling.",
+            help=(
+                "Which problem of the formulation: continuous, whole, rescaling (boa); cheapest, fastest, "
+                "cheapest-with-confidence (rubberband)."
+            ),
             **known_name("problem", list_problems),
         ),
         click.option(
             "--policy",
             metavar="NAME",
-            help="Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ).",
+            help=(
+                "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) (boa); any number of "
+                "trials at a time or fair shares of the GPUs, as in the paper (rubberband)."
+            ),
             **known_name("policy", list_policies),
         ),
     )
@@ -246,14 +260,22 @@ def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
         from optplan.instances.changes import apply_changes
 
         instance = apply_changes(instance, edits, what=_SET)
-    fields = type(instance).model_fields
+    known = type(instance).model_fields
+    fields = {option: field for option, several in _FIELDS.items() for field in several if field in known}
     for option in asked:
-        if _FIELDS[option] not in fields:
+        if option not in fields:
             formulation = getattr(instance, "formulation", "")
             message = f"--{option}: instance {instance.name!r} is of formulation {formulation!r}, which has no {option}"
-            others = [f"--{other}" for other, field in _FIELDS.items() if field in fields]
+            others = [f"--{other}" for other in fields]
             raise UsageError(f"{message}; leave it out (there is: {', '.join(others)})")
-    return instance.replace(**{_FIELDS[option]: value for option, value in asked.items()}) if asked else instance
+    if not asked:
+        return instance
+    return instance.replace(**{fields[option]: _fit(fields[option], value) for option, value in asked.items()})
+
+
+def _fit(field: str, value: object) -> object:
+    """Write a duration with its unit where the field's own is another one."""
+    return f"{value!r}s" if field.endswith("_min") else value
 
 
 def write_amendments(changes: dict[str, Any]) -> list[str]:

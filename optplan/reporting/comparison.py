@@ -1,17 +1,20 @@
 """Two instances, results or plans side by side: every figure of A, of B, and the change between them.
 
 An answer is a result or a plan. What two things have in common is compared: two instances their data, two answers their
-completion times, bounds, GPUs, cost and widths, an instance and a plan the prices and the arrival rates.
+completion times, bounds, GPUs, cost and widths, an instance and a plan the prices and the arrival rates (of BOA).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from optplan.contracts import Instance, Plan, Result
 from optplan.errors import UsageError
+from optplan.formulations import formulation_of
 from optplan.formulations.boa.data import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.reporting.answer_differences import Answer, compare_answers, compare_class_answers
@@ -23,8 +26,12 @@ from optplan.reporting.data_differences import (
     price_fact,
     rate_fact,
 )
-from optplan.reporting.differences import Difference, merge_names, pair_facts, pair_presence
+from optplan.reporting.differences import Difference, Fact, merge_names, pair_facts, pair_presence
+from optplan.reporting.plain_differences import compare_data, state_answer
 from optplan.reporting.width_differences import compare_paths, list_paths
+
+#: Its instances and answers are compared in its own terms, class by class.
+_BOA = "boa"
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,13 @@ class Compared:
             return f"{self.name}, a {self.kind} for {self.instance_name!r}{solver}"
         called = "" if self.instance_name == self.name else f" {self.instance_name!r}"
         return f"{self.name}, an instance{called}" + (f", solved{solver}" if solver else "")
+
+    @property
+    def formulation(self) -> str:
+        """Name of the formulation that it belongs to."""
+        if self.instance is not None:
+            return formulation_of(self.instance).name
+        return "" if self.answer is None else self.answer.formulation
 
     @property
     def instance_name(self) -> str:
@@ -142,8 +156,41 @@ def compare(a: Compared, b: Compared) -> Comparison:
     Raises
     ------
     UsageError
-        When the two have nothing in common, or an instance is of a formulation that tables cannot show.
+        When the two have nothing in common, such as a formulation.
     """
+    if a.formulation != b.formulation:
+        message = f"{a.name} is of formulation {a.formulation!r} and {b.name} of {b.formulation!r}; give two of one"
+        raise UsageError(message)
+    rows = _compare_boa(a, b) if a.formulation == _BOA else _compare_plainly(a, b)
+    return Comparison(a, b, tuple(_list_notes(a, b)), tuple(rows))
+
+
+def _compare_plainly(a: Compared, b: Compared) -> list[Difference]:
+    """Compare field by field, and answers by what the formulation's own module states of them."""
+    rows: list[Difference] = []
+    if a.instance is not None and b.instance is not None:
+        rows += compare_data(a.instance, b.instance)
+    if a.answer is not None and b.answer is not None:
+        module = f"{__package__}.{a.formulation}.differences"
+        if find_spec(module) is not None:
+            state: Callable[[Answer], list[Fact]] = import_module(module).state_answer
+        else:
+            state = state_answer
+        rows += pair_facts(state(a.answer), state(b.answer))
+    if not rows:
+        raise _nothing_in_common(a, b)
+    return rows
+
+
+def _nothing_in_common(a: Compared, b: Compared) -> UsageError:
+    return UsageError(
+        f"{a.name} ({a.kind}) and {b.name} ({b.kind}) have nothing in common to compare; give two of a kind, or solve "
+        "the instance too, as --solve does"
+    )
+
+
+def _compare_boa(a: Compared, b: Compared) -> list[Difference]:
+    """Compare class by class."""
     rows: list[Difference] = []
     if a.instance is not None and b.instance is not None:
         instances = require_boa(a.instance), require_boa(b.instance)
@@ -153,18 +200,14 @@ def compare(a: Compared, b: Compared) -> Comparison:
     if a.answer is not None and b.answer is not None:
         rows += compare_answers(a.answer, b.answer, types=_name_types(a, b))
     elif a.kind != b.kind and "result" in (a.kind, b.kind):
-        message = (
-            f"{a.name} ({a.kind}) and {b.name} ({b.kind}) have nothing in common to compare; give two of a kind, or "
-            "solve the instance too, as --solve does"
-        )
-        raise UsageError(message)
+        raise _nothing_in_common(a, b)
     known_a, known_b = _list_classes(a), _list_classes(b)
     if known_a and known_b:  # an answer without a plan names no classes
         for name in merge_names(known_a, known_b):
             in_a, in_b = name in known_a, name in known_b
             alone = pair_presence(name, "class", f"classes.{name}", in_a=in_a, in_b=in_b)
             rows += _compare_class(a, b, name) if in_a and in_b else [alone]
-    return Comparison(a, b, tuple(_list_notes(a, b)), tuple(rows))
+    return rows
 
 
 def _compare_class(a: Compared, b: Compared, name: str) -> list[Difference]:
@@ -270,8 +313,6 @@ def _note_problems(a: BoaInstance, b: BoaInstance) -> list[str]:
 
 def _note_answers(a: Answer, b: Answer) -> list[str]:
     notes = []
-    if a.formulation != b.formulation:
-        notes.append(f"A is of formulation {a.formulation!r} and B of {b.formulation!r}")
     if isinstance(a, Plan) != isinstance(b, Plan):
         notes.append("of a result and a plan, only what both have is compared")
     for side, answer in (("A", a), ("B", b)):

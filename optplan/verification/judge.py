@@ -104,8 +104,9 @@ class _Judge:
         self.checks: list[Check] = []
         self.unproven: list[str] = []
         self.evaluation: Evaluation | None = None
+        self.minimises = instance.sense is Sense.MINIMISE
         #: Best bound that a certificate proved, rounding included.
-        self.proven = float("-inf")
+        self.proven = float("-inf") if self.minimises else float("inf")
         self._duals: dict[tuple[float, ...], float] = {}
         self.limits = instance.limits
 
@@ -140,14 +141,23 @@ class _Judge:
                 self._fail("certificate", index, f"multipliers must name exactly {_names(self.limits)}, not {named}")
                 continue
             dual = self._dual(certificate.multipliers)
+            if not np.isfinite(dual):
+                self._fail("certificate", index, "multipliers such as these prove no bound")
+                continue
             tolerance = self._tolerance(certificate.multipliers, max(abs(dual), abs(certificate.bound)))
             if isinstance(certificate, LagrangianCertificate):
                 proven = dual
+            elif not self.minimises:
+                self._fail("certificate", index, "enumeration within an allowance proves nothing where more is better")
+                continue
             else:
                 proven = self._check_enumeration(certificate, dual, tolerance, index)
             message = "the certificate must prove exactly the bound that it states"
             self._compare("certificate", index, certificate.bound, proven, tolerance, message)
-            self.proven = max(self.proven, proven + tolerance)
+            if self.minimises:
+                self.proven = max(self.proven, proven + tolerance)
+            else:
+                self.proven = min(self.proven, proven - tolerance)
 
     def _check_enumeration(
         self, certificate: ExhaustiveCertificate, dual: float, tolerance: float, index: str
@@ -191,20 +201,18 @@ class _Judge:
             self._fail("bound", "proof", f"the result has no certificate of the form {result.bound_proof}")
         else:
             message = f"a bound called {result.bound_proof} must follow from the result's certificates"
-            self._at_most("bound", "", result.bound, self.proven, 0.0, message)
-            best = max(certificate.bound for certificate in result.certificates)
-            # Rounding, and the tolerance on the limit, may put a certificate above the objective.
-            best = best if result.objective is None else min(best, result.objective)
+            self._no_better("bound", "", result.bound, self.proven, 0.0, message)
+            better, worse = (max, min) if self.minimises else (min, max)
+            best = better(certificate.bound for certificate in result.certificates)
+            # Rounding, and the tolerance on the limit, may put a certificate beyond the objective.
+            best = best if result.objective is None else worse(best, result.objective)
             message = "the bound must be the best one of the result's certificates"
-            self._at_most("bound", "best", best, result.bound, TOLERANCE * abs(best), message)
+            self._no_better("bound", "best", best, result.bound, TOLERANCE * abs(best), message)
         if result.objective is not None:
             relative = ENGINE_TOLERANCE if result.bound_proof is BoundProof.ENGINE else TOLERANCE
             tolerance = relative * max(abs(result.bound), abs(result.objective))
-            if result.sense is Sense.MINIMISE:
-                message, ends = "no bound can lie above the objective", (result.bound, result.objective)
-            else:
-                message, ends = "no bound can lie below the objective", (result.objective, result.bound)
-            self._at_most("bound", "objective", *ends, tolerance, message)
+            message = f"no bound can lie {'above' if self.minimises else 'below'} the objective"
+            self._no_better("bound", "objective", result.bound, result.objective, tolerance, message)
 
     def check_prices(self) -> None:
         """Check that both ends of each shadow price are multipliers of the best Lagrangian bound."""
@@ -351,6 +359,11 @@ class _Judge:
 
     def _at_most(self, family: str, index: str, left: float, right: float, tolerance: float, message: str) -> None:
         self._add(family, index, (left, right, tolerance), message, holds=bool(left <= right + tolerance))
+
+    def _no_better(self, family: str, index: str, claimed: float, known: float, tolerance: float, message: str) -> None:
+        """Check that a bound does not claim more than is known: no higher where less is better, else no lower."""
+        ends = (claimed, known) if self.minimises else (known, claimed)
+        self._at_most(family, index, *ends, tolerance, message)
 
     def _fail(self, family: str, index: str, message: str) -> None:
         self._add(family, index, (1.0, 0.0, 0.0), message, holds=False)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from optplan.contracts.instance import Instance, Solution
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.rubberband.cloud import Cloud
 from optplan.formulations.rubberband.experiment import Experiment, Stage, brackets
 from optplan.formulations.rubberband.training import TrainingProfile
@@ -157,6 +157,25 @@ class RubberBandInstance(Instance):
         if self.objective is Objective.TIME:
             return Problem.FASTEST
         return Problem.CHEAPEST if self.confidence is None else Problem.CHEAPEST_WITH_CONFIDENCE
+
+    def fields_of_problem(self, problem: str) -> dict[str, object]:
+        """Return the fields to change so that another problem is asked, to which its limit then has to be added.
+
+        Raises
+        ------
+        UsageError
+            When there is no such problem, or the probability of one is missing.
+        """
+        if problem not in list(Problem):
+            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
+        if problem == Problem.FASTEST:
+            return {"objective": Objective.TIME, "deadline_s": None, "confidence": None}
+        if problem == Problem.CHEAPEST:
+            return {"objective": Objective.COST, "budget": None, "confidence": None}
+        if self.confidence is None:
+            message = f"problem: {problem} needs the probability; give one, as in --set confidence=0.95"
+            raise UsageError(message)
+        return {"objective": Objective.COST, "budget": None}
 
     @property
     def objective_unit(self) -> str:

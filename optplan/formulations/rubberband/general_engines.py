@@ -2,10 +2,10 @@
 
 These are the independent checks of the exact engine, and the answer to "what does a general solver make of it". HiGHS
 and CP-SAT see the graphs of :mod:`optplan.formulations.rubberband.bracket_graphs`, without minimum charges: their bound
-holds with them all the same, their plan is judged with them, and where that leaves a gap it is reported. A budget that
-minimum charges break is lowered by what is missing until they do not; the bound stays that of the whole budget. With
-clusters side by side each has its own graph under a deadline; under a budget, the least time within which the sum of
-the cheapest plans keeps the budget is found by halving.
+holds with them all the same, their plan is judged with them, and where that leaves a gap it is reported. Where minimum
+charges break a budget, the next cheaper plan is asked for until they do not; the bound stays that of the first, and
+there may be no plan in the end although one exists. With clusters side by side each has its own graph under a deadline;
+under a budget, the least time within which the sum of the cheapest plans keeps the budget is found by halving.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from optplan.formulations.rubberband.every_plan import list_undominated
 from optplan.solvers import cpsat, milp
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 
-#: How often a budget is lowered because minimum charges break it.
-_MOST_LOWERINGS = 50
+#: How often the next cheaper plan is asked for because minimum charges break the budget.
+_MOST_RESOLUTIONS = 200
+#: What engines tell apart, relatively: more than their tolerance of the limit.
+_RESOLUTION = 10 * TOLERANCE
 #: How often a time is halved; the gap that is asked for usually ends it before.
 _MOST_HALVINGS = 100
 
@@ -251,17 +253,16 @@ def _ask_all(run: _Run, deadline_s: float) -> tuple[list[JudgedChain] | None, fl
 
 
 def _find_fastest(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
-    """Ask for the fastest plan of the one bracket, lowering the budget while minimum charges break it."""
+    """Ask for the fastest plan of the one bracket; while minimum charges break the budget, for the next cheaper one."""
     found = run.ask(0, budget_usd, Objective.TIME)
     if math.isinf(found.bound):
         message = f"{run.engine_name} finds no plan within the budget, although there is one"
         raise EngineError(message)
     bound, most_usd = found.bound, budget_usd * (1.0 + TOLERANCE)
-    for _ in range(_MOST_LOWERINGS):
+    for _ in range(_MOST_RESOLUTIONS):
         if found.chain is None or found.chain.usd <= most_usd or run.request.stopwatch.expired:
             break
-        limit = found.usd - (found.chain.usd - budget_usd)
-        found = run.ask(0, limit, Objective.TIME) if limit > 0.0 else _Found(None, math.inf, math.inf)
+        found = run.ask(0, found.usd * (1.0 - _RESOLUTION), Objective.TIME)
     fits = found.chain is not None and found.chain.usd <= most_usd
     return run.answer([found.chain] if found.chain is not None and fits else None, bound)
 
@@ -283,9 +284,11 @@ def _halve_time(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
         else:
             low = middle
             bound = middle if least_usd > most_usd else bound
-        if low >= high or closes_gap(high, low, run.request.gap) or run.request.stopwatch.expired:
+        if high - low <= max(run.request.gap, _RESOLUTION) * high or run.request.stopwatch.expired:
             break
         middle = 0.5 * (low + high)
+    if high - bound <= _RESOLUTION * high:
+        bound = high  # engines do not tell times within the tolerance of the deadline apart
     return run.answer(best, bound)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from optplan.contracts.instance import Sense
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap
 from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.formulations.seer.duality import certify_budget
 from optplan.formulations.seer.evaluation import TOLERANCE, evaluate
 from optplan.formulations.seer.search_space import describe_shortage
 
@@ -28,13 +29,16 @@ def answer_with(
         The problem, what was asked, and what was found.
     bound, proof
         GPU-minutes of training that no search can exceed, and what that rests on. None stands for the budget: no search
-        trains for more than it may spend, which needs no more proof than that.
+        trains for more than it may spend, and a multiplier of one on the budget certifies that
+        (:mod:`optplan.formulations.seer.duality`). A bound that is no lower rests on the same.
     termination, counters, engine
         As in the answer; the engine with its version.
     """
     evaluation = evaluate(instance, solution)
     objective = evaluation.objective
-    limit = instance.budget_gpu_min if bound is None else min(bound, instance.budget_gpu_min)
+    budget = instance.budget_gpu_min
+    limit = budget if bound is None else min(bound, budget)
+    by_budget = limit >= budget * (1 - TOLERANCE)
     if limit < objective <= limit * (1 + TOLERANCE):  # by rounding; anything more is for the judge to find
         limit = objective
     closed = closes_gap(objective, limit, request.gap, Sense.MAXIMISE)
@@ -44,7 +48,8 @@ def answer_with(
         solution=solution,
         objective=objective,
         bound=limit,
-        bound_proof=BoundProof.EXHAUSTION if bound is None else proof,
+        bound_proof=BoundProof.LAGRANGIAN if by_budget else proof,
+        certificates=(certify_budget(instance),) if by_budget else (),
         counters=counters or {},
         engine=engine[0],
         engine_version=engine[1],

@@ -22,8 +22,8 @@ def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[See
     Returns
     -------
     Answer
-        The objective is what is spent on training; the bound is the budget, so that the gap says how much of it the
-        floors leave unused.
+        The objective is what is spent on training; the bound is the budget, with its certificate, so that the gap says
+        how much of it the floors leave unused.
     """
     published = instance.brackets
     if published is None:

@@ -177,8 +177,8 @@ def write_report(
 
 def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     """List what an instance says, and the rounds that follow from it, by name."""
-    most = "any number" if instance.most_gpus is None else f"at most {instance.most_gpus:g}"
-    gpus = f"{instance.least_gpus:g} or more, {most}{'' if instance.whole_gpus else ', also fractions'}"
+    most = "or more" if instance.most_gpus is None else f"to {instance.most_gpus:g}"
+    gpus = f"{instance.least_gpus:g} {most}{'' if instance.whole_gpus else ', also fractions'}"
     facts = [
         ("deadline", format_minutes(instance.deadline_min)),
         ("budget", describe_budget(instance)),

@@ -26,6 +26,7 @@ from optplan.reporting.seer.words import (
     format_gpu_min,
     format_limit,
     format_minutes,
+    format_number,
     name_search,
     name_status,
     require_brackets,
@@ -200,11 +201,16 @@ def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
         return []
     measures = result.measures
     share = format_share(measures["spent_gpu_min"] / instance.budget_gpu_min)
+    fixed = instance.budget_gpu_min / instance.deadline_min
     return [
         Card("trials", f"{measures['trials']:,.0f}", f"{measures['last_round_trials']:,.0f} trained to the end"),
         Card("of the budget", share, f"{format_gpu_min(measures['unused_gpu_min'])} left unused"),
         Card("ends after", format_minutes(measures["duration_min"]), describe_limits(instance)),
-        Card("GPUs at most", f"{measures['most_gpus_held']:,g}", "in the first rounds; fewer later"),
+        Card(
+            "GPUs at most",
+            f"{measures['most_gpus_held']:,g}",
+            f"{format_number(fixed)} in a constant cluster for the same budget",
+        ),
         Card("last round", format_gpu_min(measures["last_round_gpu_min"]), "for those that are trained to the end"),
     ]
 

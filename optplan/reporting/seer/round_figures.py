@@ -10,6 +10,7 @@ from optplan.formulations.seer.evaluation import Round, list_rounds
 from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
 from optplan.reporting.style import (
     BLUE,
+    FONT_SIZE,
     GREEN,
     GREY,
     INK,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _COLORS = (SKY, BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
-#: How strong the colour of a trial is that is eliminated at the end of the round.
+#: How much of its colour a trial keeps that is eliminated at the end of the round.
 _PALE = 0.35
 #: Most trials of a round that get a bar each; of more, those of a bracket are one bar.
 MOST_BARS = 300
@@ -68,26 +69,23 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     minutes = scale.seconds / SECONDS_PER_MINUTE
     for number, bracket in enumerate(solution.brackets):
         bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus)]
-        for goes_on in (True, False):
-            chosen = [bar for bar in bars if bar.goes_on is goes_on]
-            if not chosen:
-                continue
-            figure.add_trace(
-                graph_objects.Bar(
-                    x=[(bar.start_min + bar.minutes / 2) / minutes for bar in chosen],
-                    width=[bar.minutes / minutes for bar in chosen],
-                    base=[bar.base_gpus for bar in chosen],
-                    y=[bar.gpus for bar in chosen],
-                    name=f"{name_gpus(bracket.gpus)} a trial" + ("" if goes_on else ", eliminated"),
-                    marker={
-                        "color": _COLORS[number % len(_COLORS)],
-                        "opacity": 1.0 if goes_on else _PALE,
-                        "line": {"color": "white", "width": 1},
-                    },
-                    hovertext=[bar.words for bar in chosen],
-                    hoverinfo="text",
-                )
+        bars.sort(key=lambda bar: not bar.goes_on)  # the legend shows the colour of the first one
+        color = _COLORS[number % len(_COLORS)]
+        figure.add_trace(
+            graph_objects.Bar(
+                x=[(bar.start_min + bar.minutes / 2) / minutes for bar in bars],
+                width=[bar.minutes / minutes for bar in bars],
+                base=[bar.base_gpus for bar in bars],
+                y=[bar.gpus for bar in bars],
+                name=f"{name_gpus(bracket.gpus)} a trial",
+                marker={
+                    "color": [color if bar.goes_on else _fade(color) for bar in bars],
+                    "line": {"color": "white", "width": 1},
+                },
+                hovertext=[bar.words for bar in bars],
+                hoverinfo="text",
             )
+        )
     _draw_pauses(figure, rounds, minutes)
     fixed = instance.budget_gpu_min / instance.deadline_min
     figure.add_trace(
@@ -105,9 +103,9 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     most = instance.deadline_min / minutes
     figure.update_xaxes(title_text=f"time since the start ({scale.unit})", range=[0.0, most * 1.02])
     figure.update_yaxes(title_text="GPUs", rangemode="tozero")
-    figure.update_layout(
-        barmode="overlay", showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"}
-    )
+    title = {"text": "pale: eliminated at the end of the round", "side": "top", "font": {"size": FONT_SIZE}}
+    legend = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom", "title": title}
+    figure.update_layout(barmode="overlay", showlegend=True, legend=legend)
     return figure
 
 
@@ -133,6 +131,12 @@ def _list_bars(now: Round, rounds: list[Round], solution: SeerSolution, gpus: fl
         bars.append(_Bar(start, now.training_min, base + done * gpus, size * gpus, words, goes_on))
         done += size
     return bars
+
+
+def _fade(color: str) -> str:
+    """Mix a colour with white."""
+    parts = (int(color[start : start + 2], 16) for start in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - _PALE * (255 - part)):02x}" for part in parts)
 
 
 def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:

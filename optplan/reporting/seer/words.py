@@ -107,10 +107,10 @@ def say_answer(instance: SeerInstance, result: Result[Solution]) -> str:
     measures, solution = result.measures, require_brackets(result.solution)
     trials, finalists = measures["trials"], measures["last_round_trials"]
     started = "1 trial starts" if trials == 1 else f"{trials:,.0f} trials start"
-    last = "1 trial trains" if finalists == 1 else f"{finalists:,.0f} trials train"
+    last = "1 of them is" if finalists == 1 else f"{finalists:,.0f} of them are"
     rounds = "1 round" if solution.rounds == 1 else f"{solution.rounds} rounds"
     return (
-        f"{started}, and {last} to the end: {rounds}, {format_minutes(measures['duration_min'])}, "
+        f"{started}, and {last} trained to the end: {rounds}, {format_minutes(measures['duration_min'])}, "
         f"{format_number(measures['spent_gpu_min'])} of {format_gpu_min(instance.budget_gpu_min)}."
     )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Answer, SolveRequest, Status, Termination
 from optplan.errors import UsageError
-from optplan.formulations.rubberband.bracket_choice import isolate_brackets
+from optplan.formulations.rubberband.bracket_choice import isolate_brackets, judge_chain
 from optplan.formulations.rubberband.data import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.evaluation import evaluate
 from optplan.formulations.rubberband.exact import solve_held_paths
@@ -38,7 +38,10 @@ CLOUD = {"gpus_per_instance": 4, "price_usd_per_hour": 3.6, "minimum_charge_s": 
 
 
 def make(
-    *, cloud: dict[str, Any] | None = None, training: dict[str, Any] | None = None, **changes: Any  # noqa: ANN401
+    *,
+    cloud: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    **changes: Any,  # noqa: ANN401
 ) -> RubberBandInstance:
     """Make eight trials of one iteration, then one trial of ten more.
 
@@ -47,7 +50,10 @@ def make(
     """
     return RubberBandInstance.parse(
         {
-            "experiment": {"form": "stages", "stages": [{"trials": 8, "iterations": 1}, {"trials": 1, "iterations": 10}]},
+            "experiment": {
+                "form": "stages",
+                "stages": [{"trials": 8, "iterations": 1}, {"trials": 1, "iterations": 10}],
+            },
             "training": {"seconds_per_iteration": {1: 12, 2: 7, 4: 4, 8: 3}, **(training or {})},
             "cloud": {**CLOUD, **(cloud or {})},
             "mode": "fair",
@@ -105,9 +111,9 @@ def test_static_clusters_use_waves_in_mode_any_only() -> None:
 
 
 def test_naive_elastic_by_hand() -> None:
-    """One GPU a trial takes 12 + 120 s, two 7 + 70 s; four take 4 s on 8 instances and 40 s on one: 72 instance-seconds.
+    """One GPU a trial takes 12 + 120 s, two take 7 + 70 s, both too slow.
 
-    Eight would take 3 s on 16 and 30 s on two: 108.
+    Four take 4 s on 8 instances and 40 s on one: 72 instance-seconds. Eight would take 3 s on 16 and 30 s on two: 108.
     """
     answer = solve_naive_elastic(make(deadline_s=55), SolveRequest())
     assert plan(answer) == [(8, 32), (1, 4)]
@@ -128,8 +134,8 @@ def test_the_literal_greedy_stalls_on_whole_instances_and_whole_steps_do_not() -
     """Both start from (2 instances, 2 instances): 12 + 30 s, 84 instance-seconds.
 
     Literally the candidates are 4 GPUs in stage 1 (24 s on one instance: 24 + 60 = 84, saves nothing) and 7 in stage 2
-    (32 s, still on two instances: 24 + 64 = 88, dearer): it stays at 0.084. Freeing an instance in stage 2 means 4 GPUs,
-    40 s: 24 + 40 = 64, which is the optimum; 31 % less. The warm starts of 4 and 6 instances come down to the same.
+    (32 s, still on two instances: 24 + 64 = 88, dearer): it stays at 84. Freeing an instance in stage 2 means 4 GPUs
+    and 40 s: 24 + 40 = 64, which is the optimum; 84 is 31 % above. The warm starts of 4 and 6 instances end there, too.
     """
     instance = make(deadline_s=55)
     for solver in (solve_greedy, solve_greedy_exact):
@@ -155,6 +161,7 @@ def test_the_published_gap_on_a_search_like_the_paper_s() -> None:
         }
     )
     optimum = solve_held_paths(instance, SolveRequest()).objective
+    assert optimum is not None
     assert optimum == pytest.approx(5.1272)
     assert solve_greedy_exact(instance, SolveRequest()).objective == pytest.approx(1.0981 * optimum, rel=1e-3)
     assert solve_greedy_instances(instance, SolveRequest()).objective == pytest.approx(optimum)
@@ -196,11 +203,11 @@ def test_instance_ladders_have_one_rung_for_each_useful_count() -> None:
 
 
 def test_every_static_count_that_some_stage_needs_is_looked_at() -> None:
-    """1, 2, 4, 8 and 16 instances (3 GPUs a trial on 8 are slower than 4 on 8); one trial of 8 GPUs needs 2 at least."""
+    """1, 2, 4, 8 and 16 instances are what allocations need; a trial of at least 8 GPUs needs two."""
     held = [chain[0].instances for chain in list_static_chains(make())]
     assert held == [1, 2, 4, 8, 16]
     wide = make(training={"least_gpus": 8, "seconds_per_iteration": {8: 3}})
-    assert [chain[0].instances for chain in list_static_chains(wide)][0] == 2
+    assert next(chain[0].instances for chain in list_static_chains(wide)) == 2
     assert [[stage.gpus for stage in chain] for chain in list_naive_chains(wide)] == [[64, 8]]
 
 
@@ -214,20 +221,23 @@ def test_an_infeasible_deadline_is_infeasible_for_all() -> None:
 
 
 def test_a_deadline_that_no_warm_start_keeps() -> None:
-    """SCALE takes 20 s. One instance, grown to two for stage 2, would be fair; held as in the static cluster it is not
-    a vector of allocations: 3 trials on 2 instances of 4 GPUs use 6, on 2, then 1 trial takes 8.
+    """Rounded down to what is fair, the static cluster may be too slow; then Algorithm 2 has nothing to start from.
 
-    With 5 and 1 trials on instances of one GPU the warm start of 5 GPUs is kept in stage 1 (5) and in stage 2 (5).
+    Five trials, then four, on at most four instances of one GPU; SCALE takes 20 s. Four instances held take
+    20 + 24 (two waves) + 12 s, three 20 + 24 + 24. Fair to five trials on four GPUs is one: 20 + 60 + 20 + 12 s.
     """
-    experiment = {"form": "stages", "stages": [{"trials": 5, "iterations": 1}, {"trials": 4, "iterations": 1}]}
-    cloud = {"provision_s": 20, "gpus_per_instance": 1, "most_instances": 7}
-    training = {"seconds_per_iteration": {1: 12}}
-    # Static: 4 instances take 20 + 24 + 12 s (two waves of 5 trials), 5 take 20 + 12 + 12 s. Fair: 5 and 4, 44 s.
-    instance = make(experiment=experiment, cloud=cloud, training=training, mode="any", deadline_s=56)
-    static = solve_static(instance, SolveRequest())
-    assert plan(static) == [(3, 3), (3, 3)] or static.objective is not None
-    answer = solve_greedy_exact(instance, SolveRequest())
-    assert answer.status is Status.FEASIBLE
+    instance = make(
+        experiment={"form": "stages", "stages": [{"trials": 5, "iterations": 1}, {"trials": 4, "iterations": 1}]},
+        training={"seconds_per_iteration": {1: 12}},
+        cloud={"gpus_per_instance": 1, "most_instances": 4, "provision_s": 20},
+        mode="any",
+        deadline_s=56,
+    )
+    assert solve_static(instance, SolveRequest()).objective == pytest.approx(4 * 36 * 0.001)
+    for solver in (solve_greedy, solve_greedy_exact):
+        answer = solver(instance, SolveRequest())
+        assert answer.status is Status.UNKNOWN
+        assert answer.warnings == ("no warm start of Algorithm 2 keeps the deadline of 56 s; other plans do",)
 
 
 def test_no_deadline_is_a_usage_error() -> None:
@@ -295,24 +305,22 @@ def test_brackets_side_by_side_are_planned_one_by_one() -> None:
 
 
 def test_static_clusters_side_by_side_share_a_budget() -> None:
-    """Two brackets of four and two trials, one iteration each (Hyperband with R = 2, eta = 2, in the table's form).
-
-    Whatever is chosen, a dollar less is not enough for the time found, and the slowest bracket is that time.
-    """
+    """What is found is the best of all pairs of clusters that the budget pays; the slower one counts."""
     hyperband = {"form": "hyperband", "most_iterations": 2, "eta": 2, "order": "side-by-side"}
-    seconds = []
-    for budget in (0.05, 0.06, 0.08, 0.2):
-        instance = make(experiment=hyperband, objective="time", budget=f"{budget}usd")
+    first, second = isolate_brackets(make(experiment=hyperband))
+    pairs = [
+        (max(a.seconds, b.seconds), a.usd + b.usd)
+        for a in (judge_chain(first, chain) for chain in list_static_chains(first))
+        for b in (judge_chain(second, chain) for chain in list_static_chains(second))
+    ]
+    cheapest = min(usd for _, usd in pairs)
+    found = []
+    for budget in (cheapest, 1.2 * cheapest, 1.6 * cheapest, 4.0 * cheapest):
+        instance = make(experiment=hyperband, objective="time", budget=f"{budget!r}usd")
         answer = solve_static(instance, SolveRequest())
-        assert answer.solution is not None
-        evaluation = evaluate(instance, answer.solution)
-        assert all(check.holds for check in evaluation.checks)
-        every = [
-            (max(a.seconds, b.seconds), a.usd + b.usd) for a in _static(instance, 0) for b in _static(instance, 1)
-        ]
-        assert answer.objective == pytest.approx(min(time for time, usd in every if usd <= budget))
-        seconds.append(answer.objective)
-    assert seconds == sorted(seconds, reverse=True)
+        assert answer.objective == pytest.approx(min(s for s, usd in pairs if usd <= budget * (1 + 1e-9)))
+        found.append(answer.objective)
+    assert len(set(found)) > 2
 
 
 @settings(max_examples=40)
@@ -374,10 +382,3 @@ def test_no_planner_beats_the_optimum_and_all_keep_the_deadline(
 
 def _of(stages: list[tuple[int, int]]) -> RubberBandSolution:
     return RubberBandSolution.parse({"brackets": [[{"instances": held, "gpus": gpus} for held, gpus in stages]]})
-
-
-def _static(instance: RubberBandInstance, bracket: int) -> list[Any]:
-    from optplan.formulations.rubberband.bracket_choice import judge_chain
-
-    alone = isolate_brackets(instance)[bracket]
-    return [judge_chain(alone, chain) for chain in list_static_chains(alone)]

@@ -92,7 +92,7 @@ def test_the_example_spends_everything(example: SeerInstance) -> None:
     """
     answer = solve_spend_exact(example, SolveRequest())
     assert (answer.status, answer.termination) == (Status.OPTIMAL, Termination.COMPLETED)
-    assert answer.bound_proof is BoundProof.EXHAUSTION
+    assert answer.bound_proof is BoundProof.LAGRANGIAN  # nobody trains for more than the budget
     assert answer.objective == pytest.approx(80.0)
     assert answer.bound == pytest.approx(80.0)
     assert trials_of(answer.solution) == {1.0: (10, 5, 2), 2.0: (4, 2, 1), 4.0: (1, 0, 0)}
@@ -101,7 +101,8 @@ def test_the_example_spends_everything(example: SeerInstance) -> None:
 def test_the_published_plan_has_the_budget_as_bound(example: SeerInstance) -> None:
     """The gap is what the floors leave unused: 80/7 of 480/7."""
     answer = solve_published(example, SolveRequest())
-    assert (answer.status, answer.bound) == (Status.FEASIBLE, 80.0)
+    assert (answer.status, answer.bound, answer.bound_proof) == (Status.FEASIBLE, 80.0, BoundProof.LAGRANGIAN)
+    assert answer.certificates[0].multipliers == {"budget": 1.0, "deadline": 0.0}
     assert answer.objective == pytest.approx(480 / 7)
     assert trials_of(answer.solution) == {1.0: (8, 4, 2), 2.0: (4, 2, 1)}
 
@@ -190,7 +191,9 @@ def test_cp_sat_finds_the_same_plan(make_instance: MakeInstance, fields: dict[st
     """By sums of whole numbers and a solve for each tie; also where amounts are rounded."""
     instance = make_instance(**fields)
     answer, best = solve_cp_sat(instance, SolveRequest(seed=1)), solve_spend_exact(instance, SolveRequest())
-    assert (answer.status, answer.bound_proof) == (Status.OPTIMAL, BoundProof.ENGINE)
+    assert answer.status is Status.OPTIMAL
+    spends_all = answer.objective == pytest.approx(instance.budget_gpu_min, rel=1e-12)
+    assert answer.bound_proof is (BoundProof.LAGRANGIAN if spends_all else BoundProof.ENGINE)
     assert answer.solution == best.solution
     assert answer.bound == pytest.approx(best.objective, rel=1e-9)
     assert answer.engine == "CP-SAT"
