@@ -38,7 +38,7 @@ WARM_POOL = {"provision_s": 15.0, "initialise_s": 15.0}
 SHA_50 = {"form": "sha", "trials": 32, "least_iterations": 1, "most_iterations": 50, "eta": 3}
 SHA_508 = {"form": "sha", "trials": 64, "least_iterations": 4, "most_iterations": 508, "eta": 2}
 SHA_4096 = {"form": "sha", "trials": 512, "least_iterations": 4, "most_iterations": 4096, "eta": 2}
-SCALING = "the public HyperSched source"
+ORIGIN = "shaped like an experiment of the RubberBand paper; scaling profile of the public HyperSched source"
 LICENCE = "figures derived from public data; see the field source of the instance"
 PAPER = "RubberBand: cloud-based hyperparameter tuning (EuroSys 2021)"
 
@@ -133,8 +133,8 @@ def list_instances(profiles: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "source": {
             "experiment": f"{PAPER}, 6.1.1: SHA(64, 4, 508, 2), 4 s an iteration, standard deviation 1 s, no delays; "
             "the deadline is that of 6.1.3, as 6.1.1 gives none",
-            "noise": "a quarter of an iteration's mean on any number of GPUs, and log-normal, so that no time is negative; "
-            "the paper's is normal",
+            "noise": "a quarter of an iteration's mean on any number of GPUs, and log-normal, so that no time is "
+            "negative; the paper's is normal",
             "scaling": source["scaling"].format(model="ResNet50"),
         },
     }
@@ -187,7 +187,7 @@ def record_proof(instance: RubberBandInstance, date: str) -> dict[str, Any]:
     limit, unit = instance.limit_as_given(instance.limit_name)
     made_up = "figures" in instance.source
     return {
-        "origin": "textbook" if made_up else f"shaped like an experiment of {PAPER}; scaling of {SCALING}",
+        "origin": "textbook" if made_up else ORIGIN,
         "licence": "Apache-2.0" if made_up else LICENCE,
         "best": [
             {

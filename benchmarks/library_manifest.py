@@ -11,7 +11,7 @@ from optplan.instances.library import manifest
 LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "library"
 _HEADING = (
     "# Best objectives and bounds known, and what proved them; every entry is solved and verified again by a test.",
-    "# Trace instances are made by benchmarks/build_library.py, searches by benchmarks/build_search_library.py.",
+    "# In benchmarks, build_library.py makes trace instances; build_search_library.py, build_seer_library.py searches.",
 )
 
 

@@ -72,11 +72,10 @@ def list_summaries() -> Iterator[str]:
 
 
 def list_instances() -> Iterator[str]:
-    """Write what the instances of the library are."""
+    """Write what BOA's instances of the library are."""
     head = ["instance", "what it is", "GPU types", "classes", "epochs", "widths", "load", "least budget", "origin"]
     rows = []
-    for name in names():
-        instance = _boa(name)
+    for name, instance in _boa_instances().items():
         classes = instance.classes.values()
         rows.append(
             [
@@ -95,10 +94,11 @@ def list_instances() -> Iterator[str]:
 
 
 def list_best_known() -> Iterator[str]:
-    """Write the best objectives on record for each instance, problem and budget, and what proves them."""
+    """Write the best objectives on record for each of BOA's instances, problems and budgets, and what proves them."""
     head = ["instance", "problem", "budget", "pure (s)", "proof", "mixed (s)", "proof", "mixing gains", "solved"]
     rows = []
-    for name, facts in manifest().items():
+    for name in _boa_instances():
+        facts = manifest().get(name, {"best": []})
         for (problem, budget), best in sorted(_by_limit(facts["best"]).items(), key=lambda item: _amount(item[0][1])):
             pure, mixed = best["pure"], best["mixed"]
             rows.append(
@@ -117,6 +117,21 @@ def list_best_known() -> Iterator[str]:
     yield from _write_table(head, rows)
 
 
+def list_searches() -> Iterator[str]:
+    """Write the best objectives on record for the instances of all other formulations, and what proves them."""
+    head = ["instance", "what it is", "within", "best known", "proof", "solved"]
+    rows = []
+    for name in [name for name in manifest() if name not in _boa_instances()]:
+        instance = build_named(name)
+        for best in manifest()[name]["best"]:
+            limits = [str(best[limit]) for limit in ("deadline", "budget") if limit in best]
+            objective = f"{best['objective']:,.5g} {instance.objective_unit}"
+            rows.append(
+                [f"`{name}`", instance.description, ", ".join(limits), objective, _say_proof(best), best["date"]]
+            )
+    yield from _write_table(head, rows)
+
+
 def _by_limit(entries: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
     """Put the pure and the mixed entry of a problem and budget side by side."""
     grouped: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
@@ -130,16 +145,14 @@ def _amount(budget: str) -> float:
 
 
 def _say_proof(entry: dict[str, Any]) -> str:
-    gap = 1.0 - entry["bound"] / entry["objective"]
+    gap = abs(1.0 - entry["bound"] / entry["objective"])
     return entry["proof"] if gap < _ROUNDING else f"{entry['proof']}, gap {gap:.2g}"
 
 
-def _boa(name: str) -> BoaInstance:
-    instance = build_named(name)
-    if not isinstance(instance, BoaInstance):
-        message = f"the table of instances knows BOA's figures only; {name} is of another formulation"
-        raise PluginError(message)
-    return instance
+def _boa_instances() -> dict[str, BoaInstance]:
+    """Return BOA's instances of the library by name."""
+    instances = {name: build_named(name) for name in names()}
+    return {name: instance for name, instance in instances.items() if isinstance(instance, BoaInstance)}
 
 
 def _words(formulation: Formulation, field: str) -> list[str]:
@@ -166,4 +179,5 @@ _TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "summaries": list_summaries,
     "instances": list_instances,
     "best-known": list_best_known,
+    "searches": list_searches,
 }

@@ -19,7 +19,12 @@ from optplan.solving import solve
 from optplan.verification import verify
 
 #: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``.
-_SUITES = {"boa": "optplan.benchmarking.boa", "boa-types": "optplan.benchmarking.boa_types"}
+_SUITES = {
+    "boa": "optplan.benchmarking.boa",
+    "boa-types": "optplan.benchmarking.boa_types",
+    "rubberband": "optplan.benchmarking.rubberband",
+    "seer": "optplan.benchmarking.seer",
+}
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 KINDS = ("instances", "solvers", "formulations")
 RECORDS = ("instance", "result", "plan", "explanation", "sensitivity")
+#: Those that not every formulation has, by what makes them.
+_OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivity"}
 #: What a table shows of the records; ``--json`` has all.
 _SHOWN = {
     "instances": ("name", "origin", "description"),
@@ -148,6 +150,8 @@ def schema(record: str, *, formulation: str, as_json: bool) -> int:  # noqa: ARG
     from optplan.formulations import formulation_named
 
     declared = formulation_named(formulation)
+    if record in _OPTIONAL_RECORDS:
+        declared.loaded(_OPTIONAL_RECORDS[record])  # refuses what the formulation has not
     types: dict[str, Callable[[], Any]] = {
         "instance": lambda: load(declared.instance_type),
         "result": lambda: Result[load(declared.solution_type)],  # type: ignore[misc]

@@ -59,7 +59,7 @@ def print_answer(*parts: RenderableType) -> None:
 def _writing_stdout() -> Iterator[None]:
     """Call a stdout that takes nothing, closed or on a full disk, an output error.
 
-    A pipe whose reader has left, as in ``optplan ... | head``, is none: what else was asked for, such as files, is done.
+    A pipe whose reader has left, as in ``optplan ... | head``, is none: files that were asked for are still written.
 
     Raises
     ------

@@ -55,13 +55,14 @@ class _View:
 
 @click.command(
     cls=Command,
-    short_help="Show what every budget buys, and what a completion time costs.",
+    short_help="Show what every budget buys, or what every deadline costs.",
     examples=(
         "optplan frontier boa-newtrace",
         "optplan frontier boa-newtrace --at 120gpu --at 150gpu --for-jct 50min",
         "optplan frontier boa-newtrace -o frontier.csv --plot frontier.html",
         "optplan frontier boa-newtrace boa-newtrace-tables --report both.html",
         "optplan frontier boa-newtrace --points 8 --solver published-algorithm1 --plot rivals.html",
+        "optplan frontier rubberband-resnet101-20min -o plans.csv --plot plans.html",
     ),
 )
 @instances_argument
@@ -89,7 +90,12 @@ class _View:
     help="Show too what this solver reaches at each budget shown, and each --at. May be repeated.",
     **known_name("solver", list_solver_choices),
 )
-@click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each --solver at each budget.")
+@click.option(
+    "--time-limit",
+    metavar="TIME",
+    callback=read_duration,
+    help="For each --solver at each budget; or for a list of plans.",
+)
 @amendments
 @output_option("every breakpoint, as JSON, or as CSV when the name ends in .csv")
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write a figure as HTML.")
@@ -111,12 +117,17 @@ def frontier(
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
-    """Show the best mean completion time for every budget of each INSTANCE (a file or a name of the library).
+    """Show the best objective for every limit of each INSTANCE (a file or a name of the library).
 
-    The frontier is that of mixed plans; each of its breakpoints is a pure plan. The instance's own budget plays no
-    role. Answers to --at, --for-jct and --for-weighted-jct come with the bound that their certificate proves, derived
+    Where plans cannot be mixed (rubberband: time and cost of a search), it is the list of those that no other beats, of
+    one instance at a time; -o, --plot, --points and --time-limit, for the whole of it, apply.
+
+    For boa it is the best mean completion time for every budget, that of mixed plans; each of its breakpoints is a pure
+    plan. Answers to --at, --for-jct and --for-weighted-jct come with the bound that their certificate proves, derived
     again without the solver. With --json, every breakpoint with its certificate, what a little more and a little less
     budget would change there, and the answers in that order; a list when there are several instances.
+
+    The instance's own limit plays no role.
 
     With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
     no price, else US dollars an hour; budgets that cannot be converted are refused.
@@ -126,6 +137,7 @@ def frontier(
     plans = _read_plans(instance_names, changes)
     if plans is not None:
         refused = {"--at": at, "--for-jct": for_jct, "--for-weighted-jct": for_weighted_jct, "--solver": solvers}
+        refused["--report"] = report_path
         return show_pareto(plans, outputs, most=points, time_limit_s=time_limit, refused=refused, as_json=as_json)
     instances = _read_all(instance_names, changes, solvers)
     questions = Questions(tuple(at), tuple(for_jct), tuple(for_weighted_jct))
@@ -148,11 +160,20 @@ def frontier(
 
 
 def _read_plans(names: Sequence[str], changes: dict[str, Any]) -> Instance | None:
-    """Read the only instance, if its frontier is a list of plans."""
-    if len(names) > 1:
-        return None
-    instance = read_amended(names[0], changes)
-    return instance if has_plans(instance) else None
+    """Read the only instance, if its frontier is a list of plans.
+
+    Raises
+    ------
+    UsageError
+        When it is one of several.
+    """
+    if len(names) == 1:
+        instance = read_amended(names[0], changes)
+        return instance if has_plans(instance) else None
+    for name in names:
+        if has_plans(read_amended(name, {})):
+            raise UsageError(f"{name}: its frontier is a list of plans, which is shown alone; give no other instance")
+    return None
 
 
 def _read_all(names: Sequence[str], changes: dict[str, Any], solvers: Sequence[str]) -> list[tuple[str, BoaInstance]]:

@@ -26,10 +26,10 @@ _SET = "--set"
 
 #: The fields that an option may stand for; no formulation has two of them.
 _FIELDS = {
+    "problem": ("problem",),
+    "policy": ("policy", "mode"),
     "budget": ("budget",),
     "deadline": ("deadline_s", "deadline_min"),
-    "problem": ("problem",),
-    "policy": ("policy",),
 }
 
 #: Method of instances whose problem is not a field of its own: the fields to change so that another one is asked.
@@ -193,7 +193,7 @@ def amendments(command: F) -> F:
             "--budget",
             metavar="AMOUNT",
             callback=read_budget,
-            help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month; in all: 25usd, 480gpu-min.",
+            help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month, 25usd, 480gpu-min.",
         ),
         click.option(
             "--deadline",
@@ -205,8 +205,8 @@ def amendments(command: F) -> F:
             "--problem",
             metavar="NAME",
             help=(
-                "Which problem of the formulation: continuous, whole, rescaling (boa); cheapest, fastest, "
-                "cheapest-with-confidence (rubberband)."
+                "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest, fastest or "
+                "cheapest-with-confidence for rubberband; spend for seer."
             ),
             **known_name("problem", list_problems),
         ),
@@ -214,8 +214,9 @@ def amendments(command: F) -> F:
             "--policy",
             metavar="NAME",
             help=(
-                "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) (boa); any number of "
-                "trials at a time or fair shares of the GPUs, as in the paper (rubberband)."
+                "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) for boa; any "
+                "(number of trials at a time) or fair (shares of the GPUs, as in the paper) for rubberband; brackets "
+                "for seer."
             ),
             **known_name("policy", list_policies),
         ),
@@ -260,22 +261,30 @@ def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
         from optplan.instances.changes import apply_changes
 
         instance = apply_changes(instance, edits, what=_SET)
+    fields: dict[str, object] = {}
+    for option in _FIELDS:  # a problem may empty limits, which other options then give
+        if option in asked:
+            fields |= _change_fields(instance, option, asked[option])
+    return instance.replace(**fields) if fields else instance
+
+
+def _change_fields(instance: Instance, option: str, value: object) -> dict[str, object]:
+    """Return the fields that an option changes, with their values."""
+    field = _find_field(instance, option)
+    if field:
+        return {field: f"{value!r}s" if field.endswith("_min") else value}  # a duration in another unit than seconds
+    if option == "problem" and hasattr(instance, _ASKING):
+        found: dict[str, object] = getattr(instance, _ASKING)(value)
+        return found
+    formulation = getattr(instance, "formulation", "")
+    message = f"--{option}: instance {instance.name!r} is of formulation {formulation!r}, which has no {option}"
+    others = [f"--{other}" for other in sorted(_FIELDS) if _find_field(instance, other)]
+    raise UsageError(f"{message}; leave it out (there is: {', '.join(others)})")
+
+
+def _find_field(instance: Instance, option: str) -> str:
     known = type(instance).model_fields
-    fields = {option: field for option, several in _FIELDS.items() for field in several if field in known}
-    for option in asked:
-        if option not in fields:
-            formulation = getattr(instance, "formulation", "")
-            message = f"--{option}: instance {instance.name!r} is of formulation {formulation!r}, which has no {option}"
-            others = [f"--{other}" for other in fields]
-            raise UsageError(f"{message}; leave it out (there is: {', '.join(others)})")
-    if not asked:
-        return instance
-    return instance.replace(**{fields[option]: _fit(fields[option], value) for option, value in asked.items()})
-
-
-def _fit(field: str, value: object) -> object:
-    """Write a duration with its unit where the field's own is another one."""
-    return f"{value!r}s" if field.endswith("_min") else value
+    return next((field for field in _FIELDS[option] if field in known), "")
 
 
 def write_amendments(changes: dict[str, Any]) -> list[str]:

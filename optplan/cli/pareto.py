@@ -59,8 +59,8 @@ def show_pareto(
 
     for option, given in refused.items():
         if given:
-            message = f"{option}: the frontier of {instance.name!r} is a list of plans, which cannot be mixed; its rows"
-            raise UsageError(f"{message} say what each costs and reaches, and `optplan solve` answers for any limit")
+            message = f"{option}: the frontier of {instance.name!r} is a list of plans, which cannot be mixed;"
+            raise UsageError(f"{message} -o writes and --plot draws it, and `optplan solve` answers for any limit")
     with Progress("frontier", instance.objective_unit) as progress:
         found = pareto(instance, time_limit_s=time_limit_s, on_event=progress.listen)
     if as_json:

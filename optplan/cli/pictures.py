@@ -44,15 +44,12 @@ def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool, as_json: b
     _require_pictures(instance, dag=dag)
     result = _solve(instance)
     if dag and "--plot" not in outputs:
-        from optplan.reporting.rubberband.dag_figures import write_dag
-
-        print_answer(*write_dag(_build_graph(instance, result)))
+        _print_graphs(instance, result)
 
     def save(path: Path) -> None:
         from optplan.instances.files import write_text
 
-        figure = _draw(instance, result, dag=dag)
-        write_text(figure.to_html(include_plotlyjs=True), path, overwrite=outputs.force)
+        write_text(_write_page(_draw(instance, result, dag=dag)), path, overwrite=outputs.force)
 
     outputs.save("--plot", save)
     return outputs.exit_code(0)
@@ -81,20 +78,40 @@ def _solve(instance: Instance) -> Result[Solution]:
     return result
 
 
-def _build_graph(instance: Instance, result: Result[Solution]) -> DiGraph:
+def _print_graphs(instance: Instance, result: Result[Solution]) -> None:
+    """Print the execution graph of each bracket."""
+    from optplan.reporting.rubberband.dag_figures import write_dag
+
+    graphs = _build_graphs(instance, result)
+    for number, graph in enumerate(graphs, start=1):
+        print_answer(*([f"bracket {number}"] if len(graphs) > 1 else []), *write_dag(graph))
+
+
+def _build_graphs(instance: Instance, result: Result[Solution]) -> list[DiGraph]:
+    """Build the execution graph of each bracket."""
     from optplan.formulations.rubberband.dag import build_dag
     from optplan.formulations.rubberband.data import RubberBandSolution
     from optplan.reporting.rubberband.words import require_search
 
     solution = cast(RubberBandSolution, result.solution)
-    return build_dag(require_search(instance), solution)
+    search = require_search(instance)
+    return [build_dag(search, solution, bracket) for bracket in range(len(search.brackets))]
 
 
-def _draw(instance: Instance, result: Result[Solution], *, dag: bool) -> Figure:
+def _draw(instance: Instance, result: Result[Solution], *, dag: bool) -> list[Figure]:
     from optplan.reporting.presenters import plan_presenter_of
 
     if not dag:
-        return plan_presenter_of(instance).draw_plan(instance, result)
+        return [plan_presenter_of(instance).draw_plan(instance, result)]
     from optplan.reporting.rubberband.dag_figures import draw_dag
 
-    return draw_dag(_build_graph(instance, result))
+    return [draw_dag(graph) for graph in _build_graphs(instance, result)]
+
+
+def _write_page(figures: list[Figure]) -> str:
+    """Write figures one below the other; the first brings the script that draws them all."""
+    first, *others = figures
+    page: str = first.to_html(include_plotlyjs=True)
+    more = "".join(figure.to_html(include_plotlyjs=False, full_html=False) for figure in others)
+    body, end, rest = page.rpartition("</body>")
+    return f"{body}{more}{end}{rest}"

@@ -24,7 +24,7 @@ from optplan.cli.options import (
     write_amendments,
 )
 from optplan.cli.outputs import Outputs
-from optplan.errors import OptplanError, UsageError
+from optplan.errors import OptplanError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Explanation, Instance, Result, Solution
@@ -35,12 +35,14 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
 
 @click.command(
     cls=Command,
-    short_help="Find the best plan within a budget, with its proof.",
+    short_help="Find the best plan within a budget or a deadline, with its proof.",
     examples=(
         "optplan solve boa-newtrace --budget 120gpu",
         "optplan solve boa-newtrace --budget 90000usd/month --compare published-algorithm1 --compare fixed-width",
         "optplan solve mine.yaml --policy mixed -o result.json --plan plan.json --report report.html",
         "optplan solve boa-newtrace-types --explain --report report.html",
+        "optplan solve rubberband-resnet101-20min --deadline 30min --compare static --report report.html",
+        "optplan solve rubberband-resnet101-20min --problem fastest --budget 14usd",
         "optplan solve mine.yaml --solver highs --gap 1e-3 --time-limit 60s --json",
     ),
 )
@@ -70,7 +72,10 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
     "--explain",
     "explains",
     is_flag=True,
-    help=f"Say too why each class gets its GPUs, here and in --report; {RESOLVE_LIMIT_S:g} s at most for a re-solve.",
+    help=(
+        f"Say too why each class of boa gets its GPUs, here and in --report; {RESOLVE_LIMIT_S:g} s at most for a "
+        "re-solve."
+    ),
 )
 @output_option("the result as JSON")
 @click.option("--plan", metavar="FILE", type=click.Path(path_type=Path), help="Write the plan as JSON.")
@@ -111,6 +116,8 @@ def solve(
     instance = read_amended(instance_name, changes)
     for name in (solver, *compare):
         choose_solver(instance, name)  # what is refused is refused before any work
+    if explains:
+        _require_explanations(instance)
     if "--report" in outputs:
         from optplan.reporting.html import require_packages
 
@@ -134,6 +141,15 @@ def solve(
         outputs, instance, (result, *rivals), explanation, verify_command=shlex.join(command), check=not no_verify
     )
     return outputs.exit_code(_EXIT_CODES.get(result.status.value, failure))
+
+
+def _require_explanations(instance: Instance) -> None:
+    from optplan.formulations import formulation_of
+
+    try:
+        formulation_of(instance).loaded("explain")
+    except UnsupportedError as error:
+        raise UnsupportedError(f"--explain: {error}; leave it out") from None
 
 
 def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[Solution]:

@@ -36,7 +36,7 @@ class SolverEntry:
     summary
         One line for tables.
     proof
-        What its bounds rest on; NONE for heuristics.
+        What its bounds rest on; NONE where it has none, as most heuristics.
     problems
         Which of the formulation's problems it takes.
     policies

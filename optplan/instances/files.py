@@ -147,12 +147,15 @@ def read_sensitivity(path: Path | str) -> Sensitivity:
     ------
     DataError
         When the file cannot be read or is not a sensitivity, or its version is not understood.
+    UnsupportedError
+        When its formulation has none.
     UsageError
         When the path is none.
     """
     _require_path(path)
     name = Path(path).name
     fields, formulation = _take_apart(read_data(Path(path)), name, "a sensitivity")
+    formulation.loaded("analyse_sensitivity")  # refuses formulations that have none
     sensitivity: Sensitivity = _parse_versioned(load(formulation.sensitivity_type), fields, name)
     return sensitivity
 

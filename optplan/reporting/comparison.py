@@ -176,7 +176,9 @@ def _compare_plainly(a: Compared, b: Compared) -> list[Difference]:
             state: Callable[[Answer], list[Fact]] = import_module(module).state_answer
         else:
             state = state_answer
-        rows += pair_facts(state(a.answer), state(b.answer))
+        pairs = pair_facts(state(a.answer), state(b.answer))
+        in_both = isinstance(a.answer, Plan) != isinstance(b.answer, Plan)
+        rows += [row for row in pairs if not in_both or (row.a is not None and row.b is not None)]
     if not rows:
         raise _nothing_in_common(a, b)
     return rows

@@ -7,14 +7,27 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Sense, Solution
 from optplan.reporting.presenters import PlanPresenter
-from optplan.reporting.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, escape_text, load_plotly, new_figure
+from optplan.reporting.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+    TimeScale,
+    escape_text,
+    load_plotly,
+    new_figure,
+    time_scale,
+)
 from optplan.reporting.tables import new_table, plain_text
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from rich.table import Table
 
-_COLORS = (VERMILLION, GREEN, PURPLE, ORANGE)
+#: Of results that are drawn together, ours first.
+RESULT_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 
 
 def pareto_table(
@@ -68,11 +81,14 @@ def draw_pareto(
     Returns
     -------
     Figure
-        Horizontal: the limit, in the frontier's unit. Vertical: the objective.
+        Horizontal: the limit. Vertical: the objective. Times are in a unit that suits them.
     """
     graph_objects = load_plotly()
     figure = new_figure(height=380)
     points = frontier.points
+    drawn = [(result, amount) for result, amount in results if result.solution is not None]
+    across = _choose_scale(frontier.limit_unit, [*(point.limit for point in points), *(amount for _, amount in drawn)])
+    up = _choose_scale(frontier.objective_unit, [point.objective for point in points])
 
     def say(amount: float, objective: float, solution: Solution) -> str:
         words = (
@@ -84,8 +100,8 @@ def draw_pareto(
 
     figure.add_trace(
         graph_objects.Scatter(
-            x=[point.limit for point in points],
-            y=[point.objective for point in points],
+            x=[point.limit / across.seconds for point in points],
+            y=[point.objective / up.seconds for point in points],
             mode="lines+markers",
             name="best possible" if frontier.exact else "best found",
             line={"shape": "hv", "color": BLUE, "width": 2},
@@ -94,24 +110,31 @@ def draw_pareto(
             hoverinfo="text",
         )
     )
-    for number, (result, amount) in enumerate(results):
+    for number, (result, amount) in enumerate(drawn):
         if result.solution is None or result.objective is None:
             continue
+        # Solvers that found the same plan lie on one another: the first, which is drawn below, is the largest.
+        size = max(7, 15 - 3 * number)
         figure.add_trace(
             graph_objects.Scatter(
-                x=[amount],
-                y=[result.objective],
+                x=[amount / across.seconds],
+                y=[result.objective / up.seconds],
                 mode="markers",
                 name=escape_text(result.solver),
-                marker={"size": 11, "symbol": "diamond", "color": _COLORS[number % len(_COLORS)]},
+                marker={"size": size, "symbol": "diamond", "color": RESULT_COLORS[number % len(RESULT_COLORS)]},
                 hovertext=[f"{escape_text(result.solver)}<br>{say(amount, result.objective, result.solution)}"],
                 hoverinfo="text",
             )
         )
     if limit is not None:
-        figure.add_vline(x=limit, line={"color": GREY, "dash": "dot", "width": 1})
-    figure.update_xaxes(title_text=escape_text(f"{frontier.limit_name} ({frontier.limit_unit})"))
-    best = "least" if frontier.sense is Sense.MINIMISE else "most"
-    figure.update_yaxes(title_text=escape_text(f"{best} {frontier.objective_unit}"))
+        figure.add_vline(x=limit / across.seconds, line={"color": GREY, "dash": "dot", "width": 1})
+    figure.update_xaxes(title_text=escape_text(f"{frontier.limit_name} ({across.unit})"))
+    best = "least" if frontier.sense is Sense.MINIMISE else "greatest"
+    figure.update_yaxes(title_text=escape_text(f"{best} objective ({up.unit})"))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.12, "x": 0})
     return figure
+
+
+def _choose_scale(unit: str, amounts: Sequence[float]) -> TimeScale:
+    """Choose the unit to draw in: seconds become minutes, hours or days where these suit the amounts."""
+    return time_scale(max(amounts, default=0.0)) if unit == "s" else TimeScale(unit, 1.0)

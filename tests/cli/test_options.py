@@ -46,9 +46,11 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
     ("command", "option", "text", "offered"),
     [
         ("solve", "--solver", "layer", ["layered-paths"]),
-        ("solve", "--compare", "published", ["published-algorithm1", "published-algorithm1-cvxpy"]),
+        ("solve", "--compare", "published-a", ["published-algorithm1", "published-algorithm1-cvxpy"]),
         ("solve", "--problem", "w", ["whole"]),
-        ("solve", "--policy", "", ["mixed", "pure"]),
+        ("solve", "--problem", "ch", ["cheapest", "cheapest-with-confidence"]),
+        ("solve", "--policy", "m", ["mixed"]),
+        ("solve", "--policy", "f", ["fair"]),
         ("schema", "--formulation", "b", ["boa"]),
         ("bench", "suite", "b", ["boa", "boa-types"]),
     ],

@@ -33,8 +33,13 @@ hour, $172.80 a day, $5,256 a month: both limits are used up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import functools
+import itertools
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -67,6 +72,9 @@ from optplan.reporting.frontier_figures import FrontierCurve
 from optplan.reporting.sweeps import SweepPoint
 from optplan.reporting.views import Views
 from optplan.schema import FloatArray
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Dialog, Page, Request
 
 ResultMaker = Callable[..., Result[Solution]]
 
@@ -471,3 +479,123 @@ def views(
             Compared("fixed.json", typed_instance, typed_rival), Compared("best.json", typed_instance, typed_result)
         ),
     )
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-sandbox",  # the sandbox needs a user other than root, which containers rarely have
+)
+
+#: Boxes of every text in a chart, in pixels, but for what hovering shows.
+TEXT_BOXES = """id => [...document.getElementById(id).querySelectorAll("svg text")]
+    .filter(text => text.textContent.trim() && !text.closest(".hoverlayer"))
+    .map(text => ({ words: text.textContent, ...text.getBoundingClientRect().toJSON() }))"""
+
+#: Texts of cells that are wider than their cells.
+CELLS_TOO_NARROW = """section => [...section.querySelectorAll("th, td")]
+    .filter(cell => !cell.querySelector(".visually-hidden") && cell.scrollWidth > cell.clientWidth + 1)
+    .map(cell => cell.textContent)"""
+
+
+@dataclass
+class Visit:
+    """An opened page and everything that went wrong on it.
+
+    Parameters
+    ----------
+    page
+        The page.
+    complaints
+        Errors and warnings of the console, uncaught exceptions, dialogs, and requests for anything but the page.
+    """
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def drawn_points(self) -> dict[str, list[int]]:
+        """Count the points of every trace in every chart, as plotly holds them once it has drawn them."""
+        counted: dict[str, list[int]] = self.page.evaluate(
+            """Object.fromEntries([...document.querySelectorAll(".chart")].map(
+                chart => [chart.id, chart.calcdata.map(trace => trace.length)]))"""
+        )
+        return counted
+
+    def list_collisions(self) -> list[str]:
+        """List texts of charts that lie on one another, or are cut off at the chart's edge."""
+        found = []
+        for chart in self.drawn_points():
+            edge = self.page.locator(f"#{chart}").bounding_box()
+            assert edge is not None
+            boxes: list[dict[str, Any]] = self.page.evaluate(TEXT_BOXES, chart)
+            assert boxes
+            left, right = edge["x"] - 1, edge["x"] + edge["width"] + 1
+            found += [str(box["words"]) for box in boxes if box["left"] < left or box["right"] > right]
+            found += [f"{a['words']} on {b['words']}" for a, b in itertools.combinations(boxes, 2) if _collide(a, b)]
+        return found
+
+    def list_narrow_cells(self, section: str) -> list[str]:
+        """List texts of a section's tables that are wider than their cells, and so would lie on the next one."""
+        found: list[str] = self.page.locator(f"section#{section}").evaluate(CELLS_TOO_NARROW)
+        return found
+
+
+def _collide(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two boxes lie on one another; those of lines of one text touch."""
+    beside = one["right"] <= other["left"] + 1 or other["right"] <= one["left"] + 1
+    return not (beside or one["bottom"] <= other["top"] + 3 or other["bottom"] <= one["top"] + 3)
+
+
+Visitor = Callable[[str, Path, int], Visit]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start the system's Chromium, once for all tests; skip where there is none."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is installed")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, headless=True, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def visit(browser: Browser) -> Visitor:
+    """Return a function that opens a page: its source, a folder for it, the width of the window."""
+    return functools.partial(_open_page, browser)
+
+
+def _open_page(browser: Browser, source: str, folder: Path, width: int) -> Visit:
+    """Write a page to a file, open it from there in a fresh profile, and wait until every chart is drawn."""
+    path = folder / "report.html"
+    path.write_text(source, encoding="utf-8")
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+    opened = Visit(context.new_page())
+    page, complaints = opened.page, opened.complaints
+    page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+
+    def refuse(dialog: Dialog) -> None:
+        complaints.append(dialog.message)
+        dialog.dismiss()
+
+    def note_request(request: Request) -> None:
+        if request.url != path.as_uri():
+            complaints.append(request.url)
+
+    page.on("dialog", refuse)
+    page.on("request", note_request)
+    page.goto(path.as_uri())
+    page.wait_for_function(
+        "[...document.querySelectorAll('.chart')].every(chart => chart.querySelector('.main-svg') && chart._fullLayout)"
+    )
+    return opened

@@ -149,9 +149,8 @@ class BracketWalks:
 
     @cached_property
     def next_growth(self) -> tuple[FloatArray, FloatArray]:
-        """Seconds and US dollars (K,) of growing from each node to the next: the least that growing takes."""
-        seconds, usd = growth(self.instance, self.held[:-1], self.held[1:])
-        return np.append(seconds, math.inf), np.append(usd, math.inf)
+        """Seconds and US dollars (K - 1,) of growing from each node to the next: the least that growing takes."""
+        return growth(self.instance, self.held[:-1], self.held[1:])
 
     def _node_usd(self, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
         """Return the cost of running options while so much is held."""
@@ -182,7 +181,7 @@ class BracketWalks:
         place = np.maximum.accumulate(np.where(depart[::-1] <= least, np.arange(depart.size), 0))
         source = (depart.size - 1 - place)[::-1]
         arrive, seconds_there, usd_there = least[::-1].copy(), seconds[source], usd[source]
-        growing = depart + usd_weight * self.next_growth[1] + s_weight * self.next_growth[0]
+        growing = depart[:-1] + usd_weight * self.next_growth[1] + s_weight * self.next_growth[0]
         for node in np.flatnonzero(growing < arrive[-1]).tolist():
             grow_s, grow_usd = self.grow_from(node)
             cost = depart[node] + usd_weight * grow_usd + s_weight * grow_s
@@ -345,7 +344,7 @@ class _Cut:
         rest = np.minimum.accumulate(ahead)
         grown_s, grown_usd = walks.next_growth
         later = np.append(np.minimum.accumulate(ahead[::-1])[::-1][1:], math.inf)
-        least = later[:-1] + self.weigh(grown_s[:-1], grown_usd[:-1])
+        least = later[:-1] + self.weigh(grown_s, grown_usd)
         for node in np.flatnonzero(least < rest[:-1]).tolist():
             grow_s, grow_usd = walks.grow_from(node)
             rest[node] = min(rest[node], float((self.weigh(grow_s, grow_usd) + ahead[node + 1 :]).min()))

@@ -8,16 +8,19 @@ number, and all counts are nodes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.formulations.rubberband.charges import MinimumCharges, find_longest_useful_s, state_charges
+from optplan.formulations.rubberband.charges import MinimumCharges, find_longest_useful_s, may_pay_off, state_charges
 from optplan.formulations.rubberband.data import RubberBandInstance, RubberBandSolution, StageAllocation
 from optplan.formulations.rubberband.evaluation import expected_latest_s, growth
 from optplan.formulations.rubberband.stages import StageOptions, stage_options
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.held import Growth, HeldGraph
+
+Chooser = Callable[[RubberBandInstance, int, int, IntArray], tuple[IntArray, IntArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +58,8 @@ def state_chains(instance: RubberBandInstance) -> tuple[Chain, ...]:
     return tuple(state_chain(instance, bracket) for bracket in range(len(instance.brackets)))
 
 
-def state_chain(instance: RubberBandInstance, bracket: int) -> Chain:
-    """State one bracket; its options are those that can be best for some limit.
+def state_chain(instance: RubberBandInstance, bracket: int, choose: Chooser | None = None) -> Chain:
+    """State one bracket.
 
     Parameters
     ----------
@@ -64,10 +67,14 @@ def state_chain(instance: RubberBandInstance, bracket: int) -> Chain:
         The problem; its limit is not looked at.
     bracket
         Which of its brackets.
+    choose
+        Returns nodes and positions of the options of a (bracket, stage) while so much (K,) is held; None for those that
+        can be best for some limit on expected time or cost.
     """
+    select = _choose_options if choose is None else choose
     offered = [stage_options(instance, bracket, stage) for stage in range(len(instance.brackets[bracket]))]
     held = list_held(instance, offered)
-    chosen = [_choose_options(instance, bracket, stage, held) for stage in range(len(offered))]
+    chosen = [select(instance, bracket, stage, held) for stage in range(len(offered))]
     layers, gpus = [], []
     for (node, position), options in zip(chosen, offered, strict=True):
         seconds = options.expected_s[position]
@@ -138,10 +145,11 @@ def _choose_options(
     longest_s = find_longest_useful_s(instance, bracket, stage, some)
     nodes, positions = [np.arange(first, held.size)], [quickest]
     slack = longest_s > options.expected_s[some]
+    useful = {own: may_pay_off(instance, bracket, stage, own) for own in some[slack].tolist()}
     for row in np.flatnonzero(slack[place]).tolist():
         own, seconds = quickest[row], options.expected_s[: fitting[first + row]]
         slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[place[row]]))
-        slower = slower[slower != own]
+        slower = slower[(slower != own) & useful[int(own)][slower]]
         nodes.append(np.full(slower.size, first + row))
         positions.append(slower)
     node, position = np.concatenate(nodes), np.concatenate(positions)

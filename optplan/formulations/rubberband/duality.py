@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.formulations.rubberband.bracket_walks import TOLERANCE, BracketWalks
+from optplan.formulations.rubberband.chances import least_deadline_s
 from optplan.formulations.rubberband.data import Objective, RubberBandInstance
+from optplan.formulations.rubberband.minimum_charges import varies
 from optplan.schema import FloatArray
 
 #: Seconds given up, as a fraction, to break ties among the fastest plans by their cost.
@@ -61,8 +63,11 @@ def least_consumption(instance: RubberBandInstance, weights: FloatArray) -> dict
     Returns
     -------
     dict of str to float
-        With a deadline the slowest bracket alone, because it decides; with a budget all brackets.
+        With a deadline the slowest bracket alone, because it decides; with a budget all brackets. With a confidence, a
+        time before which no plan is complete with that probability.
     """
+    if instance.confidence is not None and varies(instance):
+        return {"search": float(weights[0]) * least_deadline_s(instance, instance.confidence)}
     walks = _list_walks(instance)
     if instance.objective is Objective.COST:
         least = [walk.best(0.0, 1.0).seconds for walk in walks]

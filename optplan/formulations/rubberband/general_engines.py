@@ -34,7 +34,7 @@ from optplan.solvers import cpsat, milp
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 
 #: How often the next cheaper plan is asked for because minimum charges break the budget.
-_MOST_RESOLUTIONS = 200
+_MOST_LOWERINGS = 200
 #: What engines tell apart, relatively: more than their tolerance of the limit.
 _RESOLUTION = 10 * TOLERANCE
 #: How often a time is halved; the gap that is asked for usually ends it before.
@@ -259,7 +259,7 @@ def _find_fastest(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
         message = f"{run.engine_name} finds no plan within the budget, although there is one"
         raise EngineError(message)
     bound, most_usd = found.bound, budget_usd * (1.0 + TOLERANCE)
-    for _ in range(_MOST_RESOLUTIONS):
+    for _ in range(_MOST_LOWERINGS):
         if found.chain is None or found.chain.usd <= most_usd or run.request.stopwatch.expired:
             break
         found = run.ask(0, found.usd * (1.0 - _RESOLUTION), Objective.TIME)

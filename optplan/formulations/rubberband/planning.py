@@ -207,7 +207,7 @@ def _count_moves(before: StageRun, run: StageRun, per_instance: int) -> int:
     if run.nodes_per_trial > 1:
         return 0  # each has instances of its own, which stay with it
     used = -(-before.slots // (per_instance // run.gpus_per_trial))
-    # The worst case: those that go on are spread evenly over the instances, so that any that stay have as few as can be.
+    # At worst those that go on are spread evenly over the instances, so that those that stay have as few as can be.
     each, more = divmod(run.trials, used)
     staying = min(run.held, used)
     return run.trials - staying * each - min(more, staying)

@@ -124,9 +124,10 @@ def _solve_convexified(chains: tuple[Chain, ...], budget_usd: float) -> _Convexi
     times = np.unique(np.concatenate([hull.consumption for hull in hulls]))
     times = np.append(earliest, times[times > earliest])
     usd = np.sum([np.interp(times, hull.consumption, hull.value) for hull in hulls], axis=0)
-    if usd[0] <= budget_usd:
+    if usd[0] <= budget_usd * (1.0 + BUDGET_TOLERANCE):
         # More money gains nothing; less of it costs time only when all of it is needed.
-        return _Convexified(earliest, _price_after(times, usd, 0) if usd[0] == budget_usd else 0.0, 0.0)
+        at_least = usd[0] >= budget_usd * (1.0 - BUDGET_TOLERANCE)
+        return _Convexified(earliest, _price_after(times, usd, 0) if at_least else 0.0, 0.0)
     place = int(np.argmax(usd <= budget_usd * (1.0 + BUDGET_TOLERANCE)))
     slope = (times[place] - times[place - 1]) / (usd[place - 1] - usd[place])
     time_s = float(times[place] - slope * max(0.0, budget_usd - usd[place]))

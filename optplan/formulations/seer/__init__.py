@@ -1,1 +1,61 @@
 """SEER: the best search for hyperparameters that a deadline and a budget can buy."""
+
+from optplan.contracts.registry import Formulation, SolverEntry
+from optplan.contracts.result import BoundProof
+
+_SPEND = frozenset({"spend"})
+_BRACKETS = frozenset({"brackets"})
+_HERE = "optplan.formulations.seer"
+
+FORMULATION = Formulation(
+    name="seer",
+    title="SEER: sequential elimination with elastic resources, by a deadline and within a budget",
+    reference="Dunlap, Kandasamy, Misra, Liaw, Jordan, Stoica, Gonzalez: Elastic Hyperparameter Tuning on the Cloud",
+    instance_type=f"{_HERE}.data:SeerInstance",
+    solution_type=f"{_HERE}.data:SeerSolution",
+    plan_type=f"{_HERE}.planning:SeerPlan",
+    evaluate=f"{_HERE}.evaluation:evaluate",
+    least_consumption=f"{_HERE}.feasibility:least_consumption",
+    describe=f"{_HERE}.data:describe",
+    build_plan=f"{_HERE}.planning:build_plan",
+    dual_bound=f"{_HERE}.duality:dual_bound",
+    build_pareto=f"{_HERE}.budgets:build_budget_frontier",
+    solvers=(
+        SolverEntry(
+            name="spend-exact",
+            target=f"{_HERE}.spending:solve_spend_exact",
+            summary="exact: undominated choices of trials, bracket by bracket; ties go to the last round",
+            proof=BoundProof.EXHAUSTION,
+            problems=_SPEND,
+            policies=_BRACKETS,
+        ),
+        SolverEntry(
+            name="cp-sat",
+            target=f"{_HERE}.general_engines:solve_cp_sat",
+            summary="the same choices in CP-SAT, solved again for each tie",
+            proof=BoundProof.ENGINE,
+            problems=_SPEND,
+            policies=_BRACKETS,
+            needs="ortools",
+            max_cells=20_000,
+        ),
+        SolverEntry(
+            name="enumeration",
+            target=f"{_HERE}.general_engines:solve_enumeration",
+            summary="looks at every choice; for tiny instances",
+            proof=BoundProof.EXHAUSTION,
+            problems=_SPEND,
+            policies=_BRACKETS,
+            max_cells=60,
+        ),
+        SolverEntry(
+            name="published-seer",
+            target=f"{_HERE}.published:solve_published",
+            summary="the paper's own numbers of trials (Algorithms 1 to 3); the budget is its bound",
+            proof=BoundProof.LAGRANGIAN,
+            problems=_SPEND,
+            policies=_BRACKETS,
+            exact=False,
+        ),
+    ),
+)

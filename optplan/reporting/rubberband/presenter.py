@@ -189,7 +189,13 @@ def list_result_facts(instance: RubberBandInstance, result: Result[Solution]) ->
     if result.objective is not None:
         facts.append(("expected time", f"{format_duration(measures['expected_s'])} ({measures['expected_s']:.6g} s)"))
         facts.append(("expected cost", f"{format_cost(measures['expected_usd'])} ({measures['expected_usd']:.6g} usd)"))
-        facts.append(("GPUs held in use", format_share(measures["utilisation"])))
+        if measures["minimum_charge_usd"]:
+            facts.append(("minimum charges", f"{format_cost(measures['minimum_charge_usd'])} of it"))
+        facts.append(("use of held GPUs", format_share(measures["utilisation"])))
+    facts += [
+        ("would help", f"a {one.limit} of {words.format_least(instance, one.least_feasible)} or more")
+        for one in (result.infeasibility.relaxations if result.infeasibility is not None else ())
+    ]
     if result.bound is not None:
         gap = "" if result.gap is None else f"gap {format_share(result.gap)}; "
         facts.append(("bound", f"{words.format_objective(instance, result.bound)} ({gap}{result.bound_proof.value})"))
@@ -204,6 +210,8 @@ def list_result_facts(instance: RubberBandInstance, result: Result[Solution]) ->
 
 def say_price(instance: RubberBandInstance, more: float) -> str:
     """Say what a little more of the limit saves."""
+    if more == 0:
+        return f"a little more {'time' if instance.limit_name == DEADLINE else 'money'} saves nothing"
     if instance.limit_name == DEADLINE:
         return f"one more minute saves {format_cost(more * SECONDS_PER_MINUTE)}, at the margin"
     return f"one more dollar saves {format_duration(more)}, at the margin"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Result, Solution, Verification
-from optplan.formulations.rubberband.data import RubberBandInstance
+from optplan.formulations.rubberband.data import DEADLINE, RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.reporting.pages import Card, Column, Page, PageTable, Section, Term
-from optplan.reporting.pareto import draw_pareto
+from optplan.reporting.pareto import RESULT_COLORS, draw_pareto
 from optplan.reporting.phrases import PROOF_WORDS, format_seconds, format_share
 from optplan.reporting.presenters import plan_presenter_of
 from optplan.reporting.rubberband.presenter import (
@@ -19,35 +19,25 @@ from optplan.reporting.rubberband.presenter import (
     list_facts,
     list_stages,
     plan_of,
-    say_price,
 )
 from optplan.reporting.rubberband.words import (
     describe_limit,
     format_cost,
+    format_least,
     format_limit,
     name_objective,
+    name_sizes,
     name_status,
     say_answer,
     say_how_good,
 )
-from optplan.reporting.style import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    escape_text,
-    load_plotly,
-    new_figure,
-    time_scale,
-)
+from optplan.reporting.style import escape_text, load_plotly, new_figure, time_scale
 from optplan.solving import pareto
-from optplan.units import format_duration
+from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_COLORS = (VERMILLION, GREEN, PURPLE, ORANGE)
 #: Seconds that the frontier of the report may take; what it has by then is shown, and said to be partial.
 _FRONTIER_LIMIT_S = 10.0
 
@@ -63,7 +53,7 @@ _ASSUMPTIONS = (
     Term("Waiting", "Trials that wait for a GPU run in fixed chains, one after another on the same slot."),
     Term(
         "Averages",
-        "Time and cost are expected values; a single run varies. `confidence` asks for a probability instead.",
+        "Time and cost are expected values; a single run varies. A confidence asks for a probability instead.",
     ),
 )
 
@@ -117,7 +107,7 @@ def build_page(
     badge, kind = name_status(result)
     return Page(
         name=instance.name,
-        title=say_answer(instance, result),
+        title=say_answer(instance, result, in_full=False),
         lead=say_how_good(instance, result),
         badge=badge,
         badge_kind=kind,
@@ -128,52 +118,65 @@ def build_page(
 
 
 def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
-    """Draw how large the cluster of each plan is over time.
+    """Draw how many instances each plan holds over time.
 
     Parameters
     ----------
     plans
-        At least one, each with its name; side-by-side brackets are drawn one by one.
+        At least one, each with its name.
 
     Returns
     -------
     Figure
-        Horizontal: expected time since the start. Vertical: instances held.
+        Horizontal: expected time since the start. Vertical: instances held, by all brackets together.
     """
     graph_objects = load_plotly()
     figure = new_figure(height=340, top=36)
     scale = time_scale(max(stage.ends_s for _, plan in plans for stage in plan.stages))
     for number, (name, plan) in enumerate(plans):
-        color = BLUE if number == 0 else _COLORS[(number - 1) % len(_COLORS)]
-        for bracket in range(1, plan.stages[-1].bracket + 1):
-            stages = [stage for stage in plan.stages if stage.bracket == bracket]
-            label = name if plan.stages[-1].bracket == 1 else f"{name}, bracket {bracket}"
-            hover = [
-                f"{escape_text(label)}: stage {stage.stage}<br>"
-                f"{stage.trials:,} trials on {stage.gpus_per_trial} GPUs each, {stage.instances:,} instances<br>"
-                f"ends after {format_duration(stage.ends_s)}"
-                for stage in stages
-            ]
-            figure.add_trace(
-                graph_objects.Scatter(
-                    x=[*(stage.starts_s / scale.seconds for stage in stages), stages[-1].ends_s / scale.seconds],
-                    y=[*(stage.instances for stage in stages), stages[-1].instances],
-                    mode="lines",
-                    line={
-                        "shape": "hv",
-                        "color": color,
-                        "width": 3 if number == 0 else 2,
-                        "dash": "solid" if number == 0 else "dot",
-                    },
-                    name=escape_text(label),
-                    hovertext=[*hover, hover[-1]],
-                    hoverinfo="text",
-                )
+        times, held, hover = _follow_cluster(plan)
+        figure.add_trace(
+            graph_objects.Scatter(
+                x=[time / scale.seconds for time in times],
+                y=held,
+                mode="lines",
+                line={
+                    "shape": "hv",
+                    "color": RESULT_COLORS[number % len(RESULT_COLORS)],
+                    "width": 3 if number == 0 else 2,
+                    "dash": "solid" if number == 0 else "dot",
+                },
+                name=escape_text(name),
+                hovertext=[f"{escape_text(name)}, {text}" for text in hover],
+                hoverinfo="text",
             )
+        )
     figure.update_xaxes(title_text=f"expected time since the start ({scale.unit})", rangemode="tozero")
     figure.update_yaxes(title_text="instances held", rangemode="tozero")
     figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.14, "x": 0})
     return figure
+
+
+def _follow_cluster(plan: RubberBandPlan) -> tuple[list[float], list[int], list[str]]:
+    """List when stages begin and end, the instances held from then on, and what runs on them."""
+    several = plan.stages[-1].bracket > 1
+    times = sorted({0.0, *(time for stage in plan.stages for time in (stage.starts_s, stage.ends_s))})
+    held, hover = [], []
+    for time in times:
+        running = [stage for stage in plan.stages if stage.starts_s <= time < stage.ends_s]
+        held.append(sum(stage.instances for stage in running))
+        lines = [f"{format_duration(time) if time else 'at the start'}: {_count(held[-1], 'instance')}"]
+        lines += [
+            f"stage {f'{stage.bracket}.' if several else ''}{stage.stage}: {_count(stage.trials, 'trial')} on "
+            f"{_count(stage.gpus_per_trial, 'GPU')} each, on {_count(stage.instances, 'instance')}"
+            for stage in running
+        ]
+        hover.append("<br>".join(lines))
+    return times, held, hover
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _tell_plan(
@@ -182,8 +185,8 @@ def _tell_plan(
     plan = plan_of(instance, result)
     plans = [(result.solver, plan)]
     plans += [(rival.solver, plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
-    sizes = ", ".join(f"{stage.instances:,}" for stage in plan.stages)
-    chart = (f"Instances held over time; stage by stage {sizes}.", draw_sizes(plans))
+    sizes = name_sizes(instance, result.solution) if result.solution is not None else ""
+    chart = (f"Instances held over time; instances and GPUs of a trial, stage by stage: {sizes}.", draw_sizes(plans))
     reading = (
         "The area under a line is what instances cost. Early stages have many trials and can use a large cluster; "
         "late ones cannot."
@@ -204,15 +207,17 @@ def _tell_plan(
 
 
 def _tell_relaxations(instance: RubberBandInstance, result: Result[Solution]) -> Section:
-    infeasibility = result.infeasibility
-    relaxations = infeasibility.relaxations if infeasibility else ()
+    relaxations = result.infeasibility.relaxations if result.infeasibility else ()
+    *_, why = (result.infeasibility.reason if result.infeasibility else "").partition(": ")
     rows = [
-        (one.limit, format_limit(instance, one.given), format_limit(instance, one.least_feasible))
+        (one.limit, format_limit(instance, one.given), format_least(instance, one.least_feasible))
         for one in relaxations
     ]
     columns = (Column("Limit"), Column("Given", is_number=True), Column("Least that works", is_number=True))
     parts = [Term(name, format_limit(instance, amount)) for one in relaxations for name, amount in one.parts.items()]
-    return Section("help", "What would help", tables=[PageTable("Limits to relax", columns, rows)], terms=parts)
+    paragraphs = [f"{part[0].upper()}{part[1:]}." for part in why.split("; ") if part]
+    tables = [PageTable("Limits to relax", columns, rows)]
+    return Section("help", "What would help", paragraphs=paragraphs, tables=tables, terms=parts)
 
 
 def _tell_frontier(
@@ -233,7 +238,7 @@ def _tell_frontier(
 
 
 def _tell_proof(result: Result[Solution], verification: Verification | None, command: str) -> Section:
-    terms = [Term("the bound", PROOF_WORDS[result.bound_proof])]
+    terms = [] if result.infeasibility is not None else [Term("the bound", PROOF_WORDS[result.bound_proof])]
     for certificate in result.certificates:
         multipliers = ", ".join(f"{value:.6g} for the {limit}" for limit, value in certificate.multipliers.items())
         terms.append(Term(certificate.form, f"bound {certificate.bound:.9g} by the multiplier {multipliers}"))
@@ -256,18 +261,23 @@ def _list_cards(instance: RubberBandInstance, result: Result[Solution]) -> list[
     cards = [
         Card("expected cost", format_cost(measures["expected_usd"])),
         Card("expected time", format_duration(measures["expected_s"]), describe_limit(instance)),
-        Card(
-            "GPUs held in use", format_share(measures["utilisation"]), "of what is paid for, trials keep so much busy"
-        ),
+        Card("use of held GPUs", format_share(measures["utilisation"]), "trials keep so much of what is held busy"),
         Card(
             "instances at most", f"{measures['most_instances']:,.0f}", f"{measures['instances_started']:,.0f} started"
         ),
     ]
     price = result.shadow_prices.get(instance.limit_name)
     if price is not None:
-        cards.append(Card("worth of the limit", say_price(instance, price.more).split(",")[0]))
+        cards.append(_card_of_price(instance, price.more))
     return cards
 
 
+def _card_of_price(instance: RubberBandInstance, more: float) -> Card:
+    """Say what a little more of the limit is worth: a figure, and of what."""
+    if instance.limit_name == DEADLINE:
+        return Card("one more minute saves", format_cost(more * SECONDS_PER_MINUTE), "at the margin, between plans")
+    return Card("one more dollar saves", format_duration(more), "at the margin, between plans")
+
+
 def _columns(columns: Sequence[tuple[str, bool]]) -> list[Column]:
-    return [Column(name.capitalize(), is_number) for name, is_number in columns]
+    return [Column(name[0].upper() + name[1:], is_number) for name, is_number in columns]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from optplan.contracts import BoundProof, Instance, Result, Solution, Status
 from optplan.errors import UsageError
 from optplan.formulations.rubberband.data import (
@@ -13,7 +15,7 @@ from optplan.formulations.rubberband.data import (
 from optplan.formulations.rubberband.execution import list_runs
 from optplan.formulations.rubberband.experiment import HyperbandExperiment, ShaExperiment
 from optplan.reporting.phrases import PROOF_WORDS, format_share
-from optplan.units import format_duration
+from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
 
 #: From here on a distance is more than rounding.
 _LEAST_SHARE = 1e-9
@@ -33,8 +35,8 @@ def require_search(instance: Instance) -> RubberBandInstance:
 
 
 def format_cost(usd: float) -> str:
-    """Write dollars as a price tag: ``$15.68``, ``$0.380``, ``$1,204``."""
-    digits = 0 if usd >= 1000 else 2 if usd >= 1 else 3
+    """Write dollars as a price tag: ``$15.68``, ``$0.380``, ``$1,204``, ``$0``."""
+    digits = 0 if usd >= 1000 or usd == 0 else 2 if usd >= 1 else 3
     return f"${usd:,.{digits}f}"
 
 
@@ -46,6 +48,16 @@ def format_objective(instance: RubberBandInstance, objective: float) -> str:
 def format_limit(instance: RubberBandInstance, amount: float) -> str:
     """Write an amount of the limit with its unit."""
     return format_duration(amount) if instance.limit_name == DEADLINE else format_cost(amount)
+
+
+def format_least(instance: RubberBandInstance, amount: float) -> str:
+    """Write the least amount of the limit that is enough, rounded up, so that it is still enough when typed in."""
+    if instance.limit_name == DEADLINE:
+        steps = ((10.0, 0.01), (SECONDS_PER_HOUR, 1.0), (HOURS_PER_DAY * SECONDS_PER_HOUR, SECONDS_PER_MINUTE))
+        step = next((step for below, step in steps if amount < below), SECONDS_PER_HOUR)
+    else:
+        step = 1.0 if amount >= 1000 else 0.01 if amount >= 1 else 0.001
+    return format_limit(instance, step * math.ceil(amount / step * (1 - _LEAST_SHARE)))
 
 
 def name_objective(instance: RubberBandInstance) -> str:
@@ -88,21 +100,31 @@ def name_sizes(instance: RubberBandInstance, solution: Solution) -> str:
     return "; ".join(chains)
 
 
-def say_answer(instance: RubberBandInstance, result: Result[Solution]) -> str:
-    """Say the answer in a sentence."""
-    limit = describe_limit(instance)
+def say_answer(instance: RubberBandInstance, result: Result[Solution], *, in_full: bool = True) -> str:
+    """Say the answer in a sentence; where there is no plan, why, or in short only how far the limit is off."""
     if result.infeasibility is not None:
-        return f"No cluster can do it: {result.infeasibility.reason}"
+        reason = result.infeasibility.reason
+        return f"No cluster can do it: {reason if in_full else reason.partition(': ')[0]}."
     if result.objective is None:
-        return f"No plan was found {limit} (stopped: {result.termination.value})."
+        return f"No plan was found {describe_limit(instance)} (stopped: {result.termination.value})."
     seconds, usd = result.measures["expected_s"], result.measures["expected_usd"]
-    return f"The search takes {format_duration(seconds)} and costs {format_cost(usd)} on average: {limit}."
+    found = f"The search takes {format_duration(seconds)} and costs {format_cost(usd)} on average"
+    return f"{found}; {_say_limit(instance, result)}." if instance.has_limit else f"{found}."
+
+
+def _say_limit(instance: RubberBandInstance, result: Result[Solution]) -> str:
+    """Say what the limit was, and with a confidence how well it is kept."""
+    said = f"the {instance.limit_name} is {format_limit(instance, instance.limits[instance.limit_name])}"
+    chance = result.measures.get("on_time_probability")
+    return said if chance is None else f"{said}, kept with a probability of {format_share(chance)}"
 
 
 def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
     """Say how good that is, and what the proof is worth."""
     if result.status is Status.INFEASIBLE:
-        return "That is proven: the fastest plan of every stage, growth included, takes longer."
+        if instance.limit_name == DEADLINE:
+            return "That is proven: every plan takes longer, whatever it costs."
+        return "That is proven: every plan costs more, however long it takes."
     if result.bound is None:
         return "This solver proves nothing: how far its plan is from the best possible is not known."
     checked, gap = PROOF_WORDS[result.bound_proof], result.gap

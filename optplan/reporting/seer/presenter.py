@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 ROUND_COLUMNS = (
     ("round", False),
     ("trials", True),
-    ("trials x GPUs each, the best first", False),
+    ("trials x GPUs", False),
     ("go on", True),
     ("GPUs", True),
     ("starts", True),
@@ -54,12 +54,11 @@ ROUND_COLUMNS = (
 #: Columns of the table of several solvers.
 COMPARISON_COLUMNS = (
     ("solver", False),
-    ("GPU-min trained", True),
+    ("GPU-min", True),
     ("difference", True),
-    ("of the budget", True),
     ("trials", True),
     ("to the end", True),
-    ("trials x GPUs each", False),
+    ("trials x GPUs", False),
     ("gap", True),
     ("proof", False),
     ("solved in", True),
@@ -108,8 +107,9 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
     """Set the results of several solvers side by side, ours first."""
+    require_seer(instance)
     table = new_table(*COMPARISON_COLUMNS)
-    for row in compare_results(require_seer(instance), results):
+    for row in compare_results(results):
         add_row(table, *row)
     return [table]
 
@@ -244,7 +244,7 @@ def write_rounds(instance: SeerInstance, solution: SeerSolution) -> list[tuple[s
     return [_write_round(each, rounds[each.number : each.number + 1]) for each in rounds]
 
 
-def compare_results(instance: SeerInstance, results: Sequence[Result[Solution]]) -> list[tuple[str, ...]]:
+def compare_results(results: Sequence[Result[Solution]]) -> list[tuple[str, ...]]:
     """Write results as rows of :data:`COMPARISON_COLUMNS`; the first is what the others are compared with."""
     reference = results[0].objective
     rows: list[tuple[str, ...]] = []
@@ -257,7 +257,6 @@ def compare_results(instance: SeerInstance, results: Sequence[Result[Solution]])
                 result.solver,
                 format_number(result.objective) if result.objective is not None else result.status.value,
                 NOTHING if number == 0 or above is None else _say_above(above),
-                format_share(measures["spent_gpu_min"] / instance.budget_gpu_min) if found else NOTHING,
                 f"{measures['trials']:,.0f}" if found else NOTHING,
                 f"{measures['last_round_trials']:,.0f}" if found else NOTHING,
                 name_round(require_brackets(result.solution).brackets, 0) if result.solution is not None else NOTHING,

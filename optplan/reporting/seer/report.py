@@ -86,7 +86,7 @@ def build_page(
     if result.solution is not None:
         sections += _tell_search(instance, require_brackets(result.solution), result, rivals)
     if rivals:
-        rows = compare_results(instance, [result, *rivals])
+        rows = compare_results([result, *rivals])
         table = PageTable("Solvers side by side", _columns(COMPARISON_COLUMNS), rows)
         sections.append(Section("solvers", "Other planners", tables=[table]))
     sections.append(_tell_budgets(instance))
@@ -163,7 +163,7 @@ def _tell_budgets(instance: SeerInstance) -> Section:
         Column("To the end", is_number=True),
         Column("Ends after", is_number=True),
         Column("Last round, GPU-min", is_number=True),
-        Column("Trials x GPUs each"),
+        Column("Trials x GPUs"),
     )
     rows = []
     request = SolveRequest(stopwatch=Stopwatch(_BUDGETS_LIMIT_S))

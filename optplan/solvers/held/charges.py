@@ -2,7 +2,7 @@
 
 The graph's sums are then lower bounds. What a beginning of a path has to pay on top is known between two ends: what is
 *settled*, whatever follows, and what is still *open*, at most. That is enough to compare labels: one dominates another
-when its upper ends are no more than the other's lower ends.
+when its upper ends are no more than the other's lower ends. Only paths that are left at the end are charged exactly.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ class Charge:
     Parameters
     ----------
     settled_value, settled_consumption
-        Whatever follows; after the last layer, all there is to pay.
+        At least, whatever follows.
     open_value, open_consumption
-        The most that may follow for what is still held; more is paid only for what is held later. 0 after the last
-        layer.
+        The most that may be added for what has been held so far; what is held later pays for itself.
     """
 
     settled_value: FloatArray
@@ -61,6 +60,15 @@ class Charges(Protocol):
             (L, j + 1) The options taken in the first layers; whole paths when j + 1 is the number of layers.
         """
 
+    def settle(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return exactly what whole paths pay on top: value and consumption.
+
+        Parameters
+        ----------
+        options
+            (L, J) The option taken in each layer.
+        """
+
 
 @dataclass(frozen=True)
 class _ExchangedCharges:
@@ -72,6 +80,11 @@ class _ExchangedCharges:
         """Return what beginnings of paths pay on top."""
         return self.charges.charge(options).exchanged()
 
+    def settle(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return exactly what whole paths pay on top."""
+        value, consumption = self.charges.settle(options)
+        return consumption, value
+
 
 def exchange_charges(charges: Charges | None) -> Charges | None:
     """Return the charges of the graph with value and consumption in each other's place; None stays None."""
@@ -82,6 +95,16 @@ def no_charge(count: int) -> Charge:
     """Return that nothing is paid on top."""
     nothing = np.zeros(count)
     return Charge(nothing, nothing, nothing, nothing)
+
+
+def join_charges(pieces: list[Charge]) -> Charge:
+    """Return several charges one after another; at least one."""
+    return Charge(
+        np.concatenate([piece.settled_value for piece in pieces]),
+        np.concatenate([piece.settled_consumption for piece in pieces]),
+        np.concatenate([piece.open_value for piece in pieces]),
+        np.concatenate([piece.open_consumption for piece in pieces]),
+    )
 
 
 def find_undominated_charged(segment: IntArray, consumption: FloatArray, value: FloatArray, charge: Charge) -> IntArray:
@@ -129,3 +152,35 @@ def _scale(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     spread = high.max() - least
     spread = spread if spread > 0 else 1.0
     return (low - least) / spread, (high - least) / spread
+
+
+def skip_dominated_from_above(node: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
+    """Return the entries that no entry at a greater node dominates, in the given order.
+
+    Halves of the nodes are held against one another, then halves of these, each depth in one pass.
+
+    Parameters
+    ----------
+    node
+        (M,) Where the entries are.
+    consumption, value
+        (M,) Their costs.
+    """
+    if not node.size:
+        return node
+    consumption, value = _scale(consumption, consumption)[0], _scale(value, value)[0]
+    rank = np.unique(node, return_inverse=True)[1]
+    kept = np.ones(node.size, dtype=bool)
+    width = 1
+    while width <= rank.max():
+        half = rank // width
+        apart = 2.0 * (half // 2)
+        keys, heights = consumption + apart, value - apart
+        upper = np.flatnonzero(half % 2 == 1)
+        lower = np.flatnonzero(half % 2 == 0)
+        upper = upper[np.argsort(keys[upper], kind="stable")]
+        least = np.append(np.inf, np.minimum.accumulate(heights[upper]))
+        place = np.searchsorted(keys[upper], keys[lower], side="right")
+        kept[lower[least[place] <= heights[lower]]] = False
+        width *= 2
+    return np.flatnonzero(kept)

@@ -15,7 +15,7 @@ import numpy as np
 
 from optplan.solvers.held.charges import Charges, exchange_charges
 from optplan.solvers.held.graphs import HeldGraph
-from optplan.solvers.held.labels import find_paths
+from optplan.solvers.held.labels import find_candidates, settle_costs
 from optplan.solvers.held.sweeps import Cut, Sweep
 from optplan.solvers.layered.bounds import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
 from optplan.solvers.layered.closing import Exhaustion
@@ -25,6 +25,8 @@ from optplan.solvers.layered.paths import BUDGET_TOLERANCE, ROUNDING, FloatArray
 #: First allowance as a fraction of the gap, and its growth from round to round.
 _FIRST_FRACTION = 1.0 / 16.0
 _GROWTH = 2.0
+#: Candidates that are charged exactly before the next are held against the best of them.
+_OFFERED_AT_ONCE = 1 << 4
 #: Multiples of the best multiplier whose shortest paths bound what a label can reach, too: labels that have spent more
 #: of the budget than the best paths, or less, are cut by the greater and the lesser ones.
 _FACTORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -215,16 +217,31 @@ class _Closing:
             return False
         return self.value - self.bound <= self.gap * self.value
 
-    def offer(self, options: IntArray) -> None:
-        """Take the best of some paths (P, J) as the incumbent when it keeps the budget and is better."""
-        value, consumption = self._true_costs(options)
-        fitting = np.flatnonzero(consumption <= self.lagrangian.budget * (1.0 + BUDGET_TOLERANCE))
-        if not fitting.size:
-            return
-        best = fitting[np.lexsort((consumption[fitting], value[fitting]))[0]]
-        if value[best] < self.value:
-            self.incumbent = options[best]
-            self.value, self.consumption = float(value[best]), float(consumption[best])
+    def offer(self, options: IntArray, least: FloatArray | None = None) -> None:
+        """Take the best of some paths as the incumbent when it keeps the budget and is better.
+
+        Parameters
+        ----------
+        options
+            (P, J) The option taken in each layer.
+        least
+            (P,) Lower ends of their values, where these are known to be charged more.
+        """
+        budget = self.lagrangian.budget * (1.0 + BUDGET_TOLERANCE)
+        low = np.zeros(len(options)) if least is None else least
+        order = np.argsort(low, kind="stable")
+        for piece in np.array_split(order, 1 + order.size // _OFFERED_AT_ONCE):
+            some = options[piece[low[piece] < self.value]]
+            if not len(some):
+                continue
+            value, consumption = settle_costs(self.graph, some, self.charges, self.effort)
+            fitting = np.flatnonzero(consumption <= budget)
+            if not fitting.size:
+                continue
+            best = fitting[np.lexsort((consumption[fitting], value[fitting]))[0]]
+            if value[best] < self.value:
+                self.incumbent = some[best]
+                self.value, self.consumption = float(value[best]), float(consumption[best])
 
     def run(self) -> None:
         """Enumerate within growing allowances until the gap is closed or a limit is met."""
@@ -246,23 +263,14 @@ class _Closing:
         # Within the budget, a path's reduced cost less the price of the budget is at most its value.
         wanted = min(self.value, bound.bound + allowance) + self.rounding
         cuts = tuple(Cut(sweep, wanted + price) for sweep, price in self._priced_sweeps)
-        found = find_paths(self.graph, cuts + self._budget_cuts, self.effort, self.charges)
-        if found.value.size:
-            self.offer(found.options)
+        found = find_candidates(self.graph, cuts + self._budget_cuts, self.effort, self.charges)
+        self.offer(found.options, found.value)
         if self.value - bound.bound <= allowance + self.rounding:
             self.exhaustion = Exhaustion(
                 bound.multiplier, max(0.0, self.value - bound.bound) + self.rounding, self.value
             )
         else:
             self.exhaustion = Exhaustion(bound.multiplier, allowance, None)
-
-    def _true_costs(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return value and consumption of whole paths, charges included."""
-        sums = self.graph.follow(options)
-        if self.charges is None:
-            return sums.value, sums.consumption
-        charge = self.charges.charge(options)
-        return sums.value + charge.settled_value, sums.consumption + charge.settled_consumption
 
     def _report(self, stage: str) -> None:
         """Tell the listener where the search is."""

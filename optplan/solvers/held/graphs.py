@@ -168,6 +168,12 @@ class HeldGraph:
         return self.first_option.size - 1
 
     @cached_property
+    def more_is_no_dearer(self) -> bool:
+        """Whether who is at a greater node can do all that others can, at no more cost, from there on."""
+        leaves = (self.growth.leave_value, self.growth.leave_consumption)
+        return all(np.diff(leave).max(initial=0.0) <= 0.0 for leave in leaves)
+
+    @cached_property
     def groups(self) -> tuple[tuple[IntArray, IntArray], ...]:
         """By layer: the nodes that have options, and where the options of each begin."""
         found = []

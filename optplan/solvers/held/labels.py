@@ -7,13 +7,20 @@ cut, or when another label at the same node has no more of either, whatever is s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.held.charges import Charge, Charges, find_undominated_charged, no_charge
+from optplan.solvers.held.charges import (
+    Charge,
+    Charges,
+    find_undominated_charged,
+    join_charges,
+    no_charge,
+    skip_dominated_from_above,
+)
 from optplan.solvers.held.sweeps import Cut
 from optplan.solvers.layered.effort import Effort
 from optplan.solvers.layered.pareto import expand_ranges
@@ -24,18 +31,21 @@ if TYPE_CHECKING:
 
 #: Pairs of a label and a node that are looked at in one go; bounds the memory.
 _PAIRS_AT_ONCE = 1 << 19
+#: Labels that are charged in one go, and whole paths that are charged exactly.
+_CHARGED_AT_ONCE = 1 << 14
+_SETTLED_AT_ONCE = 1 << 5
 #: Targets that share what may come to them from above.
 _TARGETS_AT_ONCE = 1 << 6
 
 
 @dataclass(frozen=True, eq=False)
 class HeldPaths:
-    """Undominated paths, by increasing consumption and so by decreasing value.
+    """Paths, by increasing consumption.
 
     Parameters
     ----------
     value, consumption
-        (P,) With all charges.
+        (P,) Of each path.
     options
         (P, J) The option taken in each layer.
     """
@@ -110,10 +120,73 @@ def find_paths(graph: HeldGraph, cuts: tuple[Cut, ...], effort: Effort, charges:
     OutOfEffortError
         When a limit of ``effort`` is met.
     """
+    found = find_candidates(graph, cuts, effort, charges)
+    value, consumption = found.value, found.consumption
+    if charges is not None:
+        value, consumption = settle_costs(graph, found.options, charges, effort)
+    best = find_undominated_charged(np.zeros(value.size, dtype=np.intp), consumption, value, no_charge(value.size))
+    # Of paths whose consumptions are equal but for rounding, the last is the one of least value.
+    best = best[np.append(np.diff(consumption[best]) > ROUNDING * consumption[best][1:], True)[: best.size]]
+    return HeldPaths(value[best], consumption[best], found.options[best])
+
+
+def find_candidates(
+    graph: HeldGraph, cuts: tuple[Cut, ...], effort: Effort, charges: Charges | None = None
+) -> HeldPaths:
+    """Return the paths within all cuts among which every undominated one is.
+
+    Parameters
+    ----------
+    graph, cuts, effort, charges
+        As for :func:`find_paths`.
+
+    Returns
+    -------
+    HeldPaths
+        With lower ends of their costs; without charges, the costs themselves.
+
+    Raises
+    ------
+    OutOfEffortError
+        When a limit of ``effort`` is met.
+    """
     search = _Search(graph, cuts, effort, charges)
     for layer in range(graph.num_layers):
         search.advance(layer)
     return search.conclude()
+
+
+def settle_costs(
+    graph: HeldGraph, options: IntArray, charges: Charges | None, effort: Effort
+) -> tuple[FloatArray, FloatArray]:
+    """Return value and consumption of whole paths (P, J), charges included.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    options
+        The option taken in each layer.
+    charges
+        What paths pay beyond the sums of their steps.
+    effort
+        Its clock is looked at between pieces.
+
+    Raises
+    ------
+    OutOfEffortError
+        When time runs out.
+    """
+    sums = graph.follow(options)
+    if charges is None:
+        return sums.value, sums.consumption
+    pieces: list[tuple[FloatArray, FloatArray]] = []
+    for piece in np.array_split(options, 1 + len(options) // _SETTLED_AT_ONCE):
+        if pieces:  # the first always, so that whoever has little time gets an answer at all
+            effort.charge_labels(0, 0)
+        pieces.append(charges.settle(piece))
+    more_value, more_consumption = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    return sums.value + more_value, sums.consumption + more_consumption
 
 
 class _Search:
@@ -146,17 +219,15 @@ class _Search:
         # Every arrival takes every usable option of its node.
         counts = np.diff(np.append(first, usable.size))
         owner, position = expand_ranges(first[slot], counts[slot])
-        option = usable[position]
-        self._keep(layer, option, parent[owner], self._run(arrived.take(owner), option, parent[owner]))
+        ran = self._run(arrived.take(owner), usable[position])
+        within = self._find_inside(layer, ran)
+        self._keep(layer, usable[position[within]], parent[owner[within]], ran.take(within))
 
     def conclude(self) -> HeldPaths:
-        """Return the paths of the labels that no other dominates anywhere."""
-        best = self.labels.undominated(anywhere=True)
-        # Of paths whose consumptions are equal but for rounding, the last is the one of least value.
-        consumption = self.labels.low_consumption[best]
-        best = best[np.append(np.diff(consumption) > ROUNDING * consumption[1:], True)[: best.size]]
-        labels = self.labels.take(best)
-        return HeldPaths(labels.low_value, labels.low_consumption, self._trace(best))
+        """Return the paths of the labels that no other is certain to dominate."""
+        left = self.labels.undominated(anywhere=True)
+        labels = self.labels.take(left)
+        return HeldPaths(labels.low_value, labels.low_consumption, self._trace(left))
 
     def _arrive(self, layer: int, targets: IntArray) -> tuple[IntArray, IntArray]:
         """Return the (label, position of its target) pairs within the cuts, by target."""
@@ -214,24 +285,35 @@ class _Search:
         value, consumption = self.graph.growth.between(before.node, node)
         return _Labels(node, before.value + value, before.consumption + consumption, before.charge)
 
-    def _run(self, arrived: _Labels, option: IntArray, parent: IntArray) -> _Labels:
-        """Return the labels after their options; charges are made anew, as they depend on how a path began."""
-        value, consumption = (
-            arrived.value + self.graph.value[option],
-            arrived.consumption + self.graph.consumption[option],
-        )
-        charge = arrived.charge
-        if self.charges is not None:
-            charge = self.charges.charge(np.column_stack([self._trace(parent), option]))
-        return _Labels(arrived.node, value, consumption, charge)
+    def _run(self, arrived: _Labels, option: IntArray) -> _Labels:
+        """Return labels after their options, charges still as before."""
+        value = arrived.value + self.graph.value[option]
+        consumption = arrived.consumption + self.graph.consumption[option]
+        return _Labels(arrived.node, value, consumption, arrived.charge)
 
-    def _keep(self, layer: int, option: IntArray, parent: IntArray, labels: _Labels) -> None:
-        """Make labels the current ones, without those beyond a cut or dominated."""
-        inside = np.ones(option.size, dtype=bool)
+    def _find_inside(self, layer: int, labels: _Labels) -> IntArray:
+        """Return the positions of labels after a layer that stay within the cuts."""
+        inside = np.ones(labels.node.size, dtype=bool)
         for cut in self.cuts:
             inside &= self._weigh(cut, labels) + cut.sweep.rest[layer, labels.node] <= cut.limit
-        within = np.flatnonzero(inside)
-        best = within[labels.take(within).undominated()]
+        return np.flatnonzero(inside)
+
+    def _keep(self, layer: int, option: IntArray, parent: IntArray, labels: _Labels) -> None:
+        """Make labels the current ones, charged anew, without those beyond a cut or dominated."""
+        if self.charges is not None:
+            # Charges depend on how a path began, so they are not sums of what the steps add.
+            paths = np.column_stack([self._trace(parent), option])
+            pieces = []
+            for piece in np.array_split(paths, 1 + len(paths) // _CHARGED_AT_ONCE):
+                pieces.append(self.charges.charge(piece))
+                self.effort.charge_labels(0, self.kept)
+            labels = replace(labels, charge=join_charges(pieces))
+            within = self._find_inside(layer, labels)
+            option, parent, labels = option[within], parent[within], labels.take(within)
+        best = labels.undominated()
+        if self.charges is None and self.graph.more_is_no_dearer:
+            left = labels.take(best)
+            best = best[skip_dominated_from_above(left.node, left.consumption, left.value)]
         self.labels = labels.take(best)
         self.history.append((option[best], parent[best]))
         self.kept += best.size

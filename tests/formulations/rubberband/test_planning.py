@@ -91,7 +91,7 @@ def test_the_textbook_plan() -> None:
 def test_growing_takes_time_that_is_paid() -> None:
     """One instance, then two more: a request of 20 s, and 30 s to get them ready, while the first one is paid for.
 
-    Four trials on two GPUs: two waves of 100 s. Growth at the start: 20 s that nobody pays for and 30 s of one instance;
+    Four trials on two GPUs: two waves of 100 s. Growth at the start: 20 s that nobody pays for, 30 s of one instance;
     later: 50 s of the one held and 30 s of the new one. One trial on four GPUs: 120 s of two instances.
     """
     plan = planned(build(cloud={"provision_s": 20.0, "initialise_s": 30.0}), [(1, 2), (2, 4)])

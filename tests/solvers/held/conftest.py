@@ -24,6 +24,11 @@ class SpellCharges:
     least: int
     of_value: bool
 
+    def settle(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return what whole paths pay: all is settled."""
+        charge = self.charge(options)
+        return charge.settled_value, charge.settled_consumption
+
     def charge(self, options: IntArray) -> Charge:
         """Return what is settled by nodes that were left, and what is open at the last node."""
         nodes = self.graph.node[options]
@@ -53,9 +58,12 @@ def draw_held_graphs(draw: st.DrawFn) -> HeldGraph:
         return np.array(draw(st.lists(number, min_size=count, max_size=count))) * unit
 
     wait = np.sort(numbers(nodes, 1.0)) if draw(st.booleans()) else None
+    # Where leaving more costs no more, labels at greater nodes dominate others.
+    falls = draw(st.booleans())
+    leave_value, leave_consumption = numbers(nodes, value_unit), numbers(nodes, consumption_unit)
     growth = Growth(
-        numbers(nodes, value_unit),
-        numbers(nodes, consumption_unit),
+        np.sort(leave_value)[::-1] if falls else leave_value,
+        np.sort(leave_consumption)[::-1] if falls else leave_consumption,
         numbers(nodes, value_unit),
         numbers(nodes, consumption_unit),
         wait,

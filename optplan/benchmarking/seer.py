@@ -1,0 +1,228 @@
+"""The suite of SEER: how it spends its budget, and every search policy on recorded learning curves (figure 4).
+
+Every policy meets the same seeds: a seed draws the configurations and chooses one of the recorded runs of each. The
+accuracy of a search is what validation shows of the trial that it returns.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
+from multiprocessing import get_context
+from typing import cast
+
+import numpy as np
+
+from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
+from optplan.errors import InfeasibleError
+from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.instances.learning_curves import load_curves
+from optplan.instances.scaling import load_scaling
+from optplan.schema import FloatArray
+from optplan.simulation.asynchronous_searches import run_asha, run_hypersched
+from optplan.simulation.bohb import run_bohb
+from optplan.simulation.elastic_searches import run_grid, run_hyperband, run_random
+from optplan.simulation.search import SearchOutcome, SearchSetting
+from optplan.simulation.seer_search import run_seer
+from optplan.solving import solve
+
+CURVES, SCALING = "digits", "resnet18-cifar10"
+#: Minutes, and GPUs that the budget pays until then: deadlines at 16 GPUs (figure 4a), budgets at 30 min (figure 4b).
+GRID = ((15, 16), (30, 16), (60, 16), (30, 8), (30, 32))
+_SEEDS, _QUICK_SEEDS = 60, 3
+#: As in the paper: one in four goes on, and at most four GPUs a trial; a resize pauses for a quarter of a minute.
+_ETA, _MOST_GPUS, _RESIZE_S = 4.0, 4, 15.0
+#: What the others are compared with, seed by seed.
+_REFERENCE = "seer"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One deadline and one budget.
+
+    Parameters
+    ----------
+    instance
+        SEER's problem.
+    published, spent
+        The brackets of Algorithm 1, and those that spend the budget.
+    """
+
+    instance: SeerInstance
+    published: SeerSolution
+    spent: SeerSolution
+
+
+def run(*, quick: bool, full: bool) -> Iterator[Row]:
+    """Measure every row of the suite.
+
+    Parameters
+    ----------
+    quick
+        One deadline and few seeds, in this process.
+    full
+        Four times as many seeds.
+
+    Yields
+    ------
+    Row
+        As soon as it is measured.
+    """
+    seeds = range(_QUICK_SEEDS if quick else _SEEDS * (4 if full else 1))
+    for deadline, gpus in GRID[1:2] if quick else GRID:
+        instance = make_instance(deadline, gpus)
+        for solver in ("published-seer", "auto"):
+            yield measure_solve(instance, instance.name, solver)
+        published, spent = (solve(instance, solver=solver).solution for solver in ("published-seer", "auto"))
+        cell = Cell(instance, cast(SeerSolution, published), cast(SeerSolution, spent))
+        yield from _policy_rows(cell, seeds, processes=1 if quick else os.cpu_count() or 1)
+
+
+def make_instance(deadline_min: float, gpus: float) -> SeerInstance:
+    """Make the instance of one deadline and the budget that pays so many GPUs until then (section 6.5)."""
+    return SeerInstance.parse(
+        {
+            "name": f"seer-{deadline_min:g}min-{gpus:g}x{deadline_min:g}",
+            "formulation": "seer",
+            "deadline_min": deadline_min,
+            "budget": f"{deadline_min * gpus:g}gpu-min",
+            "eta": _ETA,
+            "most_gpus": _MOST_GPUS,
+            "resize_s": _RESIZE_S,
+        }
+    )
+
+
+def list_policies() -> list[str]:
+    """List the policies that can run: BOHB needs an extra."""
+    names = ["seer", "seer-spent", "hyperband", "grid", "random", "asha", "hypersched"]
+    return [*names, "bohb"] if find_spec("statsmodels") is not None else names
+
+
+def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
+    """Run one policy with one seed.
+
+    Parameters
+    ----------
+    cell
+        The deadline and the budget.
+    policy
+        One of :func:`list_policies`.
+    seed
+        Draws the configurations, and chooses the recorded run of each.
+
+    Raises
+    ------
+    InfeasibleError
+        When the policy cannot do with so little.
+    """
+    curves = _load_once(CURVES)
+    instance = cell.instance
+    setting = SearchSetting(
+        values=curves.of_seed(curves.seeds[seed % len(curves.seeds)]),
+        scaling=load_scaling(SCALING),
+        deadline_min=instance.deadline_min,
+        budget_gpu_min=instance.budget_gpu_min,
+        resize_min=instance.resize_min,
+    )
+    policies: dict[str, Callable[[SearchSetting, np.random.Generator], SearchOutcome]] = {
+        "seer": partial(run_seer, instance=instance, solution=cell.published),
+        "seer-spent": partial(run_seer, instance=instance, solution=cell.spent),
+        "hyperband": partial(run_hyperband, eta=_ETA, most_gpus=_MOST_GPUS),
+        "grid": partial(run_grid, most_gpus=_MOST_GPUS),
+        "random": run_random,
+        "asha": partial(run_asha, eta=_ETA),
+        "hypersched": partial(run_hypersched, eta=_ETA),
+        "bohb": partial(run_bohb, eta=_ETA, levels=curves.levels),
+    }
+    return policies[policy](setting, np.random.default_rng(np.random.SeedSequence((seed, 0))))
+
+
+_load_once = cache(load_curves)
+
+
+def _search_all(cell: Cell, policy: str, seeds: Sequence[int]) -> list[SearchOutcome | None]:
+    """Run a policy with every seed; None where it cannot do with so little."""
+    outcomes: list[SearchOutcome | None] = []
+    for seed in seeds:
+        try:
+            outcomes.append(search_once(cell, policy, seed))
+        except InfeasibleError:
+            outcomes.append(None)
+    return outcomes
+
+
+def _policy_rows(cell: Cell, seeds: Sequence[int], *, processes: int) -> Iterator[Row]:
+    """Measure every policy over all seeds; the processes share the seeds."""
+    reference: FloatArray | None = None
+    for policy in list_policies():
+        reset_peak()
+        start = time.perf_counter()
+        outcomes = _share(cell, policy, seeds, processes)
+        seconds = time.perf_counter() - start
+        if any(outcome is None for outcome in outcomes):
+            yield _row(cell, policy, "infeasible", seconds, {})
+            continue
+        found = [outcome for outcome in outcomes if outcome is not None]
+        accuracy = np.array([outcome.value for outcome in found])
+        if policy == _REFERENCE:
+            reference = accuracy
+        yield _row(cell, policy, "completed", seconds / len(seeds), _tell(found, accuracy, reference))
+
+
+def _share(cell: Cell, policy: str, seeds: Sequence[int], processes: int) -> list[SearchOutcome | None]:
+    if processes == 1:
+        return _search_all(cell, policy, seeds)
+    parts = [list(seeds[number::processes]) for number in range(processes)]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        shared = list(pool.map(_search_all, [cell] * processes, [policy] * processes, parts))
+    by_seed = {
+        seed: outcome
+        for part, some in zip(parts, shared, strict=True)
+        for seed, outcome in zip(part, some, strict=True)
+    }
+    return [by_seed[seed] for seed in seeds]
+
+
+def _tell(found: Sequence[SearchOutcome], accuracy: FloatArray, reference: FloatArray | None) -> dict[str, float | str]:
+    """Return mean and standard error of the accuracy, and of its difference to the reference, seed by seed."""
+    told: dict[str, float | str] = {
+        "seeds": float(len(found)),
+        "accuracy": float(np.nanmean(accuracy)),
+        "accuracy_standard_error": _standard_error(accuracy),
+        "without_an_epoch": float(np.isnan(accuracy).sum()),
+        "trials": float(np.mean([outcome.trials for outcome in found])),
+        "gpu_min": float(np.mean([outcome.spent_gpu_min for outcome in found])),
+        "held": float(np.mean([outcome.held for outcome in found])),
+    }
+    if reference is not None:
+        difference = accuracy - reference
+        told |= {"gain": float(np.nanmean(difference)), "gain_standard_error": _standard_error(difference)}
+    return told
+
+
+def _standard_error(values: FloatArray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.std(ddof=1) / math.sqrt(known.size)) if known.size > 1 else 0.0
+
+
+def _row(cell: Cell, policy: str, status: str, seconds: float, extra: dict[str, float | str]) -> Row:
+    return Row(
+        instance=cell.instance.name,
+        solver=policy,
+        status=status,
+        objective=None,
+        bound=None,
+        gap=None,
+        bound_proof="none",
+        seconds=seconds,
+        verify_seconds=None,
+        peak_mb=peak_mb(),
+        extra=extra,
+    )

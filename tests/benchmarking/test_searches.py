@@ -1,0 +1,65 @@
+"""The suites of searches: planners are never below the proven optimum, and every policy meets the same seeds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from optplan.benchmarking import run_suite
+from optplan.benchmarking.seer import list_policies
+
+Rows = list[dict[str, object]]
+
+
+@pytest.fixture(scope="module")
+def planners() -> Rows:
+    """Run the quick suite of RubberBand once."""
+    return run_suite("rubberband", quick=True)
+
+
+def extra(row: dict[str, object]) -> dict[str, float]:
+    """Return what else a row measures."""
+    assert isinstance(row["extra"], dict)
+    return row["extra"]
+
+
+def test_the_optimum_is_proven_and_at_or_below_every_planner(planners: Rows) -> None:
+    """Static clusters, naive elasticity, the greedy planner in three forms, and the paper's fairness rule."""
+    json.dumps(planners, allow_nan=False)
+    exact = [row for row in planners if row["solver"] == "held-paths"]
+    assert all(row["status"] == "optimal" for row in exact)
+    rivals = [row for row in planners if "objective_over_exact" in extra(row)]
+    assert {row["solver"] for row in rivals} >= {"static", "naive-elastic", "published-greedy"}
+    assert min(extra(row)["objective_over_exact"] for row in rivals) >= 1.0 - 1e-9
+
+
+def test_figures_of_the_paper_that_hold(planners: Rows) -> None:
+    """Table 3 as corrected and section 6.3.1: 6 static instances, an elastic plan that costs about half of them."""
+    rows = {str(row["solver"]): row for row in planners if row["instance"] == "rubberband-resnet101-20min"}
+    assert extra(rows["static"])["most_instances"] == 6.0
+    assert extra(rows["held-paths"])["most_instances"] == 8.0
+    assert extra(rows["static"])["objective_over_exact"] == pytest.approx(1.79, abs=0.01)
+
+
+def test_sampling_agrees_with_the_expectation(planners: Rows) -> None:
+    """Within four standard errors."""
+    (row,) = [row for row in planners if row["solver"] == "monte-carlo"]
+    told = extra(row)
+    assert abs(told["mean_s"] - told["expected_s"]) <= 4.0 * told["mean_s_standard_error"]
+    assert abs(told["mean_usd"] - told["expected_usd"]) <= 4.0 * told["mean_usd_standard_error"]
+
+
+def test_every_policy_searches() -> None:
+    """With its accuracy, the standard error, and the paired difference to SEER as published."""
+    rows = run_suite("seer", quick=True)
+    json.dumps(rows, allow_nan=False)
+    plans = [row for row in rows if row["objective"] is not None]
+    assert [row["solver"] for row in plans] == ["published-seer", "spend-exact"]
+    published, spent = (float(str(row["objective"])) for row in plans)
+    assert published <= spent <= 480.0 * (1 + 1e-9)
+    searches = {str(row["solver"]): extra(row) for row in rows if row["status"] == "completed"}
+    assert list(searches) == list_policies()
+    assert all(0.0 <= told["accuracy"] <= 1.0 for told in searches.values())
+    assert all(told["gpu_min"] <= 480.0 * (1 + 1e-9) for told in searches.values())
+    assert searches["seer"]["gain"] == 0.0

@@ -1,0 +1,73 @@
+"""Searches by deadline and budget on the command line: solved, compared, drawn, planned, verified."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from optplan.formulations.seer.planning import SeerPlan
+from optplan.instances.files import read_plan
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+
+def test_solve_compare_plan_and_verify(run: Runner, tmp_path: Path) -> None:
+    """The files that are written read back, and the result is verified with the options that changed the instance."""
+    result, plan = tmp_path / "result.json", tmp_path / "plan.json"
+    asked = ("seer-paper-example", "--deadline", "8min", "--budget", "1gpu-h")
+    told = run("solve", *asked, "--compare", "published-seer", "-o", str(result), "--plan", str(plan))
+    assert told.code == 0
+    assert "8 min 00 s" in told.out
+    assert "published-seer" in told.out
+    written = read_plan(plan)
+    assert isinstance(written, SeerPlan)
+    assert written.stages[-1].stop_min == pytest.approx(8.0)
+    assert run("verify", asked[0], str(result), *asked[1:]).code == 0
+
+
+def test_a_deadline_may_have_any_unit(run: Runner) -> None:
+    """The field counts minutes; half a minute is too short, and the answer says what is enough."""
+    told = run("solve", "seer-paper-example", "--deadline", "30s", "--json")
+    assert told.code == 3
+    (relaxation,) = json.loads(told.out)["infeasibility"]["relaxations"]
+    assert (relaxation["given"], relaxation["least_feasible"], relaxation["unit"]) == (0.5, 1.0, "min")
+
+
+def test_show_the_instance_and_draw_the_plan(run: Runner, tmp_path: Path) -> None:
+    """Rounds and brackets as text, the plan as a figure."""
+    assert "5.7142857" in run("show", "seer-paper-example").out
+    pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+    figure = tmp_path / "search.html"
+    assert run("show", "seer-paper-example", "--plot", str(figure)).code == 0
+    assert "2 GPUs a trial" in figure.read_text(encoding="utf-8")
+    refused = run("show", "seer-paper-example", "--dag")
+    assert refused.code != 0
+    assert "plans of formulation 'seer' have no execution graph" in refused.err
+
+
+def test_the_frontier_of_budgets(run: Runner, tmp_path: Path) -> None:
+    """Some rows as a table, all of them as CSV."""
+    file = tmp_path / "budgets.csv"
+    told = run("frontier", "seer-paper-example", "--points", "3", "-o", str(file))
+    assert told.code == 0
+    assert "3 rounds" in told.out
+    heading, *rows = file.read_text(encoding="utf-8").splitlines()
+    assert heading.startswith("budget_GPU-min,objective_GPU-min,bound,low,high")
+    assert len(rows) > 10
+
+
+def test_explanations_are_refused(run: Runner) -> None:
+    """Nothing is explained in a search, and the message says so."""
+    told = run("solve", "seer-paper-example", "--explain")
+    assert "formulation 'seer' has no explanations" in told.err
+
+
+def test_schemas(run: Runner) -> None:
+    """Of the instance, the result and the plan."""
+    for record, field in (("instance", "deadline_min"), ("result", "bound_proof"), ("plan", "stages")):
+        shown = json.loads(run("schema", record, "--formulation", "seer").out)
+        assert field in shown["properties"]

@@ -1,0 +1,186 @@
+"""The page of a search and its figures: the cluster over time, the frontier, and all of it in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from optplan.contracts import Explanation, Result, Solution
+from optplan.errors import UsageError
+from optplan.formulations.rubberband.data import RubberBandInstance
+from optplan.solving import pareto, solve
+from optplan.verification import verify
+
+pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
+
+from optplan.reporting.pages import build_sections_page
+from optplan.reporting.pareto import draw_pareto
+from optplan.reporting.presenters import plan_presenter_of
+from optplan.reporting.rubberband.presenter import draw_plan, plan_of, write_report
+from optplan.reporting.rubberband.report import build_page, draw_sizes
+
+if TYPE_CHECKING:
+    from tests.reporting.conftest import Visit, Visitor
+
+DESK, PHONE = 1280, 400
+COMMAND = "optplan verify mine.json result.json"
+
+
+def page_of(instance: RubberBandInstance, result: Result[Solution], *rivals: Result[Solution]) -> str:
+    """Return the page of a result."""
+    verification = verify(instance, result)
+    page = build_page(instance, result, rivals=rivals, verification=verification, verify_command=COMMAND)
+    return build_sections_page(page)
+
+
+def test_the_cluster_is_drawn_over_time(
+    search: RubberBandInstance, found: Result[Solution], static: Result[Solution]
+) -> None:
+    """Two instances for 100 s, one until 280 s; static holds two for 220 s. Ours is the solid line."""
+    figure = draw_sizes([("ours", plan_of(search, found)), ("static", plan_of(search, static))])
+    ours, rival = figure.data
+    assert list(ours.x) == pytest.approx([0.0, 100 / 60, 280 / 60])
+    assert list(ours.y) == [2, 1, 0]
+    assert list(rival.x) == pytest.approx([0.0, 100 / 60, 220 / 60])
+    assert list(rival.y) == [2, 2, 0]
+    assert (ours.line.dash, rival.line.dash) == ("solid", "dot")
+    assert ours.hovertext[0] == "ours, at the start: 2 instances<br>stage 1: 4 trials on 1 GPU each, on 2 instances"
+    assert figure.layout.xaxis.title.text == "expected time since the start (minutes)"
+
+
+def test_brackets_are_drawn_together(side_by_side: RubberBandInstance) -> None:
+    """The line is the sum of the clusters, and falls to nothing when the last of them ends."""
+    result = solve(side_by_side)
+    plan = plan_of(side_by_side, result)
+    (line,) = draw_plan(side_by_side, result).data
+    assert line.y[0] == sum(stage.instances for stage in plan.stages if stage.stage == 1)
+    assert line.y[-1] == 0
+    assert "stage 3.1: 3 trials" in line.hovertext[0]
+
+
+def test_the_frontier_is_a_staircase(
+    search: RubberBandInstance, found: Result[Solution], static: Result[Solution]
+) -> None:
+    """Every point of it, the solvers' plans on it or above, and the limit that was asked, in minutes."""
+    line = pareto(search)
+    figure = draw_pareto(
+        search, line, plan_presenter_of(search), results=[(found, 280.0), (static, 220.0)], limit=280.0
+    )
+    steps, ours, rival = figure.data
+    assert list(steps.x) == pytest.approx([point.limit / 60 for point in line.points])
+    assert list(steps.y) == [point.objective for point in line.points]
+    assert (steps.line.shape, steps.name) == ("hv", "best possible")
+    assert (ours.x[0], ours.y[0]) == pytest.approx((280 / 60, 0.38))
+    assert (rival.x[0], rival.y[0]) == pytest.approx((220 / 60, 0.44))
+    assert figure.layout.shapes[0].x0 == pytest.approx(280 / 60)
+    assert figure.layout.xaxis.title.text == "deadline (minutes)"
+    assert figure.layout.yaxis.title.text == "least objective (usd)"
+    fastest = search.replace(objective="time", deadline_s=None, budget="0.4usd")
+    turned = draw_pareto(fastest, pareto(fastest), plan_presenter_of(fastest))
+    assert turned.layout.xaxis.title.text == "budget (usd)"
+    assert turned.layout.yaxis.title.text == "least objective (minutes)"
+
+
+def test_the_page_says_what_the_terminal_says(
+    search: RubberBandInstance, found: Result[Solution], static: Result[Solution]
+) -> None:
+    """Answer, bill, rivals, what was asked, how to check it."""
+    text = page_of(search, found, static)
+    plain = text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "The search takes 4 min 40 s and costs $0.380 on average; the deadline is 4 min 40 s." in plain
+    assert "16 % more" in plain
+    assert "GPUs a trial" in plain
+    assert COMMAND in plain
+    assert "Every such plan is shown." in plain
+    assert "<img src=x" not in text
+
+
+def test_a_page_without_a_plan_says_what_would_help(search: RubberBandInstance, infeasible: Result[Solution]) -> None:
+    """The title is short, the reasons stand below it, and the frontier shows what there is instead."""
+    hurried = search.replace(deadline_s=120.0)
+    plain = page_of(hurried, infeasible).replace("\N{NO-BREAK SPACE}", " ")
+    assert "<title>No cluster can do it: the fastest this search can run is 160 s; the deadline is 120 s." in plain
+    assert "The longest stage is number 2 with 1 trial, 2 min 00 s on 4 GPUs, 4 for each trial" in plain
+    assert "2 min 40 s" in plain
+    assert "this solver proves nothing" not in plain
+    assert "The cluster over time" not in plain
+
+
+def test_explanations_are_refused(search: RubberBandInstance, found: Result[Solution], tmp_path: Path) -> None:
+    """Searches have none, and a page that drops one would be a lie."""
+    explanation = Explanation(
+        formulation="rubberband",
+        instance_name=search.name,
+        instance_hash=search.content_hash(),
+        solver="by-hand",
+        objective=0.38,
+        objective_unit="usd",
+        budget_unit="s",
+        multipliers={},
+        choices=(),
+    )
+    with pytest.raises(UsageError, match="explanation: reports of searches show none; leave it out"):
+        write_report(
+            tmp_path / "page.html",
+            search,
+            found,
+            rivals=(),
+            explanation=explanation,
+            verification=None,
+            verify_command=COMMAND,
+            overwrite=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def opened(
+    visit: Visitor,
+    search: RubberBandInstance,
+    found: Result[Solution],
+    static: Result[Solution],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[int, Visit]:
+    """Open the page with a rival in a wide and in a narrow window."""
+    source = page_of(search, found, static)
+    return {width: visit(source, tmp_path_factory.mktemp(str(width)), width) for width in (DESK, PHONE)}
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_the_page_opens_in_a_browser(opened: dict[int, Visit], width: int) -> None:
+    """Both charts are drawn with all their points, nothing overflows or collides, and nobody complains."""
+    seen = opened[width]
+    drawn = seen.drawn_points()
+    assert drawn["chart-sizes-1"] == [3, 3]
+    assert len(drawn["chart-frontier-1"]) == 3
+    assert drawn["chart-frontier-1"][0] > 2
+    assert seen.page.evaluate("document.documentElement.scrollWidth") == width
+    for section in ("stages", "solvers"):
+        assert seen.list_narrow_cells(section) == []
+    assert seen.list_collisions() == []
+    assert seen.page.locator("main img").count() == 0
+    assert "<img src=x" in (seen.page.locator("body").text_content() or "")
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_pages_of_brackets_and_without_a_plan_open(
+    visit: Visitor,
+    side_by_side: RubberBandInstance,
+    search: RubberBandInstance,
+    infeasible: Result[Solution],
+    tmp_path: Path,
+    width: int,
+) -> None:
+    """Several clusters and their rival, and the page that says why there is none."""
+    pages = (
+        page_of(side_by_side, solve(side_by_side), solve(side_by_side, solver="static")),
+        page_of(search.replace(deadline_s=120.0), infeasible),
+    )
+    for source in pages:
+        seen = visit(source, tmp_path, width)
+        assert seen.page.evaluate("document.documentElement.scrollWidth") == width
+        assert seen.list_collisions() == []
+        assert seen.complaints == []
