@@ -225,8 +225,12 @@ class BracketWalks:
         """Run every option of a stage that fits, on all walks that are at a node; keep those worth going on with."""
         kept: list[_Walks] = []
         options = self.options[stage]
-        for node in np.unique(walks.node).tolist():
+        # Per function, who holds more can do all that others can at no more cost: walks there may dominate those here.
+        arrived, done = _Frontier(), _Frontier()
+        for node in np.unique(walks.node)[::-1].tolist():
             here = walks.take(np.flatnonzero(walks.node == node))
+            if self._is_held_for_free:
+                here = here.take(arrived.pass_through(here))
             own = self._list_options(stage, node)
             row, choice = (grid.ravel() for grid in np.meshgrid(np.arange(here.node.size), own, indexing="ij"))
             grown = here.take(row)
@@ -242,7 +246,8 @@ class BracketWalks:
             for cut in cuts:
                 inside &= cut.weigh(run.seconds, run.usd) + cut.rest[stage][node] <= cut.limit
             run = run.take(np.flatnonzero(inside))
-            kept.append(run.take(self._find_undominated(run)))
+            run = run.take(self._find_undominated(run))
+            kept.append(run.take(done.pass_through(run)) if self._is_held_for_free else run)
         return _join(kept, stage + 1)
 
     def _list_options(self, stage: int, node: int) -> IntArray:
@@ -255,6 +260,10 @@ class BracketWalks:
         order = np.lexsort((usd, options.expected_s[fitting]))
         least = np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]
         return np.asarray(fitting[order[usd[order] < least]])
+
+    @property
+    def _is_held_for_free(self) -> bool:
+        return not self.instance.cloud.is_per_instance
 
     @cached_property
     def _charges_vary(self) -> bool:
@@ -317,6 +326,24 @@ class BracketWalks:
     @cached_property
     def _missing(self) -> dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], float]:
         return {}
+
+
+class _Frontier:
+    """Undominated pairs of seconds and US dollars among all walks seen."""
+
+    def __init__(self) -> None:
+        self.seconds = np.empty(0)
+        self.usd = np.empty(0)
+
+    def pass_through(self, walks: _Walks) -> IntArray:
+        """Return the walks that no pair seen before beats, and remember theirs."""
+        least = np.append(math.inf, self.usd)
+        rows = np.flatnonzero(walks.usd < least[np.searchsorted(self.seconds, walks.seconds, side="right")])
+        seconds, usd = np.append(self.seconds, walks.seconds[rows]), np.append(self.usd, walks.usd[rows])
+        order = np.lexsort((usd, seconds))
+        order = order[usd[order] < np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]]
+        self.seconds, self.usd = seconds[order], usd[order]
+        return rows
 
 
 class _Cut:

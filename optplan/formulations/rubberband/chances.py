@@ -73,30 +73,30 @@ def _bound_bracket(instance: RubberBandInstance, bracket: int, grid_s: FloatArra
     stages = range(len(instance.brackets[bracket]))
     options = [stage_options(instance, bracket, stage) for stage in stages]
     sizes = np.unique(np.concatenate([some.instances for some in options]))
-    size = 2 ** math.ceil(math.log2(len(grid_s)) + 1)
-    stays = np.ones((sizes.size, size // 2 + 1), dtype=np.complex128)
-    possible = np.ones(sizes.size, dtype=np.bool_)
+    starts = np.array([_come(instance, int(count), grid_s) for count in sizes])
+    # Growing later takes another request, and at least one initialisation; afterwards anything may fit.
+    chances = np.vstack([starts, _add(starts[:1], starts[:1])])
     for stage in stages:
         below = np.zeros((sizes.size, grid_s.size))
         for gpus, needed in zip(options[stage].gpus.tolist(), options[stage].instances.tolist(), strict=True):
             down = stage_distribution(instance, bracket, stage, gpus, grid_s).down[:-1]
             first = int(np.searchsorted(sizes, needed))
             below[first] = np.maximum(below[first], np.cumsum(down))
-        quickest = np.maximum.accumulate(below, axis=0)
-        possible &= sizes >= options[stage].instances.min()
-        stays *= np.fft.rfft(np.diff(quickest, axis=1, prepend=0.0), size, axis=1)
-    starts = np.array([_transform_growth(instance, int(count), grid_s, size) for count in sizes])
-    # Growing later takes another request, and at least one initialisation; afterwards anything may fit.
-    later = stays[-1] * starts[0] * starts[0]
-    chances = np.fft.irfft(np.vstack([(stays * starts)[possible], later]), size, axis=1)[:, : grid_s.size]
+        quickest = np.diff(np.maximum.accumulate(below, axis=0), axis=1, prepend=0.0)
+        chances = _add(chances, np.vstack([quickest, quickest[-1:]]))
     return np.asarray(np.minimum(np.cumsum(chances, axis=1).max(axis=0), 1.0))
 
 
-def _transform_growth(
-    instance: RubberBandInstance, count: int, grid_s: FloatArray, size: int
-) -> np.ndarray[tuple[int, ...], np.dtype[np.complex128]]:
-    """Return the transform of the time in which so many instances come, rounded down."""
-    transform = np.ones(size // 2 + 1, dtype=np.complex128)
-    for part in growth_distributions(instance, 0, count, grid_s):
-        transform = transform * np.fft.rfft(part.down[:-1], size)
-    return transform
+def _come(instance: RubberBandInstance, count: int, grid_s: FloatArray) -> FloatArray:
+    """Return the distribution (G,) of the time in which so many instances come, rounded down."""
+    scale, last = growth_distributions(instance, 0, count, grid_s)
+    come: FloatArray = _add(scale.down[None, :-1], last.down[None, :-1])[0]
+    return come
+
+
+def _add(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the distributions (N, G) of sums of two durations each; what lies beyond the grid is lost."""
+    points = one.shape[1]
+    size = 2 ** math.ceil(math.log2(points) + 1)
+    sums = np.fft.irfft(np.fft.rfft(one, size, axis=1) * np.fft.rfft(other, size, axis=1), size, axis=1)
+    return np.asarray(sums[:, :points])

@@ -43,6 +43,10 @@ _MOST_LABELS = 60_000
 _HALVINGS = 12
 #: Candidates of a round that are judged exactly.
 _JUDGED = 40
+#: What is said where the bound on any plan's chance is too weak to prove what the labels show.
+_NO_PLAN = (
+    "no plan keeps the deadline with the wanted probability; which deadline would do is not known: try a later one"
+)
 #: Probability that rounding may cost a plan on the grid.
 _ROUNDING = 1e-9
 
@@ -186,9 +190,10 @@ class _Search:
             termination=termination,
             solution=None if found is None else found.solution,
             objective=None if found is None else found.usd,
-            bound=bound,
-            bound_proof=BoundProof.EXHAUSTION,
+            bound=bound if bound < math.inf else None,
+            bound_proof=BoundProof.EXHAUSTION if bound < math.inf else BoundProof.NONE,
             counters={"labels": float(self.labels)},
+            warnings=(_NO_PLAN,) if bound == math.inf else (),
         )
 
 

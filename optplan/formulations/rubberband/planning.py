@@ -44,7 +44,8 @@ class SearchStage(FrozenModel):
     moves
         Trials that go on at its beginning on other GPUs than they had: all of them where the GPUs of a trial change or
         trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
-        the stage before ends, and those instances stay that most of them are on.
+        the stage before ends, and those instances stay that most of them are on. For given ones
+        :func:`~optplan.formulations.rubberband.stage_placement.place_stages` says which move, and where to.
     training_usd, growth_usd
         Expected cost of training, and of getting instances (their data included).
     cost_so_far_usd

@@ -113,11 +113,9 @@ class GridTimes:
         different, place = np.unique(added, return_inverse=True)
         for count in different.tolist():
             if count not in self._growths:
-                parts = growth_distributions(self.instance, 0, count, self.grid_s)
-                spectrum = np.ones(self.size // 2 + 1, dtype=np.complex128)
-                for part in parts:
-                    spectrum = spectrum * self.transform(part.down[None, :-1])[0]
-                self._growths[count] = spectrum
+                scale, last = growth_distributions(self.instance, 0, count, self.grid_s)
+                both = self.restore(self.transform(scale.down[:-1]) * self.transform(last.down[:-1]))
+                self._growths[count] = self.transform(both)
         return np.array([self._growths[count] for count in different.tolist()])[place]
 
     @cached_property
