@@ -241,3 +241,13 @@ def test_list_has_instances_solvers_and_the_formulation(run: Runner) -> None:
     assert PAPER in {one["name"] for one in data["instances"]}
     assert "held-paths" in {one["name"] for one in data["solvers"] if one["formulation"] == "rubberband"}
     assert "rubberband" in {one["name"] for one in data["formulations"]}
+
+
+def test_a_report_sets_the_plan_beside_the_best_static_cluster(run: Runner, tmp_path: Path) -> None:
+    """Without any --compare; a static plan stands alone."""
+    page = tmp_path / "page.html"
+    run("solve", "rubberband-two-stages", "--report", page)
+    assert "Solvers side by side" in page.read_text(encoding="utf-8")
+    alone = tmp_path / "alone.html"
+    run("solve", "rubberband-two-stages", "--solver", "static", "--report", alone)
+    assert "Solvers side by side" not in alone.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from optplan.contracts import Explanation, Instance, Result, Solution, Verification
-from optplan.errors import UsageError
+from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations.rubberband.data import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
 from optplan.reporting.phrases import PROOF_NAMES, format_seconds, format_share, relative_difference
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from rich.console import RenderableType
 
+#: The solver that an elastic plan is set beside.
+_STATIC = "static"
 _NOTHING = "-"
 #: Rows of the table of stages: a heading, whether it is a number, and its text.
 STAGE_COLUMNS = (
@@ -133,6 +135,8 @@ def write_report(
 ) -> None:
     """Write the HTML report of a result, with the cluster's size over time and the frontier.
 
+    Without rivals the plan is set beside the best cluster of constant size.
+
     Raises
     ------
     UsageError
@@ -148,11 +152,25 @@ def write_report(
     page = build_page(
         require_search(instance),
         result,
-        rivals=rivals,
+        rivals=rivals or _solve_static(instance, result),
         verification=verification,
         verify_command=verify_command,
     )
     write_sections_page(path, page, overwrite=overwrite)
+
+
+def _solve_static(instance: Instance, result: Result[Solution]) -> list[Result[Solution]]:
+    """Return what the best cluster of constant size reaches, where that solver takes the instance and finds one."""
+    from optplan.solving import choose_solver, solve
+
+    if result.solution is None or result.solver == _STATIC:
+        return []
+    try:
+        choose_solver(instance, _STATIC)
+    except UnsupportedError:
+        return []
+    found = solve(instance, solver=_STATIC)
+    return [found] if found.solution is not None else []
 
 
 def plan_of(instance: RubberBandInstance, result: Result[Solution]) -> RubberBandPlan:

@@ -13,6 +13,7 @@ from optplan.formulations.rubberband.confidence import solve_held_distributions
 from optplan.formulations.rubberband.data import RubberBandInstance, RubberBandSolution, StageAllocation
 from optplan.formulations.rubberband.duality import least_consumption
 from optplan.formulations.rubberband.evaluation import evaluate
+from optplan.formulations.rubberband.sampling import sample_plan
 from optplan.formulations.rubberband.stages import explain_refusal, option_of
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -142,3 +143,15 @@ def test_stops_in_time_with_a_bound() -> None:
     assert answer.termination is Termination.TIME_LIMIT
     assert answer.bound is not None
     assert answer.bound <= (_solve(_make()).objective or 0.0)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+def test_sampling_confirms_the_chance(confidence: float) -> None:
+    """20,000 simulated runs keep the deadline as often as the evaluator says, and so at least as often as asked."""
+    instance = _make(confidence=confidence, deadline_s=170.0)
+    found = solve_held_distributions(instance, SolveRequest())
+    assert found.solution is not None
+    share = sample_plan(instance, found.solution, samples=20_000, seed=1).chance_within(170.0)
+    error = np.sqrt(share.value * (1.0 - share.value) / 20_000) + 1e-4
+    assert abs(share.value - on_time_probability(instance, found.solution, 170.0)) <= 4.0 * error
+    assert share.value >= confidence - 4.0 * error
