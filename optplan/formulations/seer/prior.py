@@ -1,8 +1,8 @@
 """What is believed of trials before a search: their learning curves, how they scale, and how noisy rankings are.
 
 A trial that has held p GPUs for some minutes has trained as long as one GPU does in lambda(p) times as many; its loss
-depends on the sum of these only (section 4 of the paper: ``l(x, lambda(p) t)``). A *curve* is the loss by minutes on one
-GPU. A prior is a distribution of curves, from which the trials of a search are drawn independently of one another:
+depends on the sum of these only (section 4 of the paper: ``l(x, lambda(p) t)``). A *curve* is the loss by minutes on
+one GPU. A prior is a distribution of curves, from which the trials of a search are drawn independently of one another:
 
 ``parametric``
     ``loss(t) = end + (start - end) d(rate t)`` with ``d(z) = exp(-z)`` (exponential) or ``(1 + z)^-exponent`` (power).
@@ -89,7 +89,7 @@ class _Prior(FrozenModel):
     start_loss
         Of a model that has not been trained.
     scaling
-        lambda(p); by default GPUs beyond the first bring nothing, which is rarely meant.
+        lambda(p).
     ranking_noise_loss
         Standard deviation of the normal error with which a loss is seen whenever trials are ranked, after the last
         round, too. The quality of a search is the true loss of the trial that looks best.
@@ -168,7 +168,7 @@ class ParametricPrior(_Prior):
         return math.inf
 
     def draw_trials(self, stream: np.random.Generator, trials: int, samples: int) -> tuple[FloatArray, ...]:
-        """Draw terminal losses and rates, (samples, trials) each; the first trials are the same however many there are."""
+        """Draw terminal losses and rates, (samples, trials) each; earlier trials do not depend on their number."""
         columns = 3 if self.rank_correlation else 2
         end, rate, *alike = np.moveaxis(stream.random((trials, columns, samples)), 1, 0)
         if alike:
