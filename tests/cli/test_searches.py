@@ -85,7 +85,7 @@ def test_deadlines_and_budgets_are_options(run: Runner) -> None:
         (["--problem", "whole"], "problem: got 'whole'; known: cheapest, fastest, cheapest-with-confidence"),
         (["--problem", "cheapest-with-confidence"], "needs the probability; give one, as in --set confidence=0.95"),
         (["--policy", "mixed"], "mode: got 'mixed'; allowed: any, fair"),
-        (["--problem", "fastest", "--budget", "3gpu"], "budget: got '3gpu'; the budget of a search is money in all"),
+        (["--problem", "fastest", "--budget", "3gpu"], "budget: got '3gpu'; the budget is money in all"),
         (["--solver", "layered-paths"], "no solver 'layered-paths' for rubberband"),
         (["--explain"], "--explain: formulation 'rubberband' has no explanations; leave it out"),
     ],

@@ -11,15 +11,15 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
 from optplan.contracts.instance import Instance, Solution
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.rubberband.cloud import Cloud
 from optplan.formulations.rubberband.experiment import Experiment, Stage, brackets
 from optplan.formulations.rubberband.training import TrainingProfile
-from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT, NUMBER, FrozenModel, PositiveAmount
-from optplan.units import Amount, BudgetUnit, parse_budget
+from optplan.quantities import MoneyBudget
+from optplan.schema import NUMBER, FrozenModel, PositiveAmount
 
 #: The limits' names in certificates, shadow prices and relaxations.
 DEADLINE = "deadline"
@@ -50,34 +50,6 @@ class Mode(StrEnum):
     ANY = "any"
     #: The paper's rule: GPUs over the least of a trial are a factor or a multiple of the number of trials.
     FAIR = "fair"
-
-
-def _read_budget(value: object) -> Amount:
-    if isinstance(value, Amount):
-        amount = value
-    elif isinstance(value, str):
-        try:
-            amount = parse_budget(value)
-        except UsageError as error:
-            raise ValueError(str(error).removeprefix("budget: ")) from None
-    else:
-        message = f"got {value!r}; write an amount of money with its unit, as in 25usd"
-        raise ValueError(message)
-    if amount.unit is not BudgetUnit.USD:
-        message = f"got {str(amount)!r}; the budget of a search is money in all, as in 25usd"
-        raise ValueError(message)
-    if not (math.isfinite(amount.value) and LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT):
-        message = f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit"
-        raise ValueError(message)
-    return amount
-
-
-MoneyBudget = Annotated[
-    Amount,
-    BeforeValidator(_read_budget),
-    PlainSerializer(str),
-    WithJsonSchema({"type": "string", "examples": ["25usd"]}),
-]
 
 
 class RubberBandInstance(Instance):

@@ -1,0 +1,1 @@
+"""Srift: which VMs, how many, what batch on each, for one training job within a deadline or a budget."""

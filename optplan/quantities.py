@@ -1,0 +1,88 @@
+"""Kinds of numbers that several formulations have in their data: durations that may be written with a unit, money."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from optplan.errors import UsageError
+from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT
+from optplan.units import Amount, BudgetUnit, parse_budget, parse_duration
+
+
+def read_time(seconds_per_unit: float) -> Callable[[object], object]:
+    """Make the reader of a duration: a number in the unit of the field's name, or text such as ``30min``.
+
+    Parameters
+    ----------
+    seconds_per_unit
+        Seconds in the unit of the field's name.
+    """
+
+    def read(value: object) -> object:
+        if isinstance(value, bool):
+            message = f"got {value!r}; a number, or text such as '30min', is needed"
+            raise ValueError(message)  # pydantic reports ValueError only
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_duration(value) / seconds_per_unit
+        except UsageError as error:
+            raise ValueError(str(error).removeprefix("duration: ")) from None
+
+    return read
+
+
+def require_range(value: float) -> float:
+    """Return the number when products of several such numbers stay floats.
+
+    Raises
+    ------
+    ValueError
+        Otherwise; inside a validator pydantic adds the field's path.
+    """
+    if value != 0 and not LEAST_AMOUNT <= abs(value) <= LARGEST_AMOUNT:
+        message = f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit"
+        raise ValueError(message)
+    return value
+
+
+def _read_money(value: object) -> Amount:
+    if isinstance(value, Amount):
+        amount = value
+    elif isinstance(value, str):
+        try:
+            amount = parse_budget(value)
+        except UsageError as error:
+            raise ValueError(str(error).removeprefix("budget: ")) from None
+    else:
+        message = f"got {value!r}; write an amount of money with its unit, as in 25usd"
+        raise ValueError(message)
+    if amount.unit is not BudgetUnit.USD:
+        message = f"got {str(amount)!r}; the budget is money in all, as in 25usd"
+        raise ValueError(message)
+    if not (math.isfinite(amount.value) and LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT):
+        message = f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit"
+        raise ValueError(message)
+    return amount
+
+
+_TIME_SCHEMA = WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "examples": ["30min", "1.5h"]}]})
+_RANGE = AfterValidator(require_range)
+
+#: Seconds above zero.
+PositiveSeconds = Annotated[float, Field(gt=0), BeforeValidator(read_time(1.0)), _RANGE, _TIME_SCHEMA]
+
+#: Seconds from zero on.
+SecondsOrZero = Annotated[float, Field(ge=0), BeforeValidator(read_time(1.0)), _RANGE, _TIME_SCHEMA]
+
+#: Money in all, such as ``25usd``.
+MoneyBudget = Annotated[
+    Amount,
+    BeforeValidator(_read_money),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "examples": ["25usd"]}),
+]
