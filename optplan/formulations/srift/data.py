@@ -109,13 +109,13 @@ class Interruptions(FrozenModel):
     Parameters
     ----------
     checkpoint_every_s
-        Training between two checkpoints; what was done since the last one is lost.
+        Training between two checkpoints; an interruption undoes what was done since the last one.
     checkpoint_s
         To write one.
     restart_s
         From an interruption until the job, with a VM in place of the lost one, trains again.
     restart_billed
-        Whether the fleet is paid while it restarts.
+        Whether the fleet is held while it restarts: paid, and interrupted anew at times.
     """
 
     checkpoint_every_s: PositiveSeconds

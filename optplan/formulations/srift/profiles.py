@@ -7,7 +7,6 @@ the batch.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -21,7 +20,6 @@ from optplan.schema import (
     FrozenModel,
     Numbers,
     WholeNumbers,
-    freeze,
     require_amounts,
     require_positive,
 )
@@ -187,8 +185,3 @@ class JobProfile(FrozenModel):
         """Return (L,) shares of the backward pass after which gradients are ready on a kind of GPU."""
         own = self.devices[gpu].ready
         return self.layers.ready if own is None else own
-
-    @cached_property
-    def query_sizes(self) -> FloatArray:
-        """(L,) Gradients' bytes rounded up to powers of two, for which bandwidth is asked (4.3)."""
-        return freeze(2.0 ** np.ceil(np.log2(self.layers.gradient_bytes)))
