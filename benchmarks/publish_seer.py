@@ -16,7 +16,11 @@ from pathlib import Path
 from publish import ASSETS, Row, describe_machine, describe_versions, say_time, write_table
 
 #: Colours that stay apart for every kind of colour blindness (Okabe and Ito), in the order of the policies.
-COLORS = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#999999", "#CC79A7", "#D55E00", "#6b5b00")
+COLORS = (
+    "#0072B2", "#56B4E9", "#000099", "#000099", "#009E73", "#E69F00", "#999999", "#CC79A7", "#D55E00", "#6b5b00"
+)  # fmt: skip
+#: Drawn dashed, in the colour of the one before it.
+DASHED = "seer-misinformed"
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 380, 320, 52, 12, 34, 44
 #: Least accuracy that the figure shows; random search is below it and stands in the table.
 LEAST = 0.74
@@ -33,7 +37,7 @@ def main() -> None:
     rows: list[Row] = json.loads(arguments.rows.read_text(encoding="utf-8"))
     head = f"`{arguments.ran}` on {arguments.date}: {arguments.machine}; {describe_versions()}."
     texts = {
-        "seer-benchmark.md": "\n".join([head, "", *write_spending(rows), *write_searches(rows)]),
+        "seer-benchmark.md": "\n".join([head, "", *write_spending(rows), *write_informed(rows), *write_searches(rows)]),
         "seer-accuracy.svg": draw_accuracy([row for row in rows if "accuracy" in row["extra"]]),
     }
     for name, text in texts.items():
@@ -63,6 +67,24 @@ def write_spending(rows: Sequence[Row]) -> Iterator[str]:
         )
     head = ["instance", "budget (GPU-min)", "as published", "proven optimum", "solved in", "solved in (optimum)"]
     yield from write_table("What is spent", head, table)
+
+
+def write_informed(rows: Sequence[Row]) -> Iterator[str]:
+    """Write the expected loss of informed plans, and their gain over the published ones, under the prior itself."""
+    table = [
+        [
+            f"`{row['instance']}`",
+            f"{row['extra']['uninformed_loss']:.4f}",
+            f"{row['objective']:.4f}",
+            f"{row['extra']['gain_loss']:.4f} ({row['extra']['gain_low_loss']:.4f} to "
+            f"{row['extra']['gain_high_loss']:.4f})",
+            say_time(row["seconds"]),
+        ]
+        for row in rows
+        if row["solver"] == "informed"
+    ]
+    head = ["deadline and budget", "published", "informed", "gain (95 % interval)", "solved in"]
+    yield from write_table("Expected loss under the prior", head, table)
 
 
 def write_searches(rows: Sequence[Row]) -> Iterator[str]:
@@ -105,10 +127,11 @@ def draw_accuracy(rows: Sequence[Row]) -> str:
         for color, policy in zip(COLORS, policies, strict=False):
             told = [points[policy, *one] for one in shown if (policy, *one) in points]
             if len(told) == len(shown) and max(one["accuracy"] for one in told) >= LEAST:
-                parts += draw_series(left, [(one["accuracy"], one["accuracy_standard_error"]) for one in told], color)
+                means = [(one["accuracy"], one["accuracy_standard_error"]) for one in told]
+                parts += draw_series(left, means, color, dash=dash_of(policy))
     for number, (color, policy) in enumerate(zip(COLORS, policies, strict=False)):
         x, y = LEFT + 180 * (number % 4), HEIGHT + 16 + 24 * (number // 4)
-        parts.append(f'<path d="M{x} {y}h24" stroke="{color}" stroke-width="3"/>')
+        parts.append(f'<path d="M{x} {y}h24" stroke="{color}" stroke-width="3"{dash_of(policy)}/>')
         parts.append(f'<text x="{x + 30}" y="{y + 4}">{policy}</text>')
     return "\n".join([*parts, "</svg>"])
 
@@ -145,11 +168,16 @@ def draw_frame(left: int, title: str, ticks: Sequence[int]) -> Iterator[str]:
     yield f'<text x="{left - 40}" y="{TOP - 12}">accuracy</text>'
 
 
-def draw_series(left: int, told: Sequence[tuple[float, float]], color: str) -> Iterator[str]:
+def dash_of(policy: str) -> str:
+    """Return what makes a policy's line dashed, if it is."""
+    return ' stroke-dasharray="5 4"' if policy == DASHED else ""
+
+
+def draw_series(left: int, told: Sequence[tuple[float, float]], color: str, *, dash: str) -> Iterator[str]:
     """Draw a policy's means as a line, with bars of one standard error."""
     placed = [(left + place(len(told), number), mean, error) for number, (mean, error) in enumerate(told)]
     line = "L".join(f"{x:.1f} {height_of(mean):.1f}" for x, mean, _ in placed)
-    yield f'<path d="M{line}" fill="none" stroke="{color}" stroke-width="2"/>'
+    yield f'<path d="M{line}" fill="none" stroke="{color}" stroke-width="2"{dash}/>'
     for x, mean, error in placed:
         low, high = height_of(mean - error), height_of(mean + error)
         yield f'<path d="M{x:.1f} {low:.1f}V{high:.1f}" stroke="{color}"/>'

@@ -97,6 +97,12 @@ class EngineError(OptplanError, RuntimeError):
     exit_code: ClassVar[int] = 70
 
 
+class MeasurementError(OptplanError, RuntimeError):
+    """A measurement failed, or gave figures that cannot be used; the message says what to try."""
+
+    exit_code: ClassVar[int] = 1
+
+
 class VerificationError(OptplanError, ValueError):
     """A result does not hold what it says; the message names constraint family, index, both sides and tolerance."""
 
@@ -128,7 +134,7 @@ def nearest_name_hint(name: str, known: Iterable[str]) -> str:
     str
         ``did you mean 'x'?`` when a close name exists, else the list of known names.
     """
-    names = list(known)
+    names = [str(name) for name in known]
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"

@@ -112,6 +112,7 @@ def frontier(instance: Instance) -> Frontier:
 def pareto(
     instance: Instance,
     *,
+    limit: str = "",
     time_limit_s: float | None = None,
     seed: int = 0,
     on_event: Callable[[Event], None] | None = None,
@@ -122,6 +123,8 @@ def pareto(
     ----------
     instance
         The problem; its own limit is ignored.
+    limit
+        Which of its limits varies, the others kept; empty for the usual one.
     time_limit_s
         Seconds after which what is known by then is returned, with ``exact`` false.
     seed
@@ -132,12 +135,15 @@ def pareto(
     Raises
     ------
     UsageError
-        When an argument is out of its range.
+        When an argument is out of its range, or the instance has no such limit.
     UnsupportedError
         When the formulation has no such frontier.
     """
     _require_settings(AUTO, 0.0, time_limit_s, seed, on_event)
-    request = SolveRequest(seed=seed, stopwatch=Stopwatch(time_limit_s, on_event))
+    if limit and limit not in instance.limits:
+        message = f"limit: got {show_value(limit)}; {instance.name!r} has {' and '.join(instance.limits)}"
+        raise UsageError(message)
+    request = SolveRequest(seed=seed, stopwatch=Stopwatch(time_limit_s, on_event), limit=limit)
     found: ParetoFrontier = formulation_of(instance).loaded("build_pareto")(instance, request)
     return found
 
@@ -285,7 +291,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
 
 
 def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
-    """Return the solver of that name, or for ``auto`` the first exact one that takes the instance.
+    """Return the solver of that name, or for ``auto`` the first that takes the instance, an exact one if there is any.
 
     Raises
     ------
@@ -303,10 +309,10 @@ def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
             return entry
         takers = [s.name for s in formulation.solvers if s.refusal(**asked) is None]
         raise UnsupportedError(f"{reason}; solvers that take this instance: {', '.join(takers) or 'none'}")
-    for entry in formulation.solvers:
-        if entry.exact and entry.refusal(**asked) is None:
-            return entry
-    raise UnsupportedError(f"no solver of {formulation.name} takes this instance")
+    able = [entry for entry in formulation.solvers if entry.refusal(**asked) is None]
+    if not able:
+        raise UnsupportedError(f"no solver of {formulation.name} takes this instance")
+    return next((entry for entry in able if entry.exact), able[0])
 
 
 def _require_sound(instance: Instance, result: Result[Solution]) -> Solution:

@@ -2,6 +2,10 @@
 
 Every policy meets the same seeds: a seed draws the configurations and chooses one of the recorded runs of each. The
 accuracy of a search is what validation shows of the trial that it returns.
+
+Informed SEER plans with a prior, and is no oracle: ``seer-informed`` knows the runs of the *other* seeds of the table,
+not those that its search will meet, nor which configuration is which; ``seer-misinformed`` knows another table, in
+which all learning rates are ten times lower.
 """
 
 from __future__ import annotations
@@ -21,7 +25,9 @@ import numpy as np
 
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import InfeasibleError
-from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.formulations.seer.data import Objective, SeerInstance, SeerSolution
+from optplan.formulations.seer.prior import TablePrior, TrialScaling
+from optplan.formulations.seer.search_space import Choices
 from optplan.instances.learning_curves import load_curves
 from optplan.instances.scaling import load_scaling
 from optplan.schema import FloatArray
@@ -33,6 +39,10 @@ from optplan.simulation.seer_search import run_seer
 from optplan.solving import solve
 
 CURVES, SCALING = "digits", "resnet18-cifar10"
+#: What the misinformed know instead.
+OTHER_CURVES = "digits-low-rates"
+#: Loss of one of ten classes before training; and GPUs of the prior's scaling.
+_START_LOSS, _SCALED_GPUS = 0.9, (1, 2, 4, 8)
 #: Minutes, and GPUs that the budget pays until then: deadlines at 16 GPUs (figure 4a), budgets at 30 min (figure 4b).
 GRID = ((15, 16), (30, 16), (60, 16), (30, 8), (30, 32))
 _SEEDS, _QUICK_SEEDS = 60, 3
@@ -52,11 +62,17 @@ class Cell:
         SEER's problem.
     published, spent
         The brackets of Algorithm 1, and those that spend the budget.
+    informed
+        By seed of the curves, the plan for a prior that knows the others.
+    misinformed
+        The plan for a prior that knows other curves.
     """
 
     instance: SeerInstance
     published: SeerSolution
     spent: SeerSolution
+    informed: dict[int, SeerSolution]
+    misinformed: SeerSolution
 
 
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
@@ -79,8 +95,8 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
         instance = make_instance(deadline, gpus)
         for solver in ("published-seer", "auto"):
             yield measure_solve(instance, instance.name, solver)
-        published, spent = (solve(instance, solver=solver).solution for solver in ("published-seer", "auto"))
-        cell = Cell(instance, cast(SeerSolution, published), cast(SeerSolution, spent))
+        yield _measure_informed(instance)
+        cell = _make_cell(instance)
         yield from _policy_rows(cell, seeds, processes=1 if quick else os.cpu_count() or 1)
 
 
@@ -99,9 +115,64 @@ def make_instance(deadline_min: float, gpus: float) -> SeerInstance:
     )
 
 
+def inform(instance: SeerInstance, name: str, *, without: int | None = None) -> SeerInstance:
+    """Give an instance a table of curves as prior, and the expected loss as objective.
+
+    Parameters
+    ----------
+    instance
+        Of this suite.
+    name
+        Of the table, in the library.
+    without
+        The seed that the prior must not know; None to know all.
+    """
+    curves, scaling = _load_once(name), load_scaling(SCALING)
+    known = np.concatenate([curves.of_seed(seed) for seed in curves.seeds if seed != without])
+    prior = TablePrior(
+        start_loss=_START_LOSS,
+        accuracies=known,
+        scaling=TrialScaling(gpus=np.array(_SCALED_GPUS), speedup=np.array([scaling(gpus) for gpus in _SCALED_GPUS])),
+    )
+    # How many configurations there are limits the trials of a plan.
+    space = {"configuration": Choices(values=tuple(range(len(_load_once(CURVES).configurations))))}
+    return instance.replace(objective=Objective.QUALITY, prior=prior, search_space=space)
+
+
+def _measure_informed(instance: SeerInstance) -> Row:
+    """Measure the choice of an informed plan, and what it gains over the published one in expectation."""
+    told = inform(instance, CURVES, without=_load_once(CURVES).seeds[0])
+    measures = solve(told).measures
+    gain = {name: measures[name] for name in ("uninformed_loss", "gain_loss", "gain_low_loss", "gain_high_loss")}
+    return measure_solve(told, instance.name, "informed", extra={"objective_unit": told.objective_unit, **gain})
+
+
+def _make_cell(instance: SeerInstance) -> Cell:
+    def plan(asked: SeerInstance, solver: str = "auto") -> SeerSolution:
+        return cast(SeerSolution, solve(asked, solver=solver).solution)
+
+    return Cell(
+        instance,
+        published=plan(instance, "published-seer"),
+        spent=plan(instance),
+        informed={seed: plan(inform(instance, CURVES, without=seed)) for seed in _load_once(CURVES).seeds},
+        misinformed=plan(inform(instance, OTHER_CURVES)),
+    )
+
+
 def list_policies() -> list[str]:
     """List the policies that can run: BOHB needs an extra."""
-    names = ["seer", "seer-spent", "hyperband", "grid", "random", "asha", "hypersched"]
+    names = [
+        "seer",
+        "seer-spent",
+        "seer-informed",
+        "seer-misinformed",
+        "hyperband",
+        "grid",
+        "random",
+        "asha",
+        "hypersched",
+    ]
     return [*names, "bohb"] if find_spec("statsmodels") is not None else names
 
 
@@ -123,9 +194,9 @@ def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
         When the policy cannot do with so little.
     """
     curves = _load_once(CURVES)
-    instance = cell.instance
+    instance, run_seed = cell.instance, curves.seeds[seed % len(curves.seeds)]
     setting = SearchSetting(
-        values=curves.of_seed(curves.seeds[seed % len(curves.seeds)]),
+        values=curves.of_seed(run_seed),
         scaling=load_scaling(SCALING),
         deadline_min=instance.deadline_min,
         budget_gpu_min=instance.budget_gpu_min,
@@ -134,6 +205,8 @@ def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
     policies: dict[str, Callable[[SearchSetting, np.random.Generator], SearchOutcome]] = {
         "seer": partial(run_seer, instance=instance, solution=cell.published),
         "seer-spent": partial(run_seer, instance=instance, solution=cell.spent),
+        "seer-informed": partial(run_seer, instance=instance, solution=cell.informed[run_seed]),
+        "seer-misinformed": partial(run_seer, instance=instance, solution=cell.misinformed),
         "hyperband": partial(run_hyperband, eta=_ETA, most_gpus=_MOST_GPUS),
         "grid": partial(run_grid, most_gpus=_MOST_GPUS),
         "random": run_random,

@@ -63,6 +63,7 @@ class _View:
         "optplan frontier boa-newtrace boa-newtrace-tables --report both.html",
         "optplan frontier boa-newtrace --points 8 --solver published-algorithm1 --plot rivals.html",
         "optplan frontier rubberband-resnet101-20min -o plans.csv --plot plans.html",
+        "optplan frontier seer-informed-example --limit deadline",
     ),
 )
 @instances_argument
@@ -96,6 +97,9 @@ class _View:
     callback=read_duration,
     help="For each --solver at each budget; or for a list of plans.",
 )
+@click.option(
+    "--limit", default="", metavar="NAME", help="Of a list of plans: vary budget or deadline, the other kept."
+)
 @amendments
 @output_option("every breakpoint, as JSON, or as CSV when the name ends in .csv")
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write a figure as HTML.")
@@ -110,6 +114,7 @@ def frontier(
     for_weighted_jct: list[float],
     solvers: tuple[str, ...],
     time_limit: float | None,
+    limit: str,
     output: Path | None,
     plot: Path | None,
     report_path: Path | None,
@@ -120,7 +125,7 @@ def frontier(
     """Show the best objective for every limit of each INSTANCE (a file or a name of the library).
 
     Where plans cannot be mixed (rubberband: time and cost of a search), it is the list of those that no other beats, of
-    one instance at a time; -o, --plot, --points and --time-limit, for the whole of it, apply.
+    one instance at a time; -o, --plot, --points, --limit and --time-limit, for the whole of it, apply.
 
     For boa it is the best mean completion time for every budget, that of mixed plans; each of its breakpoints is a pure
     plan. Answers to --at, --for-jct and --for-weighted-jct come with the bound that their certificate proves, derived
@@ -138,7 +143,11 @@ def frontier(
     if plans is not None:
         refused = {"--at": at, "--for-jct": for_jct, "--for-weighted-jct": for_weighted_jct, "--solver": solvers}
         refused["--report"] = report_path
-        return show_pareto(plans, outputs, most=points, time_limit_s=time_limit, refused=refused, as_json=as_json)
+        return show_pareto(
+            plans, outputs, limit=limit, most=points, time_limit_s=time_limit, refused=refused, as_json=as_json
+        )
+    if limit:
+        raise UsageError("--limit: the frontier of mixed plans is by budget; lists of plans have a choice")
     instances = _read_all(instance_names, changes, solvers)
     questions = Questions(tuple(at), tuple(for_jct), tuple(for_weighted_jct))
     views = [_view(label, instance, questions, points, alone=len(instances) == 1) for label, instance in instances]

@@ -206,7 +206,7 @@ def amendments(command: F) -> F:
             metavar="NAME",
             help=(
                 "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest, fastest or "
-                "cheapest-with-confidence for rubberband; spend for seer."
+                "cheapest-with-confidence for rubberband; spend or informed for seer; cheapest or fastest for srift."
             ),
             **known_name("problem", list_problems),
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ def show_pareto(
     instance: Instance,
     outputs: Outputs,
     *,
+    limit: str,
     most: int,
     time_limit_s: float | None,
     refused: dict[str, Any],
@@ -41,6 +43,8 @@ def show_pareto(
         The problem.
     outputs
         ``--output`` (JSON, or CSV by its name) and ``--plot``.
+    limit
+        Which limit varies; empty for the usual one.
     most
         Rows that the table shows at most.
     time_limit_s
@@ -62,7 +66,7 @@ def show_pareto(
             message = f"{option}: the frontier of {instance.name!r} is a list of plans, which cannot be mixed;"
             raise UsageError(f"{message} -o writes and --plot draws it, and `optplan solve` answers for any limit")
     with Progress("frontier", instance.objective_unit) as progress:
-        found = pareto(instance, time_limit_s=time_limit_s, on_event=progress.listen)
+        found = pareto(instance, limit=limit, time_limit_s=time_limit_s, on_event=progress.listen)
     if as_json:
         print_json(found.to_json_data())
     else:
@@ -80,8 +84,21 @@ def _print(instance: Instance, found: ParetoFrontier, most: int) -> None:
     title = f"Frontier of {instance.name}: {len(found.points)} plans that no other beats"
     if len(points) < len(found.points):
         title += f", {len(points)} of them shown (-o FILE writes all, --points N shows more)"
-    proof = "Every plan that is best for some limit is among them." if found.exact else "There may be better ones."
-    print_answer(title, "", pareto_table(instance, found, points, plan_presenter_of(instance)), "", proof)
+    print_answer(
+        title, "", pareto_table(instance, found, points, plan_presenter_of(instance)), "", _say_completeness(found)
+    )
+
+
+def _say_completeness(found: ParetoFrontier) -> str:
+    """Say what may be missing: nothing, limits between those tried, or better plans at these."""
+    if found.exact:
+        return "Every plan that is best for some limit is among them."
+    between = f"Other amounts of the {found.limit_name} were not tried."
+    if any(point.low is not None for point in found.points):
+        return f"Each is the best plan found for an amount of the {found.limit_name}, by sampling. {between}"
+    if all(point.bound is not None and math.isclose(point.bound, point.objective) for point in found.points):
+        return f"Each is proven best for an amount of the {found.limit_name}. {between}"
+    return f"There may be better ones. {between}"
 
 
 def _save_points(found: ParetoFrontier, path: Path, *, overwrite: bool) -> None:

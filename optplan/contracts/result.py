@@ -179,11 +179,14 @@ class SolveRequest:
         For everything random in the solver.
     stopwatch
         Time limit, elapsed time and the listener to progress.
+    limit
+        Of a frontier: the limit that varies, by name; empty for the formulation's own choice.
     """
 
     gap: float = 1e-6
     seed: int = 0
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    limit: str = ""
 
 
 @dataclass(frozen=True)

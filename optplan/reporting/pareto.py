@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Sense, Solution
 from optplan.reporting.presenters import PlanPresenter
@@ -48,10 +48,10 @@ def pareto_table(
     interval = [("95 % interval", True)] if sampled else []
     table = new_table((frontier.limit_name, True), ("objective", True), *interval, ("plan", False))
     for point in points:
-        cells = [presenter.format_limit(instance, point.limit), presenter.format_objective(instance, point.objective)]
+        amount = presenter.format_limit(instance, point.limit, frontier.limit_name)
+        cells = [amount, presenter.format_objective(instance, point.objective)]
         if sampled:
-            ends = [end for end in (point.low, point.high) if end is not None]
-            cells.append(" to ".join(presenter.format_objective(instance, end) for end in ends))
+            cells.append(_write_interval(instance, frontier, point, presenter))
         cells.append(presenter.name_plan(instance, point.solution))
         table.add_row(*(plain_text(cell) for cell in cells))
     return table
@@ -93,7 +93,7 @@ def draw_pareto(
     def say(amount: float, objective: float, solution: Solution) -> str:
         words = (
             presenter.name_plan(instance, solution),
-            f"{frontier.limit_name}: {presenter.format_limit(instance, amount)}",
+            f"{frontier.limit_name}: {presenter.format_limit(instance, amount, frontier.limit_name)}",
             presenter.format_objective(instance, objective),
         )
         return "<br>".join(escape_text(word) for word in words)
@@ -106,6 +106,7 @@ def draw_pareto(
             name="best possible" if frontier.exact else "best found",
             line={"shape": "hv", "color": BLUE, "width": 2},
             marker={"size": 6, "color": BLUE},
+            error_y=_write_intervals(points, up.seconds),
             hovertext=[say(point.limit, point.objective, point.solution) for point in points],
             hoverinfo="text",
         )
@@ -133,6 +134,30 @@ def draw_pareto(
     figure.update_yaxes(title_text=escape_text(f"{best} objective ({up.unit})"))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.12, "x": 0})
     return figure
+
+
+def _write_interval(instance: Instance, frontier: ParetoFrontier, point: ParetoPoint, presenter: PlanPresenter) -> str:
+    """Write the ends of a point's interval, the unit once where it stands behind the number."""
+    ends = [presenter.format_objective(instance, end) for end in (point.low, point.high) if end is not None]
+    unit = f" {frontier.objective_unit}"
+    return " to ".join([*(end.removesuffix(unit) for end in ends[:-1]), *ends[-1:]])
+
+
+def _write_intervals(points: Sequence[ParetoPoint], seconds: float) -> dict[str, Any] | None:
+    """Write the intervals of sampled objectives as bars above and below; None where nothing is sampled."""
+    if all(point.low is None or point.high is None for point in points):
+        return None
+    ends = [
+        (point.objective if point.low is None else point.low, point.objective if point.high is None else point.high)
+        for point in points
+    ]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [(high - point.objective) / seconds for point, (_, high) in zip(points, ends, strict=True)],
+        "arrayminus": [(point.objective - low) / seconds for point, (low, _) in zip(points, ends, strict=True)],
+        "thickness": 1,
+    }
 
 
 def _choose_scale(unit: str, amounts: Sequence[float]) -> TimeScale:

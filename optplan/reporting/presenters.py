@@ -52,8 +52,8 @@ class PlanPresenter(Presenter, Protocol):
     def name_plan(self, instance: Instance, solution: Solution) -> str:
         """Say in a few words what a plan decides."""
 
-    def format_limit(self, instance: Instance, amount: float) -> str:
-        """Write an amount of the frontier's limit with its unit."""
+    def format_limit(self, instance: Instance, amount: float, limit: str = "") -> str:
+        """Write an amount of the frontier's limit with its unit; a name says which limit, where there are several."""
 
     def format_objective(self, instance: Instance, objective: float) -> str:
         """Write an objective with its unit."""

@@ -55,8 +55,10 @@ def test_every_policy_searches() -> None:
     rows = run_suite("seer", quick=True)
     json.dumps(rows, allow_nan=False)
     plans = [row for row in rows if row["objective"] is not None]
-    assert [row["solver"] for row in plans] == ["published-seer", "spend-exact"]
-    published, spent = (float(str(row["objective"])) for row in plans)
+    assert [row["solver"] for row in plans] == ["published-seer", "spend-exact", "informed"]
+    published, spent, loss = (float(str(row["objective"])) for row in plans)
+    assert extra(plans[2])["uninformed_loss"] - loss == pytest.approx(extra(plans[2])["gain_loss"])
+    assert extra(plans[2])["gain_low_loss"] > 0.0
     assert published <= spent <= 480.0 * (1 + 1e-9)
     searches = {str(row["solver"]): extra(row) for row in rows if row["status"] == "completed"}
     assert list(searches) == list_policies()

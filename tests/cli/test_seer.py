@@ -71,3 +71,37 @@ def test_schemas(run: Runner) -> None:
     for record, field in (("instance", "deadline_min"), ("result", "bound_proof"), ("plan", "stages")):
         shown = json.loads(run("schema", record, "--formulation", "seer").out)
         assert field in shown["properties"]
+
+
+def test_what_a_prior_buys(run: Runner, tmp_path: Path) -> None:
+    """Solved, compared with the published plan, planned, verified; the same instance spends when told to."""
+    result, plan = tmp_path / "result.json", tmp_path / "plan.json"
+    told = run("solve", "seer-informed-example", "--compare", "published-seer", "-o", str(result), "--plan", str(plan))
+    assert told.code == 0
+    assert "Expected final loss 0.2" in told.out
+    assert "note: the prior buys 0.0" in told.out
+    assert "gain over published" in told.out
+    assert json.loads(plan.read_text(encoding="utf-8"))["objective_unit"] == "loss"
+    assert run("verify", "seer-informed-example", str(result)).code == 0
+    spent = run("solve", "seer-informed-example", "--set", "objective=spend")
+    assert "80 of 80 GPU-min" in spent.out
+    assert "80 of 80 GPU-min" in run("solve", "seer-informed-example", "--problem", "spend").out
+    refused = run("solve", "seer-paper-example", "--set", "objective=quality")
+    assert "prior: is missing; the objective is quality; add it, or set objective to spend" in refused.err
+
+
+def test_frontiers_of_either_limit(run: Runner) -> None:
+    """The option says which; what has no choice says so, and no table calls its points bad."""
+    few = ("--set", "prior.samples=200", "--set", "prior.choice_samples=50")
+    told = run("frontier", "seer-informed-example", "--limit", "deadline", *few)
+    assert told.code == 0
+    assert "95 % interval" in told.out
+    assert "Each is the best plan found for an amount of the deadline, by sampling." in told.out
+    assert run("frontier", "seer-informed-example", "--json", *few).data["limit_name"] == "budget"
+    assert "limit: got 'speed'; 'seer-informed-example' has budget and deadline" in run(
+        "frontier", "seer-informed-example", "--limit", "speed"
+    ).err  # fmt: skip
+    mixed = run("frontier", "boa-one-table", "--limit", "budget")
+    assert "--limit: the frontier of mixed plans is by budget; lists of plans have a choice" in mixed.err
+    spent = run("frontier", "seer-paper-example", "--points", "2")
+    assert "Each is proven best for an amount of the budget. Other amounts of the budget were not tried." in spent.out

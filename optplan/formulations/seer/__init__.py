@@ -4,6 +4,7 @@ from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.contracts.result import BoundProof
 
 _SPEND = frozenset({"spend"})
+_INFORMED = frozenset({"informed"})
 _BRACKETS = frozenset({"brackets"})
 _HERE = "optplan.formulations.seer"
 
@@ -19,7 +20,7 @@ FORMULATION = Formulation(
     describe=f"{_HERE}.data:describe",
     build_plan=f"{_HERE}.planning:build_plan",
     dual_bound=f"{_HERE}.duality:dual_bound",
-    build_pareto=f"{_HERE}.budgets:build_budget_frontier",
+    build_pareto=f"{_HERE}.frontiers:build_pareto",
     solvers=(
         SolverEntry(
             name="spend-exact",
@@ -49,11 +50,20 @@ FORMULATION = Formulation(
             max_cells=60,
         ),
         SolverEntry(
+            name="informed",
+            target=f"{_HERE}.informed:solve_informed",
+            summary="chooses rounds and brackets on samples of a prior, and judges them on fresh ones; no bound",
+            proof=BoundProof.NONE,
+            problems=_INFORMED,
+            policies=_BRACKETS,
+            exact=False,
+        ),
+        SolverEntry(
             name="published-seer",
             target=f"{_HERE}.published:solve_published",
             summary="the paper's own numbers of trials (Algorithms 1 to 3); the budget is its bound",
             proof=BoundProof.LAGRANGIAN,
-            problems=_SPEND,
+            problems=_SPEND | _INFORMED,
             policies=_BRACKETS,
             exact=False,
         ),

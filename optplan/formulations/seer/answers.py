@@ -1,8 +1,9 @@
-"""From chosen rows to SEER's answers: status, bound and what it rests on, warnings."""
+"""From chosen plans to SEER's answers: status, bound and what it rests on, warnings."""
 
 from __future__ import annotations
 
 from optplan.contracts.instance import Sense
+from optplan.contracts.judgement import Evaluation
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap
 from optplan.formulations.seer.data import SeerInstance, SeerSolution
 from optplan.formulations.seer.duality import certify_budget
@@ -54,6 +55,36 @@ def answer_with(
         engine=engine[0],
         engine_version=engine[1],
         warnings=_warn(instance, solution, evaluation.measures),
+    )
+
+
+def sampled_answer(
+    instance: SeerInstance,
+    solution: SeerSolution,
+    judged: Evaluation,
+    *,
+    notes: tuple[str, ...] = (),
+    termination: Termination = Termination.COMPLETED,
+    counters: dict[str, float] | None = None,
+) -> Answer[SeerSolution]:
+    """Make the answer for a solution whose objective is sampled: nothing bounds it.
+
+    Parameters
+    ----------
+    instance, solution, judged
+        The problem, what was found, and the judge's figures.
+    notes
+        What to say besides the usual warnings.
+    termination, counters
+        As in the answer.
+    """
+    return Answer(
+        status=Status.FEASIBLE,
+        termination=termination,
+        solution=solution,
+        objective=judged.objective,
+        counters=counters or {},
+        warnings=(*notes, *_warn(instance, solution, judged.measures)),
     )
 
 

@@ -6,14 +6,16 @@ trials; a *bracket* is a group of trials that hold as many GPUs each. Symbols of
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from optplan.contracts.instance import Instance, Sense, Solution
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.seer.brackets import SearchBrackets, SearchParameters, size_brackets
+from optplan.formulations.seer.prior import SearchPrior
 from optplan.formulations.seer.quantities import (
     Budget,
     Decay,
@@ -33,7 +35,28 @@ DEADLINE = "deadline"
 #: Most shortest rounds on p_min GPUs that a budget may pay: beyond that a unit is wrong, and floors lose their meaning.
 MOST_ROUNDS_PAID = 1e9
 
+#: Most trials of the first round, and most rounds, of a search whose expected loss is sampled; a published search may
+#: have more rounds.
+MOST_SAMPLED_TRIALS = 5_000
+MOST_SAMPLED_ROUNDS = 8
+
 _MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
+
+
+class Objective(StrEnum):
+    """What a search is for."""
+
+    #: Most GPU-minutes of training, in the published rounds and brackets.
+    SPEND = "spend"
+    #: Least expected final loss under the prior, in any rounds and brackets.
+    QUALITY = "quality"
+
+
+class Problem(StrEnum):
+    """The problems that follow from the objective."""
+
+    SPEND = "spend"
+    INFORMED = "informed"
 
 
 class SeerInstance(Instance):
@@ -69,6 +92,11 @@ class SeerInstance(Instance):
         counts GPUs.
     search_space
         Hyperparameters by name; empty where it is not stated.
+    objective
+        ``spend``: most GPU-minutes of training in the published rounds and brackets; ``quality``: least expected final
+        loss, whatever the rounds and brackets.
+    prior
+        What is believed of learning curves and of scaling. Needed for ``quality``; ``spend`` does not look at it.
     """
 
     formulation: Literal["seer"] = "seer"
@@ -88,6 +116,8 @@ class SeerInstance(Instance):
     price_date: str = ""
     gpus_per_node: Annotated[int, Field(ge=1, strict=True)] | None = None
     search_space: ByName[Hyperparameter] = Field(default_factory=dict)
+    objective: Objective = Objective.SPEND
+    prior: SearchPrior | None = None
 
     @model_validator(mode="after")
     def _check(self) -> SeerInstance:
@@ -111,17 +141,49 @@ class SeerInstance(Instance):
             problem = f"got {str(self.budget)!r}, which pays {paid:.3g} rounds of least_round_min on least_gpus"
             raise DataError("budget", f"{problem}; up to {MOST_ROUNDS_PAID:g} are allowed", "check the units")
         _ = self.brackets  # refuses an eta or a nu with which there is no end of rounds or brackets
+        self._check_prior()
         return self
+
+    def _check_prior(self) -> None:
+        if self.prior is None:
+            if self.objective is Objective.QUALITY:
+                raise DataError("prior", "is missing; the objective is quality", "add it, or set objective to spend")
+            return
+        if self.least_gpus < 1:
+            problem = f"got {self.least_gpus:g}; the prior tells of one GPU and more"
+            raise DataError("least_gpus", problem, "raise it, or remove prior")
+        brackets = () if self.brackets is None else self.brackets.brackets
+        trials = sum(bracket.trials[0] for bracket in brackets)
+        if self.objective is Objective.QUALITY and trials > MOST_SAMPLED_TRIALS:
+            problem = f"got {str(self.budget)!r}, which makes {trials:,} trials as published"
+            fix = "raise least_round_min, or set objective to spend"
+            raise DataError("budget", f"{problem}; up to {MOST_SAMPLED_TRIALS:,} can be sampled", fix)
+
+    def fields_of_problem(self, problem: str) -> dict[str, object]:
+        """Return the fields to change so that another problem is asked.
+
+        Raises
+        ------
+        UsageError
+            When there is no such problem, or there is no prior for it.
+        """
+        known = [each.value for each in Problem]
+        if problem not in known:
+            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, known)}")
+        if problem == Problem.INFORMED and self.prior is None:
+            message = f"problem: {problem} needs the field prior, which instance {self.name!r} does not have; add it"
+            raise UsageError(message)
+        return {"objective": Objective.QUALITY if problem == Problem.INFORMED else Objective.SPEND}
 
     @property
     def objective_unit(self) -> str:
         """Unit of the objective."""
-        return "GPU-min"
+        return "GPU-min" if self.objective is Objective.SPEND else "loss"
 
     @property
     def sense(self) -> Sense:
-        """More GPU-minutes of training are better."""
-        return Sense.MAXIMISE
+        """More GPU-minutes of training are better, and less loss."""
+        return Sense.MAXIMISE if self.objective is Objective.SPEND else Sense.MINIMISE
 
     @property
     def limits(self) -> dict[str, float]:
@@ -134,7 +196,7 @@ class SeerInstance(Instance):
 
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""
-        return f"GPU-min per {'GPU-min' if limit == BUDGET else 'min'}"
+        return f"{self.objective_unit} per {'GPU-min' if limit == BUDGET else 'min'}"
 
     @property
     def budget_gpu_min(self) -> float:
@@ -207,8 +269,21 @@ class SeerSolution(Solution):
 def describe(instance: SeerInstance) -> dict[str, Any]:
     """Return what solvers are matched against: problem, policy, the number of (bracket, row) choices, features.
 
-    The problem is ``spend``: to spend the budget on SEER's own rounds and brackets.
+    The problem is ``spend``, to spend the budget on SEER's own rounds and brackets, or ``informed``, to use a prior.
+    The latter has as many choices as brackets and rounds could be tried; what counts there is the work of sampling one.
     """
+    if instance.objective is Objective.QUALITY:
+        return {
+            "problem": Problem.INFORMED.value,
+            "policy": "brackets",
+            "cells": MOST_SAMPLED_ROUNDS,
+            "features": frozenset(),
+        }
     from optplan.formulations.seer.rows import count_rows  # loads NumPy's arrays of rows only where they are counted
 
-    return {"problem": "spend", "policy": "brackets", "cells": count_rows(instance), "features": frozenset()}
+    return {
+        "problem": Problem.SPEND.value,
+        "policy": "brackets",
+        "cells": count_rows(instance),
+        "features": frozenset(),
+    }

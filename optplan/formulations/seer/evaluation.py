@@ -20,6 +20,17 @@ problem and not of any solver. Constraint families, by the names used in every m
     Rounds and pauses end by the deadline.
 ``budget``
     GPU-minutes, training and pausing, do not exceed the budget.
+
+For the objective ``quality`` rounds and brackets are free, and the first four families ask for less:
+
+``rounds``
+    No more rounds than can be sampled, and in every bracket a number of trials for each.
+``round-length``
+    The first round is at least as long as the shortest one allowed.
+``gpus``
+    Brackets have allowed numbers of GPUs, in increasing order.
+``trials``
+    No more trials than can be sampled.
 """
 
 from __future__ import annotations
@@ -28,7 +39,15 @@ import math
 from dataclasses import dataclass
 
 from optplan.contracts.judgement import Check, Evaluation
-from optplan.formulations.seer.data import BUDGET, DEADLINE, SeerInstance, SeerSolution
+from optplan.formulations.seer.data import (
+    BUDGET,
+    DEADLINE,
+    MOST_SAMPLED_ROUNDS,
+    MOST_SAMPLED_TRIALS,
+    Objective,
+    SeerInstance,
+    SeerSolution,
+)
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
@@ -91,8 +110,9 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
     Returns
     -------
     Evaluation
-        Objective: GPU-minutes of training, sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k). Consumption:
-        ``budget`` in GPU-minutes, pauses included; ``deadline`` in minutes.
+        Objective: GPU-minutes of training, sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k); for ``quality`` the
+        mean final loss over the prior's samples. Consumption: ``budget`` in GPU-minutes, pauses included; ``deadline``
+        in minutes.
     """
     checks = _check_shape(instance, solution)
     if not all(check.holds for check in checks):
@@ -114,9 +134,16 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
         "most_gpus_held": max(each.gpus for each in rounds),
     }
     measures |= _measure_cost(instance, rounds, training + pausing)
-    checks += _check_published(instance, solution)
+    quality = instance.objective is Objective.QUALITY
+    checks += _check_free(instance, solution) if quality else _check_published(instance, solution)
     checks += [_check_limit(instance, limit, used) for limit, used in consumption.items()]
-    return Evaluation(training, consumption, measures, tuple(checks))
+    objective = training
+    if quality:
+        # What breaks a rule may be too large to be sampled.
+        sampled = all(check.holds for check in checks)
+        objective, losses = _measure_quality(instance, solution) if sampled else (math.nan, {})
+        measures |= losses
+    return Evaluation(objective, consumption, measures, tuple(checks))
 
 
 def list_rounds(instance: SeerInstance, solution: SeerSolution) -> list[Round]:
@@ -202,6 +229,8 @@ def _check_shape(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
     """Check everything that must hold before a search can be evaluated at all."""
     published = instance.brackets
     rounds = 1 if published is None else published.rounds
+    if instance.objective is Objective.QUALITY:
+        rounds = min(solution.rounds, max(rounds, MOST_SAMPLED_ROUNDS))
     lengths = [solution.rounds, *(len(bracket.trials) for bracket in solution.brackets)]
     wrong = next((length for length in lengths if length != rounds), rounds)
     message = f"rounds, and numbers of trials of each bracket, must be {rounds}"
@@ -228,6 +257,37 @@ def _check_published(instance: SeerInstance, solution: SeerSolution) -> list[Che
     final = sum(bracket.trials[-1] for bracket in solution.brackets)
     checks.append(_check("last-round", "", 1, final, "at least one trial must reach the last round", holds=final >= 1))
     return checks
+
+
+def _check_free(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
+    """Check what holds for rounds and brackets of any kind."""
+    least = instance.least_round_min
+    message = "the first round must be at least as long as the shortest one allowed"
+    holds = solution.round_min >= least * (1 - TOLERANCE)
+    checks = [_check("round-length", "", least, solution.round_min, message, holds=holds)]
+    most, last = math.inf if instance.most_gpus is None else instance.most_gpus, 0.0
+    for number, bracket in enumerate(solution.brackets, start=1):
+        allowed = instance.least_gpus * (1 - TOLERANCE) <= bracket.gpus <= most * (1 + TOLERANCE)
+        whole = bracket.gpus == round(bracket.gpus) or not instance.whole_gpus
+        holds = allowed and whole and bracket.gpus > last * (1 + TOLERANCE)
+        nearest = min(max(bracket.gpus if whole else round(bracket.gpus), instance.least_gpus), most)
+        message = "brackets must have allowed numbers of GPUs, in increasing order"
+        checks.append(_check("gpus", f"bracket {number}", bracket.gpus, nearest, message, holds=holds))
+        checks.append(_check_halving(instance, number, bracket.trials))
+        last = bracket.gpus
+    trials, final = (sum(bracket.trials[k] for bracket in solution.brackets) for k in (0, -1))
+    message = f"at most {MOST_SAMPLED_TRIALS:,} trials can be sampled"
+    checks.append(_check("trials", "", trials, MOST_SAMPLED_TRIALS, message, holds=trials <= MOST_SAMPLED_TRIALS))
+    message = "at least one trial must reach the last round"
+    checks.append(_check("last-round", "", 1, final, message, holds=final >= 1))
+    return checks
+
+
+def _measure_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
+    """Sample the expected final loss, and what it gains over the published search on the same samples."""
+    from optplan.formulations.seer.expectation import judge_quality  # loads NumPy's sampling only where it is needed
+
+    return judge_quality(instance, solution)
 
 
 def _nearest(known: list[float], gpus: float) -> float:

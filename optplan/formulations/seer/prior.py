@@ -30,6 +30,9 @@ from optplan.schema import NUMBER, FloatArray, FrozenModel, Numbers, WholeNumber
 #: Samples that the search may be judged by, at least and at most.
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 100_000
 
+#: Relative tolerance of shares: those nearer to a rank than this are that rank.
+_ROUNDING = 1e-12
+
 #: A loss, or anything that is measured like one.
 Loss = Annotated[float, NUMBER]
 
@@ -196,6 +199,24 @@ class ParametricPrior(_Prior):
         """Return gamma: the most that a trial may be above its terminal loss after some minutes on one GPU."""
         return (self.start_loss - self.terminal_low_loss) * self._decay(self.rate_low_per_min * np.asarray(minutes))
 
+    def quantile(self, shares: FloatArray) -> FloatArray:
+        """Return F^-1: the least terminal loss y with F(y) at least so much."""
+        span = self.terminal_high_loss - self.terminal_low_loss
+        return np.asarray(self.terminal_low_loss + span * np.asarray(shares) ** (1.0 / self.terminal_shape))
+
+    def minutes_within(self, distances: FloatArray) -> FloatArray:
+        """Return gamma^-1: minutes on one GPU after which every trial is as near to its terminal loss; may be inf."""
+        most = self.start_loss - self.terminal_low_loss
+        with np.errstate(divide="ignore"):
+            times = np.maximum(1.0, most / np.asarray(distances, dtype=np.float64))
+        progress = np.log(times) if self.exponent is None else times ** (1.0 / self.exponent) - 1.0
+        return np.asarray(progress / self.rate_low_per_min)
+
+    @property
+    def jumps(self) -> FloatArray:
+        """Shares at which F^-1 jumps; none."""
+        return np.zeros(0)
+
     def _decay(self, progress: FloatArray) -> FloatArray:
         if self.exponent is None:
             return np.exp(-progress)
@@ -248,6 +269,11 @@ class TablePrior(_Prior):
         if epochs[0] <= 0 or (np.diff(epochs) <= 0).any():
             problem = f"got {epochs.tolist()}; ascending numbers above zero are needed"
             raise DataError("epochs", problem, "before any epoch the loss is start_loss")
+
+    @property
+    def runs(self) -> int:
+        """How many there are."""
+        return len(self._table)
 
     @property
     def has_ties(self) -> bool:
@@ -315,6 +341,32 @@ class TablePrior(_Prior):
         At the table's epochs it is the least such function that falls; between them it is linear, and no less.
         """
         return np.asarray(np.interp(minutes, self._minutes, self._distances), dtype=np.float64)
+
+    def quantile(self, shares: FloatArray) -> FloatArray:
+        """Return F^-1: the least last loss y with F(y) at least so much."""
+        ends = self._sorted_ends
+        ranks = np.ceil(np.asarray(shares) * ends.size * (1.0 - _ROUNDING)).astype(np.int64)
+        return np.asarray(ends[np.clip(ranks - 1, 0, ends.size - 1)])
+
+    def minutes_within(self, distances: FloatArray) -> FloatArray:
+        """Return gamma^-1: minutes on one GPU after which all are as near to their last loss, the table's end at most.
+
+        Losses may be equal to the best one: then the time in which nothing is left of any distance counts.
+        """
+        known, falling = self._minutes, self._distances
+        wanted = np.asarray(distances, dtype=np.float64)
+        # Ascending negatives: the first column that is near enough.
+        right = np.minimum(np.searchsorted(-falling, -wanted, side="left"), known.size - 1)
+        left = np.maximum(right - 1, 0)
+        drop = falling[left] - falling[right]
+        share = np.divide(falling[left] - wanted, drop, out=np.ones(wanted.shape), where=drop > 0.0)
+        return np.asarray(np.where(right == 0, 0.0, known[left] + share * (known[right] - known[left])))
+
+    @property
+    def jumps(self) -> FloatArray:
+        """Shares at which F^-1 jumps: there is one for each configuration."""
+        count = self._sorted_ends.size
+        return np.arange(1, count) / count
 
 
 SearchPrior = Annotated[ParametricPrior | TablePrior, Field(discriminator="form")]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from optplan.contracts.result import Answer, SolveRequest
-from optplan.formulations.seer.answers import answer_with
-from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.formulations.seer.answers import answer_with, sampled_answer
+from optplan.formulations.seer.data import Objective, SeerInstance, SeerSolution
+from optplan.formulations.seer.evaluation import evaluate
 from optplan.formulations.seer.feasibility import infeasible_answer
 from optplan.formulations.seer.rows import published_solution
 
@@ -23,9 +24,13 @@ def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[See
     -------
     Answer
         The objective is what is spent on training; the bound is the budget, with its certificate, so that the gap says
-        how much of it the floors leave unused.
+        how much of it the floors leave unused. Where quality is the objective, it is the expected final loss, without a
+        bound; the plan is the same, because it knows no prior.
     """
     published = instance.brackets
     if published is None:
         return infeasible_answer(instance)
+    if instance.objective is Objective.QUALITY:
+        solution = published_solution(published)
+        return sampled_answer(instance, solution, evaluate(instance, solution))
     return answer_with(instance, request, published_solution(published))

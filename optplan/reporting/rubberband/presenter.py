@@ -105,7 +105,7 @@ def name_plan(instance: Instance, solution: Solution) -> str:
     return name_sizes(require_search(instance), solution)
 
 
-def format_limit(instance: Instance, amount: float) -> str:
+def format_limit(instance: Instance, amount: float, limit: str = "") -> str:  # noqa: ARG001 - there is one limit
     """Write an amount of the frontier's limit with its unit."""
     return words.format_limit(require_search(instance), amount)
 

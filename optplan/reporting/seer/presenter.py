@@ -19,7 +19,18 @@ from optplan.reporting.phrases import (
     format_usd,
     relative_difference,
 )
-from optplan.reporting.seer import words
+from optplan.reporting.seer import quality, words
+from optplan.reporting.seer.quality import (
+    DELTA,
+    QUALITY_COLUMNS,
+    THEOREM_COLUMNS,
+    compare_losses,
+    list_guarantees,
+    list_loss_facts,
+    list_prior_facts,
+    say_expectation,
+    seeks_quality,
+)
 from optplan.reporting.seer.words import (
     describe_budget,
     format_gpu_min,
@@ -40,6 +51,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from rich.console import RenderableType
 
+#: Parts of the budget below this are rounding.
+_ROUNDING = 1e-9
 #: Columns of the table of rounds: a heading, and whether it is a number.
 ROUND_COLUMNS = (
     ("round", False),
@@ -84,6 +97,13 @@ def present_instance(instance: Instance) -> list[RenderableType]:
         for row in rows:
             add_row(table, *row[:3])
         parts += [plain_text(""), table]
+    promised = list_guarantees(search)
+    if promised:
+        table = new_table(*THEOREM_COLUMNS)
+        for row in promised:
+            add_row(table, *row)
+        said = f"What the paper's Theorem 2 promises of the published plan with probability {1 - DELTA:g}:"
+        parts += [plain_text(""), plain_text(said), plain_text(""), table]
     return parts
 
 
@@ -92,7 +112,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     search = require_seer(instance)
     parts: list[RenderableType] = [
         plain_text(say_answer(search, result), "bold"),
-        plain_text(say_how_good(search, result)),
+        plain_text(say_quality(search, result)),
         "",
         fact_table(list_result_facts(search, result)),
     ]
@@ -107,9 +127,11 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
     """Set the results of several solvers side by side, ours first."""
-    require_seer(instance)
-    table = new_table(*COMPARISON_COLUMNS)
-    for row in compare_results(results):
+    if seeks_quality(require_seer(instance)):
+        table, rows = new_table(*QUALITY_COLUMNS), compare_losses(results)
+    else:
+        table, rows = new_table(*COMPARISON_COLUMNS), compare_results(results)
+    for row in rows:
         add_row(table, *row)
     return [table]
 
@@ -119,14 +141,14 @@ def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - 
     return name_search(require_brackets(solution))
 
 
-def format_limit(instance: Instance, amount: float) -> str:
-    """Write an amount of the budget with its unit."""
-    return words.format_limit(require_seer(instance), BUDGET, amount)
+def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
+    """Write an amount of the deadline or, by default, of the budget with its unit."""
+    return words.format_limit(require_seer(instance), limit or BUDGET, amount)
 
 
-def format_objective(instance: Instance, objective: float) -> str:  # noqa: ARG001 - what presenters are asked with
+def format_objective(instance: Instance, objective: float) -> str:
     """Write an objective with its unit."""
-    return format_gpu_min(objective)
+    return quality.format_objective(require_seer(instance), objective)
 
 
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
@@ -201,8 +223,9 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
         rounds = ", ".join(
             format_minutes(published.round_min * instance.eta**number) for number in range(published.rounds)
         )
-        facts += [("rounds", f"{published.rounds}, of {rounds}"), ("R*", f"{published.ratio:.8g}")]
-    return facts
+        of = "published rounds" if seeks_quality(instance) else "rounds"
+        facts += [(of, f"{published.rounds}, of {rounds}"), ("R*", f"{published.ratio:.8g}")]
+    return facts + list_prior_facts(instance)
 
 
 def list_result_facts(instance: SeerInstance, result: Result[Solution]) -> list[tuple[str, str]]:
@@ -211,10 +234,13 @@ def list_result_facts(instance: SeerInstance, result: Result[Solution]) -> list[
     facts = [("status", f"{name_status(result)[0]} (stopped: {result.termination.value})")]
     if result.objective is not None:
         share = measures["spent_gpu_min"] / instance.budget_gpu_min
-        facts.append(("training", f"{format_gpu_min(result.objective)} ({result.objective:.9g})"))
+        if seeks_quality(instance):
+            facts += [*list_loss_facts(result), ("training", format_gpu_min(measures["training_gpu_min"]))]
+        else:
+            facts.append(("training", f"{format_gpu_min(result.objective)} ({result.objective:.9g})"))
         if measures["resize_gpu_min"]:
             facts.append(("resizing", format_gpu_min(measures["resize_gpu_min"])))
-        facts.append(("of the budget", f"{format_share(share)}, {format_gpu_min(measures['unused_gpu_min'])} unused"))
+        facts.append(("of the budget", f"{format_share(share)}, {say_unused(instance, measures)} unused"))
         facts.append(("in the last round", format_gpu_min(measures["last_round_gpu_min"])))
         facts += list_costs(measures)
     if result.bound is not None:
@@ -224,6 +250,19 @@ def list_result_facts(instance: SeerInstance, result: Result[Solution]) -> list[
     verified = f", verified in {format_seconds(result.verify_seconds)}" if result.verify_seconds else ", not verified"
     facts.append(("time", f"{format_seconds(result.solve_seconds)}{verified}"))
     return facts
+
+
+def say_quality(instance: SeerInstance, result: Result[Solution]) -> str:
+    """Say how good a result is: what it trains at most, or what loss it may expect."""
+    if seeks_quality(instance) and result.objective is not None:
+        return say_expectation(result)
+    return say_how_good(instance, result)
+
+
+def say_unused(instance: SeerInstance, measures: dict[str, float]) -> str:
+    """Write what is left of the budget; rounding errors are nothing."""
+    unused = measures["unused_gpu_min"]
+    return format_gpu_min(unused if abs(unused) > _ROUNDING * instance.budget_gpu_min else 0.0)
 
 
 def list_costs(measures: dict[str, float]) -> list[tuple[str, str]]:

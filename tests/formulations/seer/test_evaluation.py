@@ -155,3 +155,56 @@ def test_nodes_hold_all_gpus(gpus_per_node: int, trials: dict[float, int]) -> No
     nodes = count_nodes(gpus_per_node, tuple(sorted(trials.items())))
     assert nodes * gpus_per_node >= sum(gpus * count for gpus, count in trials.items())
     assert nodes <= sum(math.ceil(gpus / gpus_per_node) * count for gpus, count in trials.items())
+
+
+#: Trials end where the drawing says, at once.
+PRIOR: dict[str, Any] = {
+    "form": "parametric",
+    "start_loss": 1.0,
+    "terminal_low_loss": 0.0,
+    "terminal_high_loss": 1.0,
+    "rate_low_per_min": 1e4,
+    "rate_high_per_min": 1e4,
+    "scaling": {"gpus": [1, 2], "speedup": [1.0, 1.5]},
+    "samples": 10,
+}
+
+
+def free(*brackets: tuple[float, tuple[int, ...]], round_min: float = 1.0, rounds: int = 2) -> SeerSolution:
+    """Return a plan of any rounds and brackets."""
+    parts = tuple(Bracket(gpus=gpus, trials=trials) for gpus, trials in brackets)
+    return SeerSolution(round_min=round_min, rounds=rounds, brackets=parts)
+
+
+def test_for_quality_rounds_and_brackets_are_free(make_instance: MakeInstance) -> None:
+    """Other lengths, widths and fewer trials than published; what spending would not allow. The loss is sampled."""
+    instance = make_instance(objective="quality", prior=PRIOR, most_gpus=4)
+    solution = free((1.0, (7, 3)), (3.0, (2, 1)), round_min=1.5)
+    assert broken(instance, solution) == set()
+    judged = evaluate(instance, solution)
+    assert 0.0 < judged.measures["low_loss"] < judged.objective < judged.measures["high_loss"] < 1.0
+    assert judged.measures["training_gpu_min"] == pytest.approx(1.5 * 13 + 3 * 6)
+    assert broken(instance.replace(objective="spend"), solution) >= {"rounds"}
+
+
+@pytest.mark.parametrize(
+    ("family", "solution"),
+    [
+        ("rounds", free((1.0, (512, 256, 128, 64, 32, 16, 8, 4, 2)), rounds=9)),
+        ("rounds", free((1.0, (4, 2)), (2.0, (2,)))),
+        ("round-length", free((1.0, (7, 3)), round_min=0.99)),
+        ("gpus", free((2.0, (4, 2)), (1.0, (4, 2)))),
+        ("gpus", free((5.0, (2, 1)))),
+        ("gpus", free((1.5, (4, 2)))),
+        ("halving", free((1.0, (7, 4)))),
+        ("trials", free((1.0, (5001, 2500)))),
+        ("last-round", free((1.0, (1, 0)))),
+        ("deadline", free((1.0, (2, 1)), round_min=3.5)),
+        ("budget", free((1.0, (42, 21)))),
+    ],
+)
+def test_every_rule_for_quality_is_judged(make_instance: MakeInstance, family: str, solution: SeerSolution) -> None:
+    """One mutation each; what breaks a rule is not sampled."""
+    instance = make_instance(objective="quality", prior=PRIOR, most_gpus=4)
+    assert family in broken(instance, solution)
+    assert math.isnan(evaluate(instance, solution).objective)

@@ -1,0 +1,282 @@
+"""A fleet that trains while VMs of it are lost and replaced: at random, or as a trace tells.
+
+The rules are those of :mod:`optplan.formulations.srift.interruptions`, followed VM by VM: training needs the whole
+fleet, an interruption undoes what was done since the last complete checkpoint, and a restart follows. What the closed
+form does not have: a VM may be missing for a while before another one takes its place, the fleet waits for it (and pays
+for the others meanwhile, unless it is handed back), and VMs of a trace are lost together.
+
+With VMs replaced at once and lost at random, this is the closed form's own process, and its means are the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.errors import UsageError
+from optplan.formulations.srift.data import Interruptions, SriftInstance, SriftSolution
+from optplan.formulations.srift.evaluation import evaluate
+from optplan.formulations.srift.interruptions import count_checkpoints
+from optplan.instances.spot_traces import SpotTrace, down_times
+from optplan.schema import FloatArray, IntArray
+from optplan.units import SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A while in which the fleet is not whole; it may take no time, when a VM is replaced at once.
+
+    Parameters
+    ----------
+    start_s, end_s
+        Since the fleet was asked for.
+    saved_usd
+        The price of the VMs that are missing, for as long as each is.
+    """
+
+    start_s: float
+    end_s: float
+    saved_usd: float
+
+
+_NEVER = Outage(math.inf, math.inf, 0.0)
+
+
+@dataclass(frozen=True)
+class FleetRuns:
+    """Runs of one fleet.
+
+    Parameters
+    ----------
+    time_s, cost_usd
+        (N,) From asking for the fleet to the end of the training; NaN for a run that a trace's end cut off.
+    interruptions
+        (N,) How often the fleet was interrupted, restarts included.
+    waited_s
+        (N,) For missing VMs, the first ones included.
+    """
+
+    time_s: FloatArray
+    cost_usd: FloatArray
+    interruptions: IntArray
+    waited_s: FloatArray
+
+    @property
+    def finished(self) -> float:
+        """Share of the runs that were not cut off."""
+        return float(np.isfinite(self.time_s).mean())
+
+    def share_within(self, time_s: float) -> float:
+        """Return the share of the runs that finished within a time; those that were cut off did not."""
+        return float((np.nan_to_num(self.time_s, nan=math.inf) <= time_s).mean())
+
+
+def sample_fleet(
+    instance: SriftInstance,
+    solution: SriftSolution,
+    *,
+    samples: int,
+    seed: int = 0,
+    replacement_s: float = 0.0,
+) -> FleetRuns:
+    """Run a fleet whose VMs are lost at random, each at its type's rate.
+
+    Parameters
+    ----------
+    instance
+        The problem, with ``interruptions``.
+    solution
+        The fleet.
+    samples
+        Runs, N.
+    seed
+        Of the random numbers.
+    replacement_s
+        Mean time until a lost VM is replaced, exponentially distributed; zero: at once.
+
+    Raises
+    ------
+    UsageError
+        When the instance does not say what an interruption does, or a number is out of its range.
+    """
+    _require_least("replacement_s", replacement_s, 0.0)
+    vms = [
+        (
+            instance.types[group.type].interruptions_per_hour / SECONDS_PER_HOUR,
+            instance.types[group.type].price_usd_per_s,
+        )
+        for group in solution.groups
+        for _ in range(group.count)
+    ]
+    stream = np.random.default_rng(seed)
+    return _run_all(instance, solution, samples, lambda begin_s: _draw_outages(vms, replacement_s, begin_s, stream))
+
+
+def replay_fleet(
+    instance: SriftInstance,
+    solution: SriftSolution,
+    traces: Mapping[str, SpotTrace],
+    *,
+    samples: int,
+    seed: int = 0,
+) -> FleetRuns:
+    """Run a fleet through traces, from moments drawn at random within the first of them.
+
+    Parameters
+    ----------
+    instance, solution, samples, seed
+        As of :func:`sample_fleet`.
+    traces
+        By type; VMs of other types stay. A run that begins too late to finish within a trace is cut off.
+
+    Raises
+    ------
+    UsageError
+        Besides, when a trace has fewer VMs than the fleet, or is of a type that the fleet does not have.
+    """
+    counts: dict[str, int] = {}
+    for group in solution.groups:
+        counts[group.type] = counts.get(group.type, 0) + group.count
+    for name, trace in traces.items():
+        if name not in counts:
+            raise UsageError(f"traces: the fleet has no VM of type {name!r}; it has {', '.join(counts)}")
+        if counts[name] > trace.wanted:
+            message = f"traces: {trace.name} tells of {trace.wanted} VMs at a time, and the fleet has {counts[name]}"
+            raise UsageError(f"{message} {name}")
+    if not traces:
+        raise UsageError("traces: there are none; give one by type of VM, or use sample_fleet")
+    stream = np.random.default_rng(seed)
+    end_s = min(trace.duration_s for trace in traces.values())
+    missing = [
+        (start_s, until_s, instance.types[name].price_usd_per_s)
+        for name, trace in traces.items()
+        for times in down_times(trace, stream=stream)[: counts[name]]
+        for start_s, until_s in times
+    ]
+    missing.sort()
+
+    def replay(_: float) -> Iterator[Outage]:
+        begin_s = float(stream.uniform(0.0, end_s))
+        ahead = ((start - begin_s, end - begin_s, price) for start, end, price in missing if end > begin_s)
+        yield from _merge((max(0.0, start), end, price) for start, end, price in ahead)
+        yield Outage(end_s - begin_s, math.inf, 0.0)
+
+    return _run_all(instance, solution, samples, replay)
+
+
+def _run_all(
+    instance: SriftInstance, solution: SriftSolution, samples: int, make_outages: Callable[[float], Iterator[Outage]]
+) -> FleetRuns:
+    terms = instance.interruptions
+    if terms is None:
+        raise UsageError(
+            f"interruptions: {instance.name!r} does not say what a loss does; give the field interruptions"
+        )
+    _require_least("samples", samples, 1)
+    measures = evaluate(instance, solution).measures
+    launch_s, usd_per_s = measures["launch_s"], measures["price_usd_per_hour"] / SECONDS_PER_HOUR
+    runs = [
+        _run_once(measures["work_s"], terms, _Outages(make_outages(launch_s)), launch_s, usd_per_s)
+        for _ in range(samples)
+    ]
+    unpaid_usd = 0.0 if instance.launch_billed else usd_per_s * launch_s
+    times, costs, counts, waits = (np.array(column) for column in zip(*runs, strict=True))
+    return FleetRuns(times, costs - unpaid_usd, counts.astype(np.int64), waits)
+
+
+def _run_once(
+    work_s: float, terms: Interruptions, outages: _Outages, launch_s: float, usd_per_s: float
+) -> tuple[float, float, int, float]:
+    """Follow one run; return its time, its cost from the beginning, its interruptions and its waiting time."""
+    pace_s = terms.checkpoint_every_s + terms.checkpoint_s
+    length_s = work_s + count_checkpoints(work_s, terms) * terms.checkpoint_s
+    now_s, saved_s, count, waited_s, unpaid_usd = launch_s, 0.0, 0, 0.0, 0.0
+    restarting = False
+    while True:
+        whole_s, missing_usd = outages.wait(now_s)
+        waited_s += whole_s - now_s
+        unpaid_usd += missing_usd if terms.restart_billed else (whole_s - now_s) * usd_per_s
+        if math.isinf(whole_s):
+            return math.nan, math.nan, count, math.nan
+        now_s = whole_s
+        pause_s = terms.restart_s if restarting else 0.0
+        if pause_s and not terms.restart_billed:
+            now_s, pause_s, restarting = now_s + pause_s, 0.0, False
+            unpaid_usd += terms.restart_s * usd_per_s
+            continue  # VMs are asked for again, and need not be there
+        lost_s = outages.next_start_s
+        if lost_s >= now_s + pause_s + length_s - saved_s:
+            now_s += pause_s + length_s - saved_s
+            return now_s, usd_per_s * now_s - unpaid_usd, count, waited_s
+        reached_s = saved_s + max(0.0, lost_s - now_s - pause_s)
+        saved_s = math.floor(reached_s / pace_s) * pace_s
+        now_s, count, restarting = lost_s, count + 1, True
+
+
+class _Outages:
+    """The outages of a fleet, gone through in the order of time."""
+
+    def __init__(self, outages: Iterator[Outage]) -> None:
+        self._outages = outages
+        self._next = next(outages, _NEVER)
+
+    def wait(self, now_s: float) -> tuple[float, float]:
+        """Return when the fleet is whole, and the price of what is missing until then; what is past is dropped."""
+        saved_usd = 0.0
+        while self._next.start_s <= now_s:
+            outage = self._next
+            if outage.end_s > now_s:
+                share = (outage.end_s - now_s) / (outage.end_s - outage.start_s) if outage.saved_usd else 0.0
+                saved_usd += share * outage.saved_usd
+                now_s = outage.end_s
+            if math.isinf(now_s):
+                break
+            self._next = next(self._outages, _NEVER)
+        return now_s, saved_usd
+
+    @property
+    def next_start_s(self) -> float:
+        """When the fleet is interrupted next."""
+        return self._next.start_s
+
+
+def _draw_outages(
+    vms: Sequence[tuple[float, float]], replacement_s: float, begin_s: float, stream: np.random.Generator
+) -> Iterator[Outage]:
+    """Draw the outages of VMs (rate per second and price per second of each) one after the other."""
+
+    def draw() -> Iterator[tuple[float, float, float]]:
+        losses = [(begin_s + float(stream.exponential(1.0 / rate)), vm) for vm, (rate, _) in enumerate(vms) if rate > 0]
+        heapq.heapify(losses)
+        while losses:
+            lost_s, vm = losses[0]
+            rate, price = vms[vm]
+            back_s = lost_s + (float(stream.exponential(replacement_s)) if replacement_s else 0.0)
+            heapq.heapreplace(losses, (back_s + float(stream.exponential(1.0 / rate)), vm))
+            yield lost_s, back_s, price
+
+    return _merge(draw())
+
+
+def _merge(missing: Iterator[tuple[float, float, float]]) -> Iterator[Outage]:
+    """Join what is missing (start, end and price per second, by start) where it overlaps."""
+    current: Outage | None = None
+    for start_s, end_s, price in missing:
+        saved_usd = (end_s - start_s) * price
+        if current is None or start_s > current.end_s:
+            if current is not None:
+                yield current
+            current = Outage(start_s, end_s, saved_usd)
+        else:
+            current = Outage(current.start_s, max(current.end_s, end_s), current.saved_usd + saved_usd)
+    if current is not None:
+        yield current
+
+
+def _require_least(name: str, number: float, least: float) -> None:
+    if not (math.isfinite(number) and number >= least):
+        raise UsageError(f"{name}: got {number!r}; a number of at least {least:g} is needed")
