@@ -70,14 +70,15 @@ def _read_money(value: object) -> Amount:
     return amount
 
 
-_TIME_SCHEMA = WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "examples": ["30min", "1.5h"]}]})
+#: Of a duration: a number, or text with a unit.
+TIME_SCHEMA = WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "examples": ["30min", "1.5h"]}]})
 _RANGE = AfterValidator(require_range)
 
 #: Seconds above zero.
-PositiveSeconds = Annotated[float, Field(gt=0), BeforeValidator(read_time(1.0)), _RANGE, _TIME_SCHEMA]
+PositiveSeconds = Annotated[float, Field(gt=0), BeforeValidator(read_time(1.0)), _RANGE, TIME_SCHEMA]
 
 #: Seconds from zero on.
-SecondsOrZero = Annotated[float, Field(ge=0), BeforeValidator(read_time(1.0)), _RANGE, _TIME_SCHEMA]
+SecondsOrZero = Annotated[float, Field(ge=0), BeforeValidator(read_time(1.0)), _RANGE, TIME_SCHEMA]
 
 #: Money in all, such as ``25usd``.
 MoneyBudget = Annotated[

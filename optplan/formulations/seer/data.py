@@ -20,12 +20,11 @@ from optplan.formulations.seer.quantities import (
     Budget,
     Decay,
     Growth,
-    PositiveAmount,
     PositiveMinutes,
-    SecondsOrZero,
 )
 from optplan.formulations.seer.search_space import Hyperparameter
-from optplan.schema import ByName, FrozenModel
+from optplan.quantities import SecondsOrZero
+from optplan.schema import ByName, FrozenModel, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, BudgetUnit
 
 #: The limits' names in relaxations and in the judge's consumption.

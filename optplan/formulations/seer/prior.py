@@ -24,8 +24,17 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from optplan.errors import DataError, UsageError
-from optplan.formulations.seer.quantities import PositiveAmount, PositiveMinutes
-from optplan.schema import NUMBER, FloatArray, FrozenModel, Numbers, WholeNumbers, freeze, require_amounts
+from optplan.formulations.seer.quantities import PositiveMinutes
+from optplan.schema import (
+    NUMBER,
+    FloatArray,
+    FrozenModel,
+    Numbers,
+    PositiveAmount,
+    WholeNumbers,
+    freeze,
+    require_amounts,
+)
 
 #: Samples that the search may be judged by, at least and at most.
 _LEAST_SAMPLES, _MOST_SAMPLES = 10, 100_000

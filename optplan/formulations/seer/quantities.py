@@ -1,50 +1,19 @@
-"""Kinds of numbers in SEER's data: amounts, durations that may be written with a unit, and the budget."""
+"""Kinds of numbers in SEER's data: minutes, the factors eta and nu, and the budget."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from optplan.errors import UsageError
-from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT
-from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, parse_budget, parse_duration
+from optplan.quantities import TIME_SCHEMA, read_time, require_range
+from optplan.schema import NUMBER
+from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, parse_budget
 
 #: What a budget of SEER may count: it is a total for one search, no rate.
 TOTALS = (BudgetUnit.GPU_MINUTE, BudgetUnit.GPU_HOUR, BudgetUnit.USD)
-
-
-def _refuse_text(value: object) -> object:
-    if isinstance(value, str | bool):
-        message = f"got {value!r}; a number is needed"
-        raise ValueError(message)  # pydantic reports ValueError only
-    return value
-
-
-def _require_range(value: float) -> float:
-    if value != 0 and not LEAST_AMOUNT <= abs(value) <= LARGEST_AMOUNT:
-        message = f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit"
-        raise ValueError(message)
-    return value
-
-
-def _read_time(seconds_per_unit: float) -> Callable[[object], object]:
-    """Make the reader of a duration: a number in the unit of the field's name, or text such as ``30min``."""
-
-    def read(value: object) -> object:
-        if isinstance(value, bool):
-            message = f"got {value!r}; a number, or text such as '30min', is needed"
-            raise ValueError(message)
-        if not isinstance(value, str):
-            return value
-        try:
-            return parse_duration(value) / seconds_per_unit
-        except UsageError as error:
-            raise ValueError(str(error).removeprefix("duration: ")) from None
-
-    return read
 
 
 def _read_budget(value: object) -> Amount:
@@ -55,7 +24,7 @@ def _read_budget(value: object) -> Amount:
     if not (math.isfinite(amount.value) and amount.value > 0):
         message = f"got {str(amount)!r}; a finite number above zero is needed"
         raise ValueError(message)
-    _require_range(amount.value)
+    require_range(amount.value)
     return amount
 
 
@@ -83,24 +52,16 @@ def _require_growth(value: float) -> float:
     return value
 
 
-_NUMBER = BeforeValidator(_refuse_text)
-_RANGE = AfterValidator(_require_range)
-_TIME_SCHEMA = WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "examples": ["30min", "1.5h"]}]})
-
-#: A number above zero, far enough from the ends of floats for products of several of them.
-PositiveAmount = Annotated[float, Field(gt=0), _NUMBER, _RANGE]
+_RANGE = AfterValidator(require_range)
 
 #: Minutes above zero.
-PositiveMinutes = Annotated[float, Field(gt=0), BeforeValidator(_read_time(SECONDS_PER_MINUTE)), _RANGE, _TIME_SCHEMA]
-
-#: Seconds from zero on.
-SecondsOrZero = Annotated[float, Field(ge=0), BeforeValidator(_read_time(1.0)), _RANGE, _TIME_SCHEMA]
+PositiveMinutes = Annotated[float, Field(gt=0), BeforeValidator(read_time(SECONDS_PER_MINUTE)), _RANGE, TIME_SCHEMA]
 
 #: How many times fewer trials the next round has.
-Decay = Annotated[float, _NUMBER, _RANGE, AfterValidator(_require_decay)]
+Decay = Annotated[float, NUMBER, _RANGE, AfterValidator(_require_decay)]
 
 #: How many times more GPUs the next bracket gives a trial.
-Growth = Annotated[float, _NUMBER, _RANGE, AfterValidator(_require_growth)]
+Growth = Annotated[float, NUMBER, _RANGE, AfterValidator(_require_growth)]
 
 #: The total that a search may take: GPU-time, or money.
 Budget = Annotated[
