@@ -11,7 +11,8 @@ from optplan.instances.library import manifest
 LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "library"
 _HEADING = (
     "# Best objectives and bounds known, and what proved them; every entry is solved and verified again by a test.",
-    "# In benchmarks, build_library.py makes trace instances; build_search_library.py, build_seer_library.py searches.",
+    "# In benchmarks, build_library.py makes trace instances; build_search_library.py, build_seer_library.py searches;",
+    "# build_fleet_library.py, build_spot_library.py, build_aws_library.py jobs of Srift.",
 )
 
 

@@ -66,6 +66,9 @@ _BUDGET_NAMES = {
     "usd/month": BudgetUnit.USD_PER_MONTH,
 }
 
+#: Capitals matter: Mb would be megabits.
+_BYTES_PER = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*)?\s*", re.ASCII)
 
 
@@ -101,7 +104,8 @@ def parse_duration(text: str, *, what: str = "duration") -> float:
     UsageError
         When the unit is missing or unknown, or the number is not positive and finite.
     """
-    value, unit = _split(text, what, "20min, 1.5h or 60s")
+    value, name = _split(text, what, "20min, 1.5h or 60s")
+    unit = name.lower()
     if unit not in _SECONDS_PER:
         known = ", ".join(_SECONDS_PER)
         message = f"{what}: {show_value(text)} has no known unit of time; use one of {known}, as in 20min"
@@ -129,11 +133,45 @@ def parse_budget(text: str, *, what: str = "budget") -> Amount:
     UsageError
         When the unit is missing or unknown, or the number is not positive and finite.
     """
-    value, unit = _split(text, what, "120gpu, 80gpu-min, 3usd or 10000usd/month")
+    value, name = _split(text, what, "120gpu, 80gpu-min, 3usd or 10000usd/month")
+    unit = name.lower()
     if unit not in _BUDGET_NAMES:
         message = f"{what}: {show_value(text)} has no known unit; use one of {', '.join(_BUDGET_NAMES)}, as in 120gpu"
         raise UsageError(message)
     return Amount(value, _BUDGET_NAMES[unit])
+
+
+def parse_bytes(text: str, *, what: str = "size") -> int:
+    """Read a size such as ``16MiB``, ``9kB`` or ``4B``.
+
+    Parameters
+    ----------
+    text
+        A positive number and a unit, of which capitals matter; kB, MB and GB are powers of a thousand, KiB, MiB and
+        GiB of 1024.
+    what
+        The name used in error messages.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Raises
+    ------
+    UsageError
+        When the unit is missing or unknown, or the size is not a positive whole number of bytes.
+    """
+    value, unit = _split(text, what, "16MiB, 9kB or 4B")
+    if unit not in _BYTES_PER:
+        known = ", ".join(_BYTES_PER)
+        message = f"{what}: {show_value(text)} has no known unit of size; use one of {known}, as in 16MiB"
+        raise UsageError(message)
+    size = value * _BYTES_PER[unit]
+    if size != round(size):
+        message = f"{what}: got {show_value(text)}, which is {size:g} bytes; a whole number of bytes is needed"
+        raise UsageError(message)
+    return round(size)
 
 
 def format_duration(seconds: float) -> str:
@@ -161,4 +199,4 @@ def _split(text: str, what: str, examples: str) -> tuple[float, str]:
     if not (math.isfinite(value) and value > 0):
         message = f"{what}: got {show_value(text)}; a finite number above zero is needed"
         raise UsageError(message)
-    return value, (match[2] or "").strip().lower()
+    return value, (match[2] or "").strip()

@@ -23,6 +23,7 @@ HEAVY = (
     "matplotlib",
     "plotly",
     "rich",
+    "torch",
 )
 
 PROBE = """

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.errors import UsageError
-from optplan.units import HOURS_PER_MONTH, Amount, BudgetUnit, format_duration, parse_budget, parse_duration
+from optplan.units import (
+    HOURS_PER_MONTH,
+    Amount,
+    BudgetUnit,
+    format_duration,
+    parse_budget,
+    parse_bytes,
+    parse_duration,
+)
 
 
 @pytest.mark.parametrize(
@@ -92,3 +100,27 @@ def test_durations_are_written_for_readers(seconds: float, text: str) -> None:
 def test_a_month_is_a_twelfth_of_a_year() -> None:
     """365 * 24 / 12 = 730 hours."""
     assert HOURS_PER_MONTH == 730
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4B", 4), ("9kB", 9000), ("1.5 MB", 1_500_000), ("16MiB", 2**24), ("0.5GiB", 2**29)]
+)
+def test_sizes_become_bytes(text: str, size: int) -> None:
+    """Powers of a thousand and of 1024 are told apart by their names."""
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("16Mb", r"size: '16Mb' has no known unit of size; use one of B, kB, MB, GB, KiB, MiB, GiB, as in 16MiB"),
+        ("16", "size: '16' has no known unit of size"),
+        ("0.3B", "size: got '0.3B', which is 0.3 bytes; a whole number of bytes is needed"),
+        ("-4B", "size: got '-4B'; a finite number above zero is needed"),
+        ("big", "size: cannot read 'big'; write a number and a unit, as in 16MiB, 9kB or 4B"),
+    ],
+)
+def test_sizes_that_cannot_be_read_are_explained(text: str, message: str) -> None:
+    """Bits are not taken for bytes, and no unit is guessed."""
+    with pytest.raises(UsageError, match=message):
+        parse_bytes(text)

@@ -145,6 +145,8 @@ def _amount(budget: str) -> float:
 
 
 def _say_proof(entry: dict[str, Any]) -> str:
+    if "bound" not in entry:
+        return f"{entry['proof']}: sampled"
     gap = abs(1.0 - entry["bound"] / entry["objective"])
     return entry["proof"] if gap < _ROUNDING else f"{entry['proof']}, gap {gap:.2g}"
 

@@ -24,6 +24,7 @@ _SUITES = {
     "boa-types": "optplan.benchmarking.boa_types",
     "rubberband": "optplan.benchmarking.rubberband",
     "seer": "optplan.benchmarking.seer",
+    "srift": "optplan.benchmarking.srift",
 }
 
 

@@ -1,8 +1,8 @@
 """The command line: thin calls of the public functions.
 
 Answers go to stdout, as text or with ``--json`` as JSON; progress, warnings, errors and the names of written files go
-to stderr. Exit codes: 0 solved, 1 wrong data (or an output that cannot be written), 2 wrong usage, 3 infeasible, 4 no
-solution within the limits, 5 verification failed, 70 internal error.
+to stderr. Exit codes: 0 solved, 1 wrong data (or an output that cannot be written, or a measurement that failed), 2
+wrong usage, 3 infeasible, 4 no solution within the limits, 5 verification failed, 70 internal error.
 
 With ``--json``, stdout holds the answer or nothing. An error is an object on one line of stderr,
 ``{"error": {"kind": ..., "message": ..., "path": ...}}``: ``kind`` is the name of the error's class, and ``path``,
@@ -23,9 +23,13 @@ from optplan.cli.explanation import explain
 from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
 from optplan.cli.frontiers import frontier
 from optplan.cli.imports import import_data
+from optplan.cli.measuring import probe, profile
 from optplan.cli.options import Group
+from optplan.cli.replanning import replan
+from optplan.cli.scaling import scaling
 from optplan.cli.sensitivity import sensitivity
 from optplan.cli.solving import solve
+from optplan.cli.spot_imports import import_spot_trace
 from optplan.cli.verification import verify
 
 #: Columns of the help, on terminals that have them.
@@ -66,7 +70,24 @@ def application(ctx: click.Context) -> int:
     return 0
 
 
-_COMMANDS = (solve, explain, compare, frontier, sensitivity, verify, show, list_registered, schema, import_data, bench)
+_COMMANDS = (
+    solve,
+    explain,
+    compare,
+    frontier,
+    sensitivity,
+    replan,
+    scaling,
+    verify,
+    show,
+    list_registered,
+    schema,
+    import_data,
+    profile,
+    probe,
+    bench,
+)
+import_data.add_command(import_spot_trace)
 for _command in _COMMANDS:
     application.add_command(_command)
 

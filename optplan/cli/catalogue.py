@@ -50,6 +50,7 @@ _SIZES = ("classes", "epochs", "widths", "seed")
         "optplan show boa-newtrace --budget 120gpu -o mine.json",
         "optplan show boa-two-classes --model lp",
         "optplan show rubberband-resnet101-20min --dag",
+        "optplan show srift-case3 --plot iteration.html",
         "optplan show random-boa --classes 20 --epochs 50 --widths 64 --seed 1 --json",
     ),
 )

@@ -105,7 +105,7 @@ def read_assignments(_: click.Context, option: click.Parameter, texts: Sequence[
 
 @click.group(name="import", cls=Group, examples=(_SIA_EXAMPLES[0], _GAVEL_EXAMPLES[0], _PRICES_EXAMPLES[0]))
 def import_data() -> None:
-    """Make an instance from a public trace and its profiles, or fill in prices."""
+    """Make an instance from a public trace and its profiles, or fill in prices and how often spot VMs are lost."""
 
 
 @import_data.command(

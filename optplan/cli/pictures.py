@@ -49,7 +49,7 @@ def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool, as_json: b
     def save(path: Path) -> None:
         from optplan.instances.files import write_text
 
-        write_text(_write_page(_draw(instance, result, dag=dag)), path, overwrite=outputs.force)
+        write_text(write_figures(_draw(instance, result, dag=dag)), path, overwrite=outputs.force)
 
     outputs.save("--plot", save)
     return outputs.exit_code(0)
@@ -108,7 +108,7 @@ def _draw(instance: Instance, result: Result[Solution], *, dag: bool) -> list[Fi
     return [draw_dag(graph) for graph in _build_graphs(instance, result)]
 
 
-def _write_page(figures: list[Figure]) -> str:
+def write_figures(figures: list[Figure]) -> str:
     """Write figures one below the other; the first brings the script that draws them all."""
     first, *others = figures
     page: str = first.to_html(include_plotlyjs=True)

@@ -8,6 +8,8 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, Policy, Problem
 from optplan.formulations.boa.gpu_types import GpuType
 from optplan.formulations.boa.job_classes import JobClass
+from optplan.formulations.srift.data import Objective, SriftInstance, VmType
+from optplan.formulations.srift.profiles import DeviceProfile, JobProfile, Layers
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import TableSpeedup
 from optplan.units import Amount, BudgetUnit
@@ -16,6 +18,13 @@ from optplan.units import Amount, BudgetUnit
 _GPUS_PER_NODE = 4
 #: Budget of a generated instance, as a multiple of its load on one GPU per job.
 _BUDGET_PER_LOAD = 1.6
+#: GPUs of the small and the large VMs with one kind of GPU, and what a large one's network carries in Gbit/s.
+_SMALL_VMS, _LARGE_VMS = (1, 2), (4, 8)
+_SMALL_NETWORKS, _LARGE_NETWORKS = (10.0, 12.0, 20.0), (10.0, 25.0, 50.0, 100.0)
+#: Samples per GPU that fit at most, a power of two; a large VM takes that many on each of its GPUs.
+_LARGEST_BATCH = 256
+#: Bytes of all gradients of a generated network, about those of ResNet50.
+_GRADIENT_BYTES = 1e8
 
 
 def random_boa(
@@ -56,10 +65,7 @@ def random_boa(
     UsageError
         When a count is below one or the noise is not in [0, 0.5).
     """
-    for name, count in (("classes", classes), ("epochs", epochs), ("widths", widths)):
-        if count < 1:
-            message = f"{name}: got {count}; at least 1 is needed"
-            raise UsageError(message)
+    _require_counts(classes=classes, epochs=epochs, widths=widths)
     if not 0 <= noise < 0.5:
         message = f"noise: got {noise}; a number from 0 to below 0.5 is needed"
         raise UsageError(message)
@@ -77,6 +83,123 @@ def random_boa(
         problem=problem,
         policy=policy,
     )
+
+
+def random_srift(
+    *,
+    types: int = 4,
+    most: int = 16,
+    global_batch: int = 1024,
+    batches: int = 6,
+    layers: int = 160,
+    seed: int = 0,
+    objective: Objective = Objective.COST,
+) -> SriftInstance:
+    """Generate an instance of Srift.
+
+    Types come in pairs, a small and a large VM with the same kind of GPU. GPUs differ in speed by up to a factor of
+    ten, and in price by about as much: the fastest may or may not be the cheapest per sample. A pass takes hardly
+    longer with a few more samples, and in proportion to them where there are many. Gradients are log-normal in size.
+
+    Parameters
+    ----------
+    types
+        Of VM.
+    most
+        VMs of each type that are available.
+    global_batch
+        Samples of an iteration.
+    batches
+        Choices of samples per VM, for each type: its GPUs times powers of two up to 256.
+    layers
+        Of the network.
+    seed
+        Same seed, same instance.
+    objective
+        As in :class:`~optplan.formulations.srift.data.SriftInstance`.
+
+    Returns
+    -------
+    SriftInstance
+        1000 iterations without deadline and budget; at least one type reaches the batch alone.
+
+    Raises
+    ------
+    UsageError
+        When a count is below one, there are more than 9 choices of batches, or no type reaches the batch alone.
+    """
+    _require_counts(types=types, most=most, global_batch=global_batch, batches=batches, layers=layers)
+    if batches > _LARGEST_BATCH.bit_length():
+        message = f"batches: got {batches}; at most {_LARGEST_BATCH.bit_length()}, 1 to {_LARGEST_BATCH}, are possible"
+        raise UsageError(message)
+    rng = np.random.default_rng(seed)
+    devices, offered = {}, {}
+    per_gpu = [_LARGEST_BATCH >> number for number in range(batches)][::-1]
+    for number in range(types):
+        gpu = f"gpu-{number // 2 + 1:02d}"
+        if gpu not in devices:
+            speed = float(10 ** rng.uniform(-0.5, 0.5))
+            devices[gpu] = _random_device(rng, speed)
+        offered[f"vm-{number + 1:02d}"] = _random_vm(rng, gpu, speed, per_gpu, most, large=number % 2 == 1)
+    if not any(_reaches_alone(vm, global_batch) for vm in offered.values()):
+        message = f"global_batch: no type reaches {global_batch} alone; take a power of two, or more than {most} VMs"
+        raise UsageError(message)
+    return SriftInstance(
+        name=f"random-srift-{types}x{most}x{batches}-batch{global_batch}-seed{seed}",
+        description="Generated: pairs of small and large VMs, whose GPUs differ in speed and in price.",
+        source={"generator": f"random_srift, seed {seed}, {layers} layers"},
+        job=JobProfile(network="generated", layers=_random_layers(rng, layers), devices=devices, source="generated"),
+        global_batch=global_batch,
+        iterations=1000,
+        types=offered,
+        objective=objective,
+    )
+
+
+def _require_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            message = f"{name}: got {count}; at least 1 is needed"
+            raise UsageError(message)
+
+
+def _random_device(rng: np.random.Generator, speed: float) -> DeviceProfile:
+    """Draw the profile of a GPU so many times as fast as one that takes 2 ms a sample, measured as the paper does."""
+    measured = np.array([1, _LARGEST_BATCH // 3, 2 * _LARGEST_BATCH // 3, _LARGEST_BATCH])
+    least_s, sample_s = rng.uniform(0.01, 0.04), 0.002 / speed
+    total_s = np.hypot(least_s, sample_s * measured)
+    forward = rng.uniform(0.28, 0.38)
+    return DeviceProfile(
+        batches=measured,
+        forward_s=forward * total_s,
+        backward_s=(1.0 - forward) * total_s,
+        deviation=round(float(rng.uniform(0.02, 0.06)), 4),
+    )
+
+
+def _random_vm(
+    rng: np.random.Generator, gpu: str, speed: float, per_gpu: list[int], most: int, *, large: bool
+) -> VmType:
+    gpus = int(rng.choice(_LARGE_VMS if large else _SMALL_VMS))
+    return VmType(
+        gpu=gpu,
+        gpus=gpus,
+        price_usd_per_hour=round(float(gpus * speed * rng.uniform(0.6, 1.2)), 3),
+        network_gbit_per_s=float(rng.choice(_LARGE_NETWORKS if large else _SMALL_NETWORKS)),
+        available=most,
+        batches=np.array([gpus * samples for samples in per_gpu]),
+    )
+
+
+def _random_layers(rng: np.random.Generator, layers: int) -> Layers:
+    sizes, steps = rng.lognormal(0.0, 1.5, layers), rng.lognormal(0.0, 0.5, layers)
+    ready = np.cumsum(steps) / steps.sum()
+    return Layers(gradient_bytes=_GRADIENT_BYTES * sizes / sizes.sum(), ready=np.minimum(ready, 1.0))
+
+
+def _reaches_alone(vm: VmType, samples: int) -> bool:
+    choices = [] if vm.batches is None else vm.batches.tolist()
+    return any(samples % batch == 0 and samples // batch <= (vm.available or 0) for batch in choices)
 
 
 def _random_class(rng: np.random.Generator, gpus: IntArray, epochs: int, noise: float) -> JobClass:

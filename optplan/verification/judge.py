@@ -249,6 +249,9 @@ class _Judge:
         infeasibility = self.result.infeasibility
         if infeasibility is None:
             return
+        if not self.formulation.least_consumption:
+            self._check_exhausted(infeasibility)
+            return
         if set(infeasibility.multipliers) != set(self.limits):
             named = ", ".join(infeasibility.multipliers) or "none"
             self._fail("infeasibility", "", f"multipliers must name exactly {_names(self.limits)}, not {named}")
@@ -266,6 +269,22 @@ class _Judge:
         for relaxation in infeasibility.relaxations:
             self._check_relaxation(relaxation)
         self._check_reason(infeasibility)
+
+    def _check_exhausted(self, infeasibility: Infeasibility) -> None:
+        """Check what is said of an infeasible instance whose proof is that a search looked at everything."""
+        listed = [relaxation.limit for relaxation in infeasibility.relaxations]
+        for relaxation in infeasibility.relaxations:
+            limit = relaxation.limit
+            if limit not in self.limits or listed.count(limit) > 1:
+                self._fail("infeasibility", limit, f"one relaxation of each of {_names(self.limits)} is enough")
+            else:
+                self._check_statement(relaxation)
+            if relaxation.parts or relaxation.multipliers:
+                self._fail("infeasibility", limit, "this formulation has no parts and no multipliers to check")
+        if infeasibility.multipliers:
+            self._fail("infeasibility", "", "this formulation has no multipliers to check")
+        self._check_reason(infeasibility)
+        self.unproven.append("infeasibility: that a search found nothing, and nothing less that helps, is not checked")
 
     def _check_which_help(self, infeasibility: Infeasibility) -> None:
         """Check which limits have a relaxation: each one once, the only one always, none that cannot help."""
@@ -302,23 +321,29 @@ class _Judge:
             message = f"multipliers of {_names(self.limits)} are needed, with 1 for the limit that is relaxed"
             self._fail("infeasibility", limit, message)
             return
-        given, unit = self.instance.limit_as_given(limit)
-        message = "the relaxation must state the limit as the instance gives it"
-        self._compare("infeasibility", f"{limit} given", relaxation.given, given, TOLERANCE * given, message)
-        if relaxation.unit != unit:
-            self._fail("infeasibility", f"{limit} unit", f"the unit must be {unit!r}, not {relaxation.unit!r}")
+        given = self._check_statement(relaxation)
         # The unit is the instance's own, such as money a month: what it is worth shows in the limit as given.
         factor = self.limits[limit] / given
         parts = self._least(weights)
         others = sum(weights[other] * amount for other, amount in self.limits.items() if other != limit)
         claims = [("", relaxation.least_feasible, sum(parts.values()) - others)]
         claims += [(f" {name}", part, parts.get(name, np.nan)) for name, part in relaxation.parts.items()]
-        message = "a limit that is too low needs more than the instance gives"
-        self._at_most("infeasibility", limit, given * (1 + TOLERANCE), relaxation.least_feasible, 0.0, message)
         message = "the relaxation must be the least that any plan needs, made of what each part needs"
         for part, claimed, recomputed in claims:
             scale = sum(parts.values()) + others
             self._compare("infeasibility", limit + part, claimed * factor, recomputed, TOLERANCE * scale, message)
+
+    def _check_statement(self, relaxation: Relaxation) -> float:
+        """Check that a relaxation states the limit as the instance gives it, which is returned, and asks for more."""
+        limit = relaxation.limit
+        given, unit = self.instance.limit_as_given(limit)
+        message = "the relaxation must state the limit as the instance gives it"
+        self._compare("infeasibility", f"{limit} given", relaxation.given, given, TOLERANCE * given, message)
+        if relaxation.unit != unit:
+            self._fail("infeasibility", f"{limit} unit", f"the unit must be {unit!r}, not {relaxation.unit!r}")
+        message = "a limit that is too low needs more than the instance gives"
+        self._at_most("infeasibility", limit, given * (1 + TOLERANCE), relaxation.least_feasible, 0.0, message)
+        return given
 
     def _least(self, multipliers: dict[str, float]) -> dict[str, float]:
         """Return by part the least weighted consumption of any plan."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from optplan.contracts import Status
 from optplan.errors import UsageError
 from optplan.formulations.boa.data import BoaInstance, Policy, Problem
 from optplan.formulations.boa.feasibility import least_budget
-from optplan.instances.generators import random_boa
+from optplan.formulations.srift.data import Objective as FleetObjective
+from optplan.formulations.srift.data import SriftInstance, describe
+from optplan.instances.generators import random_boa, random_srift
 from optplan.solving import solve
 
 
@@ -87,3 +90,69 @@ def test_noise_is_a_small_fraction(noise: float) -> None:
     """More would make speedups that nobody measures."""
     with pytest.raises(UsageError, match=r"noise: got .*; a number from 0 to below 0\.5 is needed"):
         random_boa(noise=noise)
+
+
+@settings(max_examples=30)
+@given(
+    types=st.integers(1, 5),
+    most=st.sampled_from([8, 64]),
+    power=st.integers(3, 11),
+    batches=st.integers(1, 9),
+    layers=st.integers(1, 30),
+    seed=st.integers(0, 1000),
+)
+def test_every_size_is_a_job_that_some_type_can_train_alone(
+    types: int, most: int, power: int, batches: int, layers: int, seed: int
+) -> None:
+    """A valid instance with so many types, batches and layers, or the advice to take more VMs; never another size."""
+    samples = 2**power
+    try:
+        instance = random_srift(types=types, most=most, global_batch=samples, batches=batches, layers=layers, seed=seed)
+    except UsageError as error:
+        assert "alone; take a power of two, or more than" in str(error)  # noqa: PT017 - not every size can be reached
+        assert batches < 9 or most == 8
+        return
+    assert SriftInstance.parse(instance.to_json_data()) == instance
+    assert (len(instance.types), instance.global_batch) == (types, samples)
+    assert instance.job.layers.gradient_bytes.shape == (layers,)
+    assert float(instance.job.layers.gradient_bytes.sum()) == pytest.approx(1e8, rel=1e-12)
+    alone = []
+    for name, vm in instance.types.items():
+        assert vm.batches is not None
+        assert vm.batches.tolist() == [vm.gpus * 256 // 2**number for number in range(batches)][::-1]
+        alone += [1 for batch in instance.batches_of[name] if samples % batch == 0 and samples // batch <= most]
+    assert alone
+
+
+def test_fleets_come_in_pairs_of_small_and_large_vms() -> None:
+    """Twelve types with 64 VMs and 6 batches for 8,192 samples: 6 kinds of GPU, each in a small and in a large VM."""
+    instance = random_srift(types=12, most=64, global_batch=8192, objective=FleetObjective.TIME)
+    assert describe(instance)["cells"] == 12 * 64 * 6
+    assert describe(instance)["problem"] == "fastest"
+    assert instance.limits == {}
+    vms = list(instance.types.values())
+    for small, large in zip(vms[::2], vms[1::2], strict=True):
+        assert small.gpu == large.gpu
+        assert small.gpus < large.gpus
+    assert random_srift(seed=3).content_hash() == random_srift(seed=3).content_hash()
+    assert random_srift(seed=3).content_hash() != random_srift(seed=4).content_hash()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"types": 0}, "types: got 0; at least 1 is needed"),
+        ({"most": 0}, "most: got 0; at least 1 is needed"),
+        ({"global_batch": 0}, "global_batch: got 0; at least 1 is needed"),
+        ({"layers": 0}, "layers: got 0; at least 1 is needed"),
+        ({"batches": 10}, "batches: got 10; at most 9, 1 to 256, are possible"),
+        (
+            {"global_batch": 8191},
+            "global_batch: no type reaches 8191 alone; take a power of two, or more than 16 VMs",
+        ),
+    ],
+)
+def test_impossible_fleets_are_refused(sizes: dict[str, Any], message: str) -> None:
+    """The message says what is possible."""
+    with pytest.raises(UsageError, match=message):
+        random_srift(**sizes)

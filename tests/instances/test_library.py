@@ -13,7 +13,7 @@ from optplan.errors import DataError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances import library
 from optplan.instances.library import GENERATED, SIZES, build_named, manifest, names
-from optplan.solving import solve
+from optplan.solving import choose_solver, solve
 from optplan.units import parse_duration
 from optplan.verification import verify
 
@@ -66,7 +66,7 @@ def test_every_instance_loads(name: str) -> None:
         assert instance.name == name
         assert manifest()[name]["origin"]
         assert manifest()[name]["licence"]
-    assert solve(instance).status is Status.OPTIMAL
+    assert solve(instance).status is (Status.OPTIMAL if choose_solver(instance).exact else Status.FEASIBLE)
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -78,20 +78,29 @@ def test_every_instance_has_a_record_at_its_own_limit(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "record"), RECORDS, ids=[name_record(*each) for each in RECORDS])
 def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, Any]) -> None:
-    """Solved at that limit: objective and bound are the recorded ones to a relative 1e-9, and the judge agrees."""
+    """Solved at that limit: objective and bound are the recorded ones to a relative 1e-9, and the judge agrees.
+
+    What is sampled has no bound, and is reached to a percent.
+    """
     datetime.date.fromisoformat(record["date"])
     instance = ask(build_named(name), record)
-    assert record.keys() - FIELDS
-    assert record.keys() - FIELDS <= instance.limits.keys()
+    limits = record.keys() - FIELDS
+    assert limits <= instance.limits.keys()
+    assert limits or not instance.limits
     formulation = formulation_of(instance)
     described = formulation.loaded("describe")(instance)
     assert (described["problem"], described["policy"]) == (record["problem"], record["policy"])
     assert record["solver"] in {entry.name for entry in formulation.solvers}
-    assert record["bound"] <= record["objective"] * (1 + 1e-9)
     result = solve(instance)
-    assert result.objective == pytest.approx(record["objective"], rel=1e-9)
-    assert result.bound == pytest.approx(record["bound"], rel=1e-9)
-    assert result.bound_proof is BoundProof(record["proof"])
+    proof = BoundProof(record["proof"])
+    assert result.bound_proof is proof
+    if proof is BoundProof.NONE:  # sampled: another machine's last digits may lead to another plan, hardly a worse one
+        assert "bound" not in record
+        assert result.objective == pytest.approx(record["objective"], rel=1e-2)
+    else:
+        assert record["bound"] <= record["objective"] * (1 + 1e-9)
+        assert result.objective == pytest.approx(record["objective"], rel=1e-9)
+        assert result.bound == pytest.approx(record["bound"], rel=1e-9)
     assert verify(instance, result).ok
 
 

@@ -60,42 +60,44 @@ def _simulate(
     paces, classes = np.unique(own_bytes_per_s, return_inverse=True)
     own, kind = paces.tolist(), classes.tolist()
     ready, volume = np.asarray(ready_s).tolist(), np.asarray(volumes_bytes).tolist()
-    # By class: bytes that each of its transfers has moved since the beginning, and at which count active ones end.
-    moved = [0.0] * len(own)
+    # By class: bytes that each of its transfers has moved since it went live, at which count active ones end, how many.
+    moved, number, rate = [0.0] * len(own), [0] * len(own), own.copy()
     waiting: list[list[tuple[float, int]]] = [[] for _ in own]
     live: list[int] = []
     started, active, now = 0, 0, 0.0
     while started < len(ready) or active:
         demand = 0.0
         for each in live:
-            demand += own[each] * len(waiting[each])
-        share = math.inf if demand < capacity else capacity / active if active else math.inf
+            demand += own[each] * number[each]
+        share = math.inf if demand < capacity or not active else capacity / active
         step, first = math.inf, -1
         for each in live:
-            lasting = (waiting[each][0][0] - moved[each]) / min(own[each], share)
+            rate[each] = own[each] if own[each] < share else share
+            lasting = (waiting[each][0][0] - moved[each]) / rate[each]
             if lasting < step:
                 step, first = lasting, each
         arrives = started < len(ready) and ready[started] - now <= step
         if arrives:
             step = max(ready[started] - now, 0.0)
         for each in live:
-            moved[each] += step * min(own[each], share)
+            moved[each] += step * rate[each]
         if arrives:
             now = max(now, ready[started])
             each = kind[started]
-            if not waiting[each]:
+            if not number[each]:
                 live.append(each)
                 moved[each] = 0.0
             heappush(waiting[each], (moved[each] + volume[started], started))
+            number[each] += 1
             started, active = started + 1, active + 1
             continue
         now += step
         moved[first] = waiting[first][0][0]  # exactly, whatever rounding left
         while waiting[first] and waiting[first][0][0] <= moved[first]:
             _, done = heappop(waiting[first])
-            active -= 1
+            number[first], active = number[first] - 1, active - 1
             if ends is not None:
                 ends[done] = now
-        if not waiting[first]:
+        if not number[first]:
             live.remove(first)
     return now

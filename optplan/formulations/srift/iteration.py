@@ -70,6 +70,7 @@ class Transfer:
 class _Buckets:
     """What is exchanged at once: layers, or buckets of them."""
 
+    first_layer: tuple[int, ...]
     last_layer: tuple[int, ...]
     gradient_bytes: FloatArray
     query_bytes: FloatArray
@@ -104,6 +105,13 @@ class IterationModel:
             share = batch / vm.gpus
             known = self._passes[name, batch] = (device.forward_after(share), device.backward_after(share))
         return known
+
+    def transfers(self, gpu: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (T,) shares of the backward pass after which transfers are ready, their bytes, and those to ask for.
+
+        Shares are those of a kind of GPU; bandwidth is asked for bytes rounded up to a power of two.
+        """
+        return self._ready[gpu], self._buckets.gradient_bytes, self._buckets.query_bytes
 
     def predict(self, groups: Sequence[VmGroup]) -> Iteration:
         """Predict the iteration of a fleet.
@@ -143,13 +151,30 @@ class IterationModel:
         key = (names, ranks, gpu, backward_s)
         known = self._exchanges.get(key)
         if known is None:
-            known = self._exchanges[key] = exchange_seconds(
-                self._ready[gpu] * backward_s,
-                self._buckets.gradient_bytes * volume_factor(ranks),
-                self._own_bandwidth(names, ranks),
-                self._capacity(names),
-            )
+            volumes = self._buckets.gradient_bytes * volume_factor(ranks)
+            own, capacity = self.bus_of(names, ranks)
+            known = self._exchanges[key] = exchange_seconds(self._ready[gpu] * backward_s, volumes, own, capacity)
         return known
+
+    def bus_of(self, names: tuple[str, ...], ranks: int) -> tuple[FloatArray, float]:
+        """Return (T,) bus bandwidth of each transfer, were it alone, and of all together, in bytes per second.
+
+        Of a set of types (sorted names) with so many ranks.
+        """
+        known = self._bandwidths.get((names, ranks))
+        if known is None:
+            networks = self.instance.networks_of(list(names))
+            known = self.instance.bandwidth.bus_bytes_per_s(networks, ranks, self._buckets.query_bytes)
+            self._bandwidths[names, ranks] = known
+        return known, min(self.instance.types[name].network_gbit_per_s for name in names) * BYTES_PER_GBIT
+
+    def sample_bytes(self, iterations: int, stream: np.random.Generator) -> FloatArray:
+        """Draw the layers that run in each of some iterations; return (iterations, T) bytes of the transfers."""
+        layers = self.instance.job.layers
+        sizes = np.broadcast_to(layers.gradient_bytes, (iterations, layers.gradient_bytes.size))
+        if layers.probability is not None:
+            sizes = np.where(stream.random(sizes.shape) < layers.probability, sizes, 0.0)
+        return np.asarray(np.add.reduceat(sizes, self._buckets.first_layer, axis=1), dtype=np.float64)
 
     def trace(self, groups: Sequence[VmGroup]) -> tuple[Iteration, tuple[Transfer, ...]]:
         """Predict the iteration of a fleet and list its transfers, in the order in which they start."""
@@ -159,36 +184,27 @@ class IterationModel:
             return found, ()
         ready = self._ready[self.instance.types[groups[found.slowest].type].gpu] * found.backward_s
         volumes = self._buckets.gradient_bytes * volume_factor(found.ranks)
-        own = self._own_bandwidth(names, found.ranks)
-        ends = exchange_times(ready, volumes, own, self._capacity(names))
+        ends = exchange_times(ready, volumes, *self.bus_of(names, found.ranks))
         rows = zip(self._buckets.labels, ready, ends, self._buckets.gradient_bytes, strict=True)
         return found, tuple(
             Transfer(label, found.forward_s + float(start), found.forward_s + float(end), float(size))
             for label, start, end, size in rows
         )
 
+    def compute_times(self, groups: Sequence[VmGroup]) -> tuple[FloatArray, FloatArray, list[int]]:
+        """Return (G,) means and standard deviations of the compute seconds of each group's VMs, and their numbers."""
+        means = np.array([sum(self.passes_s(group.type, group.batch)) for group in groups])
+        types, devices = self.instance.types, self.instance.job.devices
+        shares = np.array([devices[types[group.type].gpu].deviation for group in groups])
+        return means, shares * means, [group.count for group in groups]
+
     def _compute(self, groups: Sequence[VmGroup]) -> tuple[float, float, int]:
         """Return the straggler's mean forward and backward seconds, and which group has the largest raw time."""
-        raw = [self.passes_s(group.type, group.batch) for group in groups]
-        sums = [forward + backward for forward, backward in raw]
-        slowest = max(range(len(groups)), key=lambda index: (sums[index], -index))
-        devices = self.instance.job.devices
-        shares = [devices[self.instance.types[group.type].gpu].deviation for group in groups]
-        deviations = [share * mean for share, mean in zip(shares, sums, strict=True)]
-        stretch = expected_maximum(sums, deviations, [group.count for group in groups]) / sums[slowest]
-        forward, backward = raw[slowest]
+        means, deviations, counts = self.compute_times(groups)
+        slowest = int(np.argmax(means))
+        stretch = expected_maximum(means.tolist(), deviations.tolist(), counts) / float(means[slowest])
+        forward, backward = self.passes_s(groups[slowest].type, groups[slowest].batch)
         return stretch * forward, stretch * backward, slowest
-
-    def _own_bandwidth(self, names: tuple[str, ...], ranks: int) -> FloatArray:
-        known = self._bandwidths.get((names, ranks))
-        if known is None:
-            networks = self.instance.networks_of(list(names))
-            known = self.instance.bandwidth.bus_bytes_per_s(networks, ranks, self._buckets.query_bytes)
-            self._bandwidths[names, ranks] = known
-        return known
-
-    def _capacity(self, names: tuple[str, ...]) -> float:
-        return min(self.instance.types[name].network_gbit_per_s for name in names) * BYTES_PER_GBIT
 
 
 def predict_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> Iteration:
@@ -223,4 +239,4 @@ def _fill_buckets(instance: SriftInstance) -> _Buckets:
         names[start] if start == end else f"{names[start]} to {names[end]}"
         for start, end in zip(first, last, strict=True)
     )
-    return _Buckets(tuple(last), np.add.reduceat(mean, first), queries, labels)
+    return _Buckets(tuple(first), tuple(last), np.add.reduceat(mean, first), queries, labels)

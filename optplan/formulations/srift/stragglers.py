@@ -21,6 +21,8 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _LEVELS = (-46.0, -12.0, -2.0, -0.4, -0.02)
 #: Upper tail of a group beyond which nothing is integrated.
 _TAIL = 1e-17
+#: Deviation over mean up to which a variable is as good as constant.
+_CONSTANT = 1e-12
 
 
 def expected_maximum(means: Sequence[float], deviations: Sequence[float], counts: Sequence[int]) -> float:
@@ -60,7 +62,12 @@ def standard_maximum(count: int) -> float:
 
 
 def sample_maximum(
-    means: Sequence[float], deviations: Sequence[float], counts: Sequence[int], *, samples: int, seed: int
+    means: Sequence[float] | FloatArray,
+    deviations: Sequence[float] | FloatArray,
+    counts: Sequence[int],
+    *,
+    samples: int,
+    seed: int,
 ) -> FloatArray:
     """Draw the largest of independent normal variables, as the paper's simulator does.
 
@@ -88,9 +95,8 @@ def sample_maximum(
 
 def _integrate(groups: Sequence[tuple[float, float, int]]) -> float:
     """Integrate the distribution: E[max] = a + integral from a of (1 - F), where F(a) is as good as zero."""
-    sure = [mean for mean, deviation, _ in groups if deviation == 0.0]
-    floor = max(sure, default=-np.inf)
-    moving = [group for group in groups if group[1] > 0.0]
+    moving = [group for group in groups if group[1] > _CONSTANT * abs(group[0])]
+    floor = max((group[0] for group in groups if group not in moving), default=-np.inf)
     if not moving:
         return floor
     points = np.concatenate([_quantiles(*group) for group in moving])

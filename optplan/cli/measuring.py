@@ -1,0 +1,263 @@
+"""``optplan profile`` and ``optplan probe``: what Srift has to know of a network and of all-reduces, measured here."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.options import Command, flag, force_option, output_option, read_duration
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+from optplan.units import parse_bytes
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from optplan.formulations.srift.profiles import JobProfile
+
+_MEGABYTE = 1e6
+
+
+def read_bytes(_: click.Context, option: click.Parameter, text: str) -> int:
+    """Read a size into bytes; click calls this."""
+    return parse_bytes(text, what=flag(option))
+
+
+def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
+    """Read whole numbers between commas, as in ``2,4,8``; click calls this."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        message = f"{flag(option)}: got {text!r}; whole numbers with commas between them are needed, as in 2,4,8"
+        raise UsageError(message)
+    return tuple(int(part) for part in parts)
+
+
+@click.command(
+    cls=Command,
+    short_help="Measure a PyTorch network on this device, for Srift.",
+    examples=(
+        "optplan profile train.py:make_network --largest-batch 64 -o profile.json",
+        "optplan profile mypackage.networks:resnet --device cuda --gpu t4 --merge profile-v100.json -o profile.json",
+    ),
+)
+@click.argument("target", metavar="MODULE:FACTORY")
+@click.option("--network", metavar="NAME", help="What the profile calls the network; the module's class unless given.")
+@click.option("--device", metavar="NAME", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@click.option("--gpu", metavar="NAME", help="What the profile calls the device; its product name unless given.")
+@click.option(
+    "--largest-batch", type=int, metavar="N", help="Samples at most; needed on a CPU, by default what fits on a GPU."
+)
+@click.option("--least-batch", type=int, metavar="N", default=1, show_default=True, help="Samples of the least batch.")
+@click.option("--repetitions", type=int, metavar="N", default=11, show_default=True, help="Timed passes at each batch.")
+@click.option("--warm-up", type=int, metavar="N", default=3, show_default=True, help="Passes before those.")
+@click.option(
+    "--samples", type=int, metavar="N", default=16, show_default=True, help="Backward passes watched layer by layer."
+)
+@click.option("--threads", type=int, metavar="N", help="That PyTorch uses on a CPU; its own choice unless given.")
+@click.option("--mend-falls", is_flag=True, help="Level times that fall with a larger batch, with a warning.")
+@click.option(
+    "--merge",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Profile of the same network on another device, to be in the output, too; may be repeated.",
+)
+@output_option("the profile as JSON, for the field `job` of an instance")
+@force_option
+def profile(
+    target: str,
+    *,
+    network: str | None,
+    device: str,
+    gpu: str | None,
+    largest_batch: int | None,
+    least_batch: int,
+    repetitions: int,
+    warm_up: int,
+    samples: int,
+    threads: int | None,
+    mend_falls: bool,
+    merge: tuple[Path, ...],
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Measure a PyTorch network: largest batch, times of its passes, and when each layer's gradient is ready.
+
+    MODULE:FACTORY names a function of yours, as in train.py:make_network or mypackage.networks:make_network. It takes
+    nothing and returns (module, batches) or (module, batches, loss), where batches is a function from a number of
+    samples to the module's inputs, or inputs to repeat. It runs as it stands: name only files that you trust.
+    """
+    from optplan.instances.files import write_json
+    from optplan.measurement.profile_files import merge_profiles, read_profile
+    from optplan.measurement.torch_profiler import ProfilerSettings, profile_module
+    from optplan.measurement.workloads import load_workload
+
+    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    settings = ProfilerSettings(
+        repetitions=repetitions,
+        warm_up=warm_up,
+        samples=samples,
+        least_batch=least_batch,
+        mend_falls=mend_falls,
+        threads=threads,
+    )
+    others = [read_profile(path) for path in merge]
+    workload = load_workload(target)
+    with Progress("profiling"):
+        measured = profile_module(
+            workload.module,
+            workload.make_batch,
+            loss=workload.loss,
+            device=device,
+            gpu=gpu,
+            largest_batch=largest_batch,
+            settings=settings,
+        )
+    made = merge_profiles([measured.replace(network=network or measured.network), *others])
+    if as_json:
+        print_json(made.to_json_data())
+    else:
+        print_answer(*_show_profile(made))
+    outputs.save("--output", lambda path: write_json(made, path, overwrite=outputs.force))
+    return outputs.exit_code(0)
+
+
+def _show_profile(made: JobProfile) -> Iterable[RenderableType]:
+    """Say what was measured: the network, and a row for each batch on each device."""
+    from optplan.reporting.tables import fact_table, record_table
+
+    layers = made.layers
+    sizes = layers.gradient_bytes / _MEGABYTE
+    facts = [
+        ("network", made.network),
+        ("gradients", f"{sizes.sum():.4g} MB in {sizes.size} layers, the largest {sizes.max():.4g} MB"),
+    ]
+    if layers.probability is not None:
+        facts.append(("not always run", f"{(layers.probability < 1).sum()} layers"))
+    facts += [
+        (f"deviation on {name}", f"{device.deviation:.1%} from pass to pass") for name, device in made.devices.items()
+    ]
+    yield fact_table([*facts, ("source", made.source)])
+    rows = [
+        {"device": name, "batch": batch, "forward_ms": f"{1e3 * forward:.3g}", "backward_ms": f"{1e3 * backward:.3g}"}
+        for name, device in made.devices.items()
+        for batch, forward, backward in zip(
+            device.batches.tolist(), device.forward_s.tolist(), device.backward_s.tolist(), strict=True
+        )
+    ]
+    yield record_table("passes", rows)
+
+
+@click.command(
+    cls=Command,
+    short_help="Measure all-reduces between processes, for Srift.",
+    examples=(
+        "optplan probe --world-sizes 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
+        "optplan probe --backend nccl --world-sizes 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
+    ),
+)
+@click.option("--vm-type", metavar="NAME", default="here", show_default=True, help="What the rows call this machine.")
+@click.option(
+    "--world-sizes", metavar="N,N", default="2", show_default=True, callback=read_numbers, help="Numbers of ranks."
+)
+@click.option(
+    "--least-bytes", metavar="SIZE", default="4B", show_default=True, callback=read_bytes, help="The smallest buffer."
+)
+@click.option(
+    "--most-bytes",
+    metavar="SIZE",
+    default="16MiB",
+    show_default=True,
+    callback=read_bytes,
+    help="The largest buffer; those between are powers of two.",
+)
+@click.option(
+    "--transfers", metavar="N,N", default="1", show_default=True, callback=read_numbers, help="All-reduces at once."
+)
+@click.option("--repeats", type=int, metavar="N", default=5, show_default=True, help="Timings, and rows, of a point.")
+@click.option(
+    "--backend", type=click.Choice(["gloo", "nccl"]), help="PyTorch's; nccl where each rank can have a GPU, else gloo."
+)
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    default="10min",
+    show_default=True,
+    callback=read_duration,
+    help="End the measurement after so long.",
+)
+@output_option("the measurements as CSV")
+@force_option
+def probe(
+    *,
+    vm_type: str,
+    world_sizes: tuple[int, ...],
+    least_bytes: int,
+    most_bytes: int,
+    transfers: tuple[int, ...],
+    repeats: int,
+    backend: str | None,
+    timeout: float,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Measure real all-reduces with PyTorch over sizes and numbers of ranks.
+
+    On one machine it starts the ranks itself: processes that talk over the loopback interface (gloo), or one for each
+    GPU (nccl). On several machines start it with torchrun, as in `torchrun --nnodes 4 ... --no-python optplan probe
+    --world-sizes 2,4 -o measurements.csv`; the first rank writes.
+    """
+    from optplan.instances.files import write_text
+    from optplan.measurement.allreduce_prober import (
+        ProbeSettings,
+        choose_sizes,
+        list_rows,
+        probe_here,
+        probe_joined,
+        was_started_by_torchrun,
+    )
+
+    joined = was_started_by_torchrun()
+    settings = ProbeSettings(
+        world_sizes=world_sizes,
+        sizes_bytes=choose_sizes(most_bytes, least_bytes),
+        transfers=transfers,
+        repeats=repeats,
+    )
+    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    with Progress("probing"):
+        timings = (probe_joined if joined else probe_here)(settings, backend=backend, timeout_s=timeout)
+    if not timings:  # not the first rank
+        return 0
+    rows = list_rows(timings, vm_type)
+    if as_json:
+        print_json(rows)
+    else:
+        print_answer(_show_rows(rows))
+    outputs.save("--output", lambda path: write_text(_write_csv(rows), path, overwrite=outputs.force))
+    return outputs.exit_code(0)
+
+
+def _show_rows(rows: Sequence[Mapping[str, object]]) -> RenderableType:
+    from optplan.reporting.tables import record_table
+
+    shown = (
+        {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()} for row in rows
+    )
+    return record_table("measurements", shown)
+
+
+def _write_csv(rows: Sequence[Mapping[str, object]]) -> str:
+    text = io.StringIO()
+    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,166 @@
+"""``optplan scaling``: throughput and cost-efficiency of a training job by type and number of VMs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.console import print_answer, print_json
+from optplan.cli.options import (
+    Command,
+    amendments,
+    flag,
+    force_option,
+    instances_argument,
+    output_option,
+    read_amended,
+)
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from optplan.formulations.srift.scaling import ScalingStudy
+
+
+def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> list[int] | None:
+    """Read whole numbers with commas between them; click calls this."""
+    if text is None:
+        return None
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        message = f"{flag(option)}: got {text!r}; whole numbers from 1 on with commas between them are needed"
+        raise UsageError(f"{message}, as in 1,2,4,8")
+    return sizes
+
+
+@click.command(
+    cls=Command,
+    short_help="See how a training job scales, by type and number of VMs.",
+    examples=(
+        "optplan scaling srift-case3",
+        "optplan scaling srift-case3 srift-interruption --weak --vms 1,2,4,8,16 --plot efficiency.html",
+        "optplan scaling srift-interruption --strong --set global_batch=2048 --report scaling.html",
+    ),
+)
+@instances_argument
+@amendments
+@click.option("--weak", is_flag=True, help="Every GPU keeps its batch (figure 2 of the paper). Without --strong, only.")
+@click.option("--strong", is_flag=True, help="The global batch is shared equally (figure 3). Without --weak, only.")
+@click.option("--vms", metavar="N,N,...", callback=_read_sizes, help="Numbers of VMs; 1,2,4,8,16,32 by default.")
+@click.option("--worlds", metavar="N,N,...", callback=_read_sizes, help="World sizes instead: GPUs of all VMs.")
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of weak scaling: samples of each GPU; the largest that fit by default.",
+)
+@output_option("the studies as JSON")
+@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write the charts as HTML.")
+@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@force_option
+def scaling(
+    instance_names: tuple[str, ...],
+    *,
+    weak: bool,
+    strong: bool,
+    vms: list[int] | None,
+    worlds: list[int] | None,
+    batch: int | None,
+    output: Path | None,
+    plot: Path | None,
+    report_path: Path | None,
+    force: bool,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Predict how the training jobs of INSTANCES scale on fleets of one type of VM each.
+
+    For each type and number of VMs: the time of an iteration, samples a second, samples for a dollar, and that relative
+    to the best. Limits and availability play no part. What the paper concludes from its own study (section 3) is held
+    against what is found. Cost-efficiency of several jobs is averaged in the figure, as in the paper.
+    """
+    from optplan.formulations.srift.scaling import ScalingMode, study_scaling
+    from optplan.reporting.srift.words import require_job
+
+    paths = {"--output": output, "--plot": plot, "--report": report_path}
+    outputs = Outputs(paths, force=force, as_json=as_json)
+    if batch is not None and strong and not weak:
+        raise UsageError("--batch: strong scaling shares the global batch; leave it out, or ask for --weak")
+    chosen = {ScalingMode.WEAK: weak, ScalingMode.STRONG: strong}
+    modes = [mode for mode in ScalingMode if chosen[mode] or not (weak or strong)]
+    studies = []
+    for name in instance_names:
+        job = require_job(read_amended(name, changes))
+        for mode in modes:
+            batches = dict.fromkeys(job.types, batch) if batch is not None and mode is ScalingMode.WEAK else None
+            studies.append(study_scaling(job, mode, vms=vms, worlds=worlds, batches=batches))
+    if as_json:
+        print_json(_write_data(studies))
+    else:
+        print_answer(*_list_parts(studies))
+    _save(outputs, studies)
+    return outputs.exit_code(0)
+
+
+def _list_parts(studies: list[ScalingStudy]) -> list[RenderableType]:
+    """List what a terminal shows of each study: a table, what cannot be, and the paper's conclusions."""
+    from optplan.formulations.srift.scaling import hold_conclusions
+    from optplan.reporting.srift.scaling_views import say_finding, say_left_out, say_study, scaling_table
+    from optplan.reporting.tables import plain_text
+
+    parts: list[RenderableType] = []
+    for study in studies:
+        parts += [plain_text(say_study(study), "bold"), "", scaling_table(study), ""]
+        parts += [plain_text(f"left out: {text}") for text in say_left_out(study)]
+        parts += [plain_text(say_finding(finding)) for finding in hold_conclusions(study)]
+        parts.append("")
+    return parts[:-1]
+
+
+def _write_data(studies: list[ScalingStudy]) -> dict[str, Any]:
+    from optplan.formulations.srift.scaling import ScalingMode, average_efficiency, hold_conclusions
+
+    weak = [study for study in studies if study.mode is ScalingMode.WEAK]
+    return {
+        "studies": [
+            {**study.to_json_data(), "findings": [finding.to_json_data() for finding in hold_conclusions(study)]}
+            for study in studies
+        ],
+        "average_efficiency": [one.to_json_data() for one in average_efficiency(weak)] if weak else [],
+    }
+
+
+def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
+    """Write the files that were asked for."""
+
+    def write_data(path: Path) -> None:
+        from optplan.instances.files import format_json, write_text
+
+        write_text(format_json(_write_data(studies)) + "\n", path, overwrite=outputs.force)
+
+    def write_charts(path: Path) -> None:
+        from optplan.cli.pictures import write_figures
+        from optplan.instances.files import write_text
+        from optplan.reporting.srift.scaling_views import list_charts
+
+        charts = [figure for _, figure in list_charts(studies)]
+        if not charts:
+            raise UsageError("--plot: there is nothing to draw, since no fleet can be; see what was left out")
+        write_text(write_figures(charts), path, overwrite=outputs.force)
+
+    def write_page(path: Path) -> None:
+        from optplan.reporting.pages import write_sections_page
+        from optplan.reporting.srift.scaling_views import build_scaling_page
+
+        write_sections_page(path, build_scaling_page(studies), overwrite=outputs.force)
+
+    outputs.save("--output", write_data)
+    outputs.save("--plot", write_charts)
+    outputs.save("--report", write_page)

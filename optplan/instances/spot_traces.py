@@ -1,0 +1,258 @@
+"""Traces of spot VMs: how many were alive at each tick, and what they say about interruptions and availability.
+
+A file is JSON, ``{"metadata": {"gap_seconds": 300}, "data": [4, 4, 3, ...]}``: VMs at each tick, of some number that
+was wanted all the time. Traces of *preemption* count VMs that were held and replaced when lost; traces of
+*availability* count VMs that could be had when asked for, and say nothing certain about those that are held.
+
+A fall from one tick to the next is a loss of as many VMs; losses that are made up for within a tick are not seen, so
+that a rate is, if anything, too low.
+
+References
+----------
+Wu et al., "Can't Be Late: optimizing spot instance savings under deadlines", NSDI 2024; repository
+skypilot-org/spot-traces, commit 221da1ab9bdfe7966da296265d7694d52dc0c5a6. The data pack's README, section 7, describes
+the files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.formulations.srift.data import Interruptions, SriftInstance
+from optplan.instances.files import read_data
+from optplan.schema import IntArray, freeze
+from optplan.units import SECONDS_PER_HOUR
+
+#: Share of intervals that hold the true rate, were losses a compound Poisson process.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class SpotTrace:
+    """VMs alive at each tick.
+
+    Attributes
+    ----------
+    name
+        Of the file.
+    tick_s
+        Seconds from one tick to the next.
+    alive
+        (T,) VMs at each tick.
+    wanted
+        VMs that were wanted all the time.
+    """
+
+    name: str
+    tick_s: float
+    alive: IntArray
+    wanted: int
+
+    @property
+    def duration_s(self) -> float:
+        """From the first tick to one after the last."""
+        return self.alive.size * self.tick_s
+
+    @property
+    def losses(self) -> IntArray:
+        """(T - 1,) VMs lost from each tick to the next."""
+        return np.asarray(np.maximum(0, -np.diff(self.alive)), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SpotEstimate:
+    """What a trace says about its VMs.
+
+    Attributes
+    ----------
+    interruptions_per_hour
+        How often a VM is lost, per hour that it is held.
+    low, high
+        Interval that holds it with a confidence of 95 %: losses as a compound Poisson process, several at a time, at a
+        rate that does not change.
+    losses, events
+        VMs lost, and ticks at which some were.
+    vm_hours
+        Hours that VMs were alive.
+    availability
+        Share of the wanted VM-hours that were had.
+    replacement_s
+        Mean time from the loss of a VM until there is one in its place: the VM-hours missing, over the losses (Little's
+        law); None without losses.
+    """
+
+    interruptions_per_hour: float
+    low: float
+    high: float
+    losses: int
+    events: int
+    vm_hours: float
+    availability: float
+    replacement_s: float | None
+
+    @property
+    def events_per_vm_hour(self) -> float:
+        """The rate with VMs that are lost together counted as one loss: for a fleet as large as the trace's."""
+        return self.interruptions_per_hour * (self.events / self.losses if self.losses else 1.0)
+
+
+def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace:
+    """Read a trace of one type of VM in one zone.
+
+    Parameters
+    ----------
+    path
+        A JSON file as described in the module.
+    wanted
+        VMs that were wanted all the time; None: the most that were alive.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or is no such trace.
+    UsageError
+        When more were alive than are said to have been wanted.
+    """
+    path = Path(path)
+    data = read_data(path)
+    if not isinstance(data, dict):
+        raise DataError(str(path), "is not an object with the fields metadata and data", "give a trace file")
+    metadata = data.get("metadata")
+    tick_s = metadata.get("gap_seconds") if isinstance(metadata, dict) else None
+    if isinstance(tick_s, bool) or not isinstance(tick_s, int | float) or not (math.isfinite(tick_s) and tick_s > 0):
+        problem = f"metadata.gap_seconds is {tick_s!r}; seconds above zero are needed"
+        raise DataError(str(path), problem, "give the time from one tick to the next")
+    ticks = data.get("data")
+    if not isinstance(ticks, list) or len(ticks) < 2:
+        raise DataError(str(path), "data has fewer than two ticks", "list the VMs alive at each tick")
+    for number, count in enumerate(ticks):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            problem = f"data[{number}] is {count!r}; a number of VMs, from 0 on, is needed"
+            raise DataError(str(path), problem, "correct it")
+    most = max(ticks)
+    if wanted is not None and wanted < most:
+        message = f"wanted: got {wanted}, but {path.name} has {most} VMs at a time; leave it out, or give at least that"
+        raise UsageError(message)
+    alive = freeze(np.array(ticks, dtype=np.int64))
+    return SpotTrace(path.stem, float(tick_s), alive, most if wanted is None else wanted)
+
+
+def estimate_spot(trace: SpotTrace) -> SpotEstimate:
+    """Estimate how often VMs are lost, how long they are missed, and how many of those wanted there are.
+
+    A VM alive at a tick is lost by the next with a probability p, and ``1 - p = e^(-rate tick)``: that takes account of
+    when in a tick it is lost. A loss of several VMs at a time counts as one event in the interval.
+
+    Raises
+    ------
+    DataError
+        When no VM was ever alive.
+    """
+    from scipy.stats import chi2
+
+    losses = trace.losses
+    at_risk = int(trace.alive[:-1].sum())
+    if not at_risk:
+        raise DataError(trace.name, "no VM was ever alive", "a rate needs a trace of VMs that were held")
+    lost = int(losses.sum())
+    clump = float((losses**2).sum() / lost) if lost else 1.0  # variance over mean of a compound Poisson count
+    tail = (1.0 - CONFIDENCE) / 2.0
+    events = lost / clump
+    ends = (
+        clump * (float(chi2.ppf(tail, 2.0 * events)) if lost else 0.0) / 2.0,
+        clump * float(chi2.ppf(1.0 - tail, 2.0 * events + 2.0)) / 2.0,
+    )
+    tick_h = trace.tick_s / SECONDS_PER_HOUR
+    rate, low, high = (_rate_per_hour(number / at_risk, tick_h) for number in (lost, *ends))
+    had = int(trace.alive.sum())
+    missing = trace.wanted * trace.alive.size - had
+    return SpotEstimate(
+        interruptions_per_hour=rate,
+        low=low,
+        high=high,
+        losses=lost,
+        events=int((losses > 0).sum()),
+        vm_hours=had * tick_h,
+        availability=had / (trace.wanted * trace.alive.size),
+        replacement_s=missing * trace.tick_s / lost if lost else None,
+    )
+
+
+def down_times(trace: SpotTrace, *, stream: np.random.Generator) -> list[list[tuple[float, float]]]:
+    """Tell the wanted VMs of a trace apart: when each of them is missing, in seconds since the trace's beginning.
+
+    The trace says how many VMs are lost, not which: they are drawn from those alive. A new VM takes the place that has
+    been empty for longest.
+
+    Parameters
+    ----------
+    trace
+        The trace.
+    stream
+        Random numbers.
+
+    Returns
+    -------
+    list
+        For each wanted VM, (start, end) of the times when it is missing; the last may end with the trace.
+    """
+    found: list[list[tuple[float, float]]] = [[] for _ in range(trace.wanted)]
+    first = int(trace.alive[0])
+    alive, empty = list(range(first)), [(place, 0.0) for place in range(first, trace.wanted)]
+    for tick, change in enumerate(np.diff(trace.alive).tolist(), start=1):
+        now_s = tick * trace.tick_s
+        for _ in range(change):
+            place, since_s = empty.pop(0)
+            found[place].append((since_s, now_s))
+            alive.append(place)
+        empty += [(alive.pop(int(stream.integers(len(alive)))), now_s) for _ in range(-change)]
+    for place, since_s in empty:
+        found[place].append((since_s, trace.duration_s))
+    return found
+
+
+def set_interruptions(
+    instance: SriftInstance,
+    rates_per_hour: Mapping[str, float],
+    *,
+    interruptions: Interruptions | None = None,
+) -> SriftInstance:
+    """Fill rates of interruption into types of VM.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    rates_per_hour
+        By type of VM, interruptions of one of them.
+    interruptions
+        What a loss does, where the instance does not say it.
+
+    Raises
+    ------
+    UsageError
+        When there is no such type, it is no spot one, or nothing says what a loss does.
+    """
+    types = dict(instance.types)
+    for name, per_hour in rates_per_hour.items():
+        if name not in types:
+            raise UsageError(f"type: no type of VM {name!r}; {nearest_name_hint(name, types)}")
+        if not types[name].spot:
+            raise UsageError(f"type: {name!r} is no spot VM, and is not interrupted; set types.{name}.spot first")
+        types[name] = types[name].replace(interruptions_per_hour=per_hour)
+    terms = interruptions or instance.interruptions
+    if terms is None:
+        message = f"interruptions: {instance.name!r} does not say what a loss does; give the time between checkpoints"
+        raise UsageError(f"{message}, and of a restart")
+    return instance.replace(types=types, interruptions=terms)
+
+
+def _rate_per_hour(probability: float, tick_h: float) -> float:
+    """Return the rate at which a VM is lost within a tick with a probability; infinite from a probability of 1 on."""
+    return math.inf if probability >= 1.0 else -math.log1p(-probability) / tick_h

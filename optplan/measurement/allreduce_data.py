@@ -1,0 +1,230 @@
+"""Measured all-reduces: what the bandwidth model of section 4.2 learns from.
+
+The label is the *bus bandwidth* ``V / t`` with the volume ``V = 2 s (n - 1) / n`` of s bytes among n ranks. It is
+kept in Gbit/s, as clouds rate their networks.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from optplan.errors import DataError
+from optplan.formulations.srift.bandwidth import BYTES_PER_GBIT, volume_factor
+
+#: Largest bus bandwidth that is believed, in Gbit/s: ten times what the fastest links between GPUs carry.
+MOST_GBIT_PER_S = 1e5
+#: Shortest all-reduce that is believed: a tenth of what a single memory access over a network takes.
+LEAST_TIME_S = 1e-7
+#: Characters of a fingerprint that texts show.
+_SHOWN_FINGERPRINT = 12
+
+
+class Origin(StrEnum):
+    """Where rows come from."""
+
+    MEASURED = "measured"
+    SYNTHETIC = "synthetic"
+    MIXED = "partly synthetic"
+
+
+class Buffers(StrEnum):
+    """Whether an all-reduce writes where it reads."""
+
+    OUT_OF_PLACE = "out-of-place"
+    IN_PLACE = "in-place"
+    UNKNOWN = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is known of the VMs that took part: the paper's features but for size, ranks and transfers (4.2).
+
+    Parameters
+    ----------
+    vm_type
+        The name under which instances ask for the bandwidth.
+    cloud, region, zone, gpu, cpu
+        Empty where not known.
+    cpu_cores, memory_gib, rated_gbit_per_s
+        Of a VM; None where not known. The last is the provider's figure.
+    """
+
+    vm_type: str
+    cloud: str = ""
+    region: str = ""
+    zone: str = ""
+    gpu: str = ""
+    cpu: str = ""
+    cpu_cores: float | None = None
+    memory_gib: float | None = None
+    rated_gbit_per_s: float | None = None
+
+
+#: Features of a place that are names, and those that are numbers.
+PLACE_NAMES = ("vm_type", "cloud", "region", "zone", "gpu", "cpu")
+PLACE_NUMBERS = ("cpu_cores", "memory_gib", "rated_gbit_per_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One timed all-reduce, or the mean of several that were timed together.
+
+    Parameters
+    ----------
+    place
+        Where.
+    size_bytes
+        Of each rank's buffer.
+    ranks
+        That took part.
+    bus_gbit_per_s
+        Bus bandwidth.
+    transfers
+        All-reduces that ran at once.
+    buffers
+        Whether it was in place.
+    synthetic
+        Whether the row was generated, not measured.
+    """
+
+    place: Place
+    size_bytes: int
+    ranks: int
+    bus_gbit_per_s: float
+    transfers: int = 1
+    buffers: Buffers = Buffers.UNKNOWN
+    synthetic: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no all-reduce can be.
+
+        Raises
+        ------
+        DataError
+            Naming the field.
+        """
+        if not self.place.vm_type:
+            raise DataError("vm_type", "is empty", "name the type of VM, as instances call it")
+        least = {"size_bytes": 1, "ranks": 2, "transfers": 1}
+        for name, allowed in least.items():
+            if getattr(self, name) < allowed:
+                raise DataError(name, f"is {getattr(self, name)}; whole numbers from {allowed} on are allowed")
+        if not self.bus_gbit_per_s > 0:
+            problem = f"is {self.bus_gbit_per_s!r}; a bandwidth above zero is needed"
+            raise DataError("bus_gbit_per_s", problem, "leave out all-reduces that failed")
+        for name in PLACE_NUMBERS:
+            value = getattr(self.place, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise DataError(name, f"is {value!r}; a number above zero is needed", "leave it empty if not known")
+        if self.bus_gbit_per_s > MOST_GBIT_PER_S:
+            problem = f"is {self.bus_gbit_per_s:g} Gbit/s, which no network carries"
+            raise DataError("bus_gbit_per_s", problem, f"up to {MOST_GBIT_PER_S:g} is believed; check the unit")
+        if self.time_s < LEAST_TIME_S:
+            problem = f"is {self.bus_gbit_per_s:g} Gbit/s: {self.size_bytes} bytes in {self.time_s:.3g} s"
+            raise DataError("bus_gbit_per_s", problem, f"no all-reduce takes less than {LEAST_TIME_S:g} s; check units")
+
+    @property
+    def time_s(self) -> float:
+        """How long the all-reduce took."""
+        return time_of(self.size_bytes, self.ranks, self.bus_gbit_per_s)
+
+    @property
+    def point(self) -> tuple[object, ...]:
+        """What was measured, whatever came out: repetitions share it."""
+        return self.place, self.size_bytes, self.ranks, self.transfers
+
+
+def time_of(size_bytes: int, ranks: int, bus_gbit_per_s: float) -> float:
+    """Return the seconds of an all-reduce with a bus bandwidth."""
+    return volume_factor(ranks) * size_bytes / (bus_gbit_per_s * BYTES_PER_GBIT)
+
+
+def bandwidth_of(size_bytes: int, ranks: int, time_s: float) -> float:
+    """Return the bus bandwidth, in Gbit/s, of an all-reduce that takes some seconds."""
+    return volume_factor(ranks) * size_bytes / time_s / BYTES_PER_GBIT
+
+
+@dataclass(frozen=True, eq=False)
+class AllreduceData:
+    """Measurements of all-reduces.
+
+    Parameters
+    ----------
+    rows
+        One or more.
+    """
+
+    rows: tuple[Measurement, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse an empty table.
+
+        Raises
+        ------
+        DataError
+            When there is no row.
+        """
+        if not self.rows:
+            raise DataError("measurements", "there are none", "measure, or read a table with rows")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content, the same for every order of rows and columns."""
+        lines = format_csv(self).splitlines()[1:]
+        return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+    @property
+    def origin(self) -> Origin:
+        """Whether the rows were measured or generated."""
+        kinds = {row.synthetic for row in self.rows}
+        if len(kinds) > 1:
+            return Origin.MIXED
+        return Origin.SYNTHETIC if kinds == {True} else Origin.MEASURED
+
+    @property
+    def label(self) -> str:
+        """Origin and fingerprint in words, for whatever is derived from the data."""
+        return say_origin(self.origin, self.fingerprint)
+
+
+def say_origin(origin: Origin, fingerprint: str) -> str:
+    """Say where data comes from, and which it is."""
+    kind = origin.value if origin is Origin.MEASURED else origin.value.upper()
+    return f"{kind} all-reduces, fingerprint {fingerprint[:_SHOWN_FINGERPRINT]}"
+
+
+#: Columns of a table in the order in which they are written.
+COLUMNS = (
+    *PLACE_NAMES,
+    *PLACE_NUMBERS,
+    "ranks",
+    "size_bytes",
+    "transfers",
+    "buffers",
+    "bus_gbit_per_s",
+    "origin",
+)
+
+
+def format_csv(data: AllreduceData) -> str:
+    """Write measurements as CSV, without loss; ``read_measurements`` of ``allreduce_tables`` reads it back."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for row in data.rows:
+        place = [getattr(row.place, name) for name in PLACE_NAMES]
+        numbers = [_write_number(getattr(row.place, name)) for name in PLACE_NUMBERS]
+        figures = [row.ranks, row.size_bytes, row.transfers, row.buffers.value, repr(float(row.bus_gbit_per_s))]
+        origin = Origin.SYNTHETIC if row.synthetic else Origin.MEASURED
+        table.writerow([*place, *numbers, *figures, origin.value])
+    return text.getvalue()
+
+
+def _write_number(value: float | None) -> str:
+    return "" if value is None else repr(float(value))

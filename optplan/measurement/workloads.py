@@ -1,0 +1,249 @@
+"""What is measured: a PyTorch module, batches for it, and the loss whose gradients the workers exchange."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from optplan.errors import DataError, MissingExtraError, UsageError, nearest_name_hint, show_value
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+#: Makes the inputs of a forward pass for so many samples: a tensor, a tuple of arguments, or a mapping of named ones.
+BatchMaker = Callable[[int], Any]
+#: Makes a scalar of what the module returns.
+Loss = Callable[[Any], "Tensor"]
+
+_EXAMPLE = "as in train.py:make_network or mypackage.networks:make_network"
+_RETURNS = (
+    "it has to return (module, batches) or (module, batches, loss), where batches is a function from a number of "
+    "samples to the module's inputs, or inputs to repeat"
+)
+
+
+def require_torch() -> ModuleType:
+    """Return PyTorch.
+
+    Raises
+    ------
+    MissingExtraError
+        When it is not installed.
+    """
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise MissingExtraError("torch", "torch") from None
+    found: ModuleType = torch
+    return found
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One training job as PyTorch runs it.
+
+    Parameters
+    ----------
+    module
+        The network.
+    make_batch
+        Inputs for a number of samples.
+    loss
+        Of what the module returns.
+    """
+
+    module: nn.Module
+    make_batch: BatchMaker
+    loss: Loss
+
+    def moved(self, device: str) -> Workload:
+        """Return the workload with the module on a device, and batches that are made there."""
+        return Workload(self.module.to(device), lambda batch: move(self.make_batch(batch), device), self.loss)
+
+
+def make_workload(module: nn.Module, batches: Any, loss: Loss | None = None) -> Workload:  # noqa: ANN401 - inputs
+    """Make a workload.
+
+    Parameters
+    ----------
+    module
+        The network.
+    batches
+        A function from a number of samples to the module's inputs; or inputs (a tensor, a tuple of arguments or a
+        mapping of named ones), whose samples, along the first dimension, are repeated as often as needed.
+    loss
+        Makes a scalar of what the module returns; None: its attribute ``loss``, where there is one, else the mean
+        square of all its floating-point outputs.
+
+    Raises
+    ------
+    DataError
+        When something is of another kind.
+    MissingExtraError
+        When PyTorch is not installed.
+    """
+    torch = require_torch()
+    if not isinstance(module, torch.nn.Module):
+        raise DataError("module", f"got {show_value(module)}", "a torch.nn.Module is needed")
+    if loss is not None and not callable(loss):
+        raise DataError("loss", f"got {show_value(loss)}", "a function of what the module returns is needed")
+    make_batch = batches if callable(batches) else repeat_sample(batches)
+    return Workload(module, make_batch, mean_square if loss is None else loss)
+
+
+def repeat_sample(sample: Any) -> BatchMaker:  # noqa: ANN401 - inputs of any structure
+    """Make a function that repeats the samples of given inputs along the first dimension.
+
+    Raises
+    ------
+    DataError
+        When there is no tensor in the inputs, or one that has no samples.
+    """
+    torch = require_torch()
+    found = list(list_tensors(sample))
+    if not found:
+        fix = "a tensor, a tuple of tensors or a mapping of them is needed, or a function that makes them"
+        raise DataError("batches", f"got {show_value(sample)}", fix)
+    for tensor in found:
+        if tensor.ndim == 0 or tensor.shape[0] == 0:
+            problem = f"a sample input has the shape {tuple(tensor.shape)}"
+            raise DataError("batches", problem, "the first dimension counts samples, and one at least is needed")
+
+    def make_batch(batch: int) -> Any:  # noqa: ANN401 - inputs of the same structure
+        return map_tensors(sample, lambda tensor: tensor[torch.arange(batch, device=tensor.device) % len(tensor)])
+
+    return make_batch
+
+
+def map_tensors(inputs: Any, change: Callable[[Tensor], Any]) -> Any:  # noqa: ANN401 - inputs of any structure
+    """Return inputs with each tensor changed; what is none stays as it is."""
+    torch = require_torch()
+    if isinstance(inputs, torch.Tensor):
+        return change(inputs)
+    if isinstance(inputs, Mapping):
+        return {name: map_tensors(value, change) for name, value in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return tuple(map_tensors(value, change) for value in inputs)
+    return inputs
+
+
+def list_tensors(inputs: Any) -> Iterator[Tensor]:  # noqa: ANN401 - inputs of any structure
+    """Yield every tensor in inputs, or in what a module returns."""
+    torch = require_torch()
+    if isinstance(inputs, torch.Tensor):
+        yield inputs
+    elif isinstance(inputs, Mapping):
+        for value in inputs.values():
+            yield from list_tensors(value)
+    elif isinstance(inputs, tuple | list):
+        for value in inputs:
+            yield from list_tensors(value)
+
+
+def move(inputs: Any, device: str) -> Any:  # noqa: ANN401 - inputs of any structure
+    """Return inputs with every tensor on a device."""
+    return map_tensors(inputs, lambda tensor: tensor.to(device))
+
+
+def call_module(module: nn.Module, inputs: Any) -> Any:  # noqa: ANN401 - whatever the module takes and returns
+    """Run a forward pass: a mapping's entries are named arguments, a tuple's are arguments."""
+    if isinstance(inputs, Mapping):
+        return module(**inputs)
+    if isinstance(inputs, tuple | list):
+        return module(*inputs)
+    return module(inputs)
+
+
+def mean_square(output: Any) -> Tensor:  # noqa: ANN401 - whatever the module returns
+    """Return the output's own ``loss``, or the sum of the mean squares of its floating-point tensors.
+
+    Raises
+    ------
+    DataError
+        When the output has neither.
+    """
+    own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
+    if own is not None:
+        return own  # type: ignore[no-any-return,unused-ignore]
+    found = [tensor for tensor in list_tensors(output) if tensor.is_floating_point()]
+    if not found:
+        fix = "give a loss: a function from what the module returns to a scalar"
+        raise DataError("loss", f"the module returns {show_value(output)}, which has no tensor of numbers", fix)
+    total = found[0].square().mean()
+    for tensor in found[1:]:
+        total = total + tensor.square().mean()
+    return total
+
+
+def load_workload(target: str) -> Workload:
+    """Call a user's function that makes a network and its batches.
+
+    Parameters
+    ----------
+    target
+        ``file.py:function`` or ``package.module:function``. The function takes nothing and returns
+        ``(module, batches)`` or ``(module, batches, loss)``, as :func:`make_workload` takes them.
+
+    Raises
+    ------
+    UsageError
+        When the text has another form.
+    DataError
+        When there is no such file, module or function, it fails, or returns something else.
+    MissingExtraError
+        When PyTorch is not installed.
+    """
+    require_torch()
+    place, colon, name = target.rpartition(":")
+    if not (colon and place and name.isidentifier()):
+        message = f"MODULE:FACTORY: got {target!r}; write where the function is and its name, {_EXAMPLE}"
+        raise UsageError(message)
+    module = _import_file(Path(place), target) if place.endswith(".py") else _import_module(place, target)
+    factory = getattr(module, name, None)
+    if factory is None:
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise DataError(target, f"{place} has no {name!r}", nearest_name_hint(name, known))
+    if not callable(factory):
+        raise DataError(target, f"{name!r} is {show_value(factory)}, not a function", _RETURNS)
+    made = run_user_code(target, factory)
+    if not isinstance(made, Sequence) or isinstance(made, str) or len(made) not in (2, 3):
+        raise DataError(target, f"{name}() returned {show_value(made)}", _RETURNS)
+    return make_workload(*made)
+
+
+def run_user_code(what: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it returns
+    """Call what the user wrote, and report any failure as wrong data that names it."""
+    try:
+        return call()
+    except Exception as error:
+        problem = f"failed with {type(error).__name__}: {error}"
+        raise DataError(what, problem, "run it by itself to see where") from error
+
+
+def _import_module(name: str, target: str) -> ModuleType:
+    sys.path.insert(0, "")  # the folder at hand, as `python -m` has it
+    try:
+        found: ModuleType = run_user_code(target, lambda: importlib.import_module(name))
+    finally:
+        sys.path.remove("")
+    return found
+
+
+def _import_file(path: Path, target: str) -> ModuleType:
+    if not path.is_file():
+        raise DataError(target, f"no file {path}", "check the path")
+    specification = importlib.util.spec_from_file_location(f"optplan_workload_{path.stem}", path)
+    if specification is None or specification.loader is None:
+        raise DataError(target, f"{path} cannot be imported", "a Python file is needed")
+    module = importlib.util.module_from_spec(specification)
+    # Registered first, as an ordinary import does: dataclasses and pickle look their module up by its name.
+    sys.modules[specification.name] = module
+    loader = specification.loader
+    run_user_code(target, lambda: loader.exec_module(module))
+    return module

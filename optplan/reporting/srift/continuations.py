@@ -1,0 +1,113 @@
+"""How a run goes on after a loss, for a terminal and a page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Verification
+from optplan.formulations.srift.data import BUDGET, DEADLINE, SriftInstance
+from optplan.formulations.srift.replanning import Continuation, State, name_vms
+from optplan.formulations.srift.timelines import Timeline
+from optplan.reporting.srift.timeline_figures import SEGMENT_COLUMNS, list_segments
+from optplan.reporting.srift.words import format_amount, format_relaxation, name_fleet, require_fleet
+from optplan.reporting.tables import add_row, fact_table, new_table, plain_text
+from optplan.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def present_continuation(
+    instance: SriftInstance, state: State, continuation: Continuation, timeline: Timeline
+) -> list[RenderableType]:
+    """Say where a run stands, what is left of its limits, how it goes on, and when it ends.
+
+    Parameters
+    ----------
+    instance, state
+        The problem of the whole run, and where it stands.
+    continuation
+        How it goes on.
+    timeline
+        Its course.
+    """
+    table = new_table(*SEGMENT_COLUMNS)
+    for row in list_segments(timeline):
+        add_row(table, *row)
+    facts = list_continuation_facts(instance, state, continuation, timeline)
+    return [plain_text(say_continuation(continuation, timeline), "bold"), "", fact_table(facts), "", table]
+
+
+def say_continuation(continuation: Continuation, timeline: Timeline) -> str:
+    """Say in a sentence how the run goes on, or why the limits cannot be kept and what they would have to be."""
+    found = continuation.infeasibility
+    if found is not None:
+        helps = " or ".join(f"a {one.limit} of {format_relaxation(one)}" for one in found.relaxations)
+        return f"The limits cannot be kept any more: {found.reason}." + (f" What would do: {helps}." if helps else "")
+    if continuation.result.solution is None:
+        return "No fleet was found for the rest of the run."
+    fleet = name_fleet(require_fleet(continuation.result.solution))
+    sentence = f"Go on with {fleet}: it ends after {format_duration(timeline.end_s)}"
+    if continuation.remainder.gone:
+        return f"{sentence}; nothing was left of the {' and the '.join(continuation.remainder.gone)}."
+    words = {DEADLINE: "before the deadline", BUDGET: "under the budget"}
+    spare = [f"{format_amount(limit, amount)} {words[limit]}" for limit, amount in timeline.spare.items()]
+    return f"{', '.join([sentence, *spare])}."
+
+
+def list_continuation_facts(
+    instance: SriftInstance, state: State, continuation: Continuation, timeline: Timeline
+) -> list[tuple[str, str]]:
+    """List the old and the new fleet and what is left of iterations and limits."""
+    remainder, solution = continuation.remainder, continuation.result.solution
+    left = remainder.instance
+    facts = [
+        ("until the loss", timeline.segments[0].fleet if timeline.segments else name_vms(state.vms)),
+        ("lost", name_vms(state.lost) or "nothing"),
+        ("kept", name_vms(state.running) or "nothing"),
+        ("from then on", name_fleet(require_fleet(solution)) if solution is not None else "no fleet"),
+        ("iterations left", f"{left.iterations:,} of {instance.iterations:,}"),
+    ]
+    for limit, amount in instance.limits.items():
+        rest = left.limits.get(limit)
+        words = "nothing" if rest is None else format_amount(limit, rest)
+        launch = _say_launch(left) if limit == DEADLINE and rest is not None else ""
+        facts.append((f"left of the {limit}", f"{words}, of {format_amount(limit, amount)}{launch}"))
+    return facts
+
+
+def write_continuation_report(
+    path: Path,
+    continuation: Continuation,
+    timeline: Timeline,
+    *,
+    verification: Verification | None,
+    verify_command: str,
+    overwrite: bool,
+) -> None:
+    """Write the HTML report of the rest of a run, with the whole run's timeline first.
+
+    Raises
+    ------
+    OutputError
+        When the file exists and may not be replaced, or cannot be written.
+    """
+    from optplan.reporting.pages import write_sections_page
+    from optplan.reporting.srift.report import build_page, tell_timeline
+
+    page = build_page(
+        continuation.remainder.instance,
+        continuation.result,
+        rivals=(),
+        verification=verification,
+        verify_command=verify_command,
+    )
+    said = say_continuation(continuation, timeline)
+    first = replace(tell_timeline(timeline, heading="The whole run", paragraphs=[said]), id="run")
+    write_sections_page(path, replace(page, sections=[first, *page.sections]), overwrite=overwrite)
+
+
+def _say_launch(left: SriftInstance) -> str:
+    return f"; new VMs take {format_duration(left.launch_s)} of it" if left.launch_s else ""

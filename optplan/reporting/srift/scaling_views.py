@@ -1,0 +1,253 @@
+"""What a scaling study looks like: tables, findings, and the charts of the paper's figures 2 and 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from optplan.formulations.srift.scaling import (
+    Finding,
+    ScalingMode,
+    ScalingPoint,
+    ScalingStudy,
+    average_efficiency,
+    hold_conclusions,
+)
+from optplan.reporting.pages import Column, Page, PageTable, Section, Term
+from optplan.reporting.phrases import format_share
+from optplan.reporting.srift.words import format_count, format_short
+from optplan.reporting.style import color_types, escape_text, load_plotly, new_figure, shorten_name
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+    from rich.table import Table
+
+#: Columns of the table of a study: a heading, and whether it is a number.
+COLUMNS = (
+    ("VM", False),
+    ("VMs", True),
+    ("GPUs", True),
+    ("on a GPU", True),
+    ("iteration", True),
+    ("exchange adds", True),
+    ("samples/s", True),
+    ("samples/$", True),
+    ("of the best", True),
+)
+#: What the three answers to a claim are called.
+_ANSWERS = {True: "holds", False: "does not hold", None: "cannot be said"}
+
+
+def list_points(study: ScalingStudy) -> list[tuple[str, ...]]:
+    """Write the points of a study as rows of :data:`COLUMNS`."""
+    return [
+        (
+            point.type,
+            f"{point.vms:,}",
+            f"{point.world:,}",
+            f"{point.batch_per_rank:,}",
+            format_short(point.iteration_s),
+            format_short(max(0.0, point.exchange_s - point.backward_s)),
+            format_count(point.samples_per_s),
+            format_count(point.samples_per_usd),
+            format_share(point.relative_efficiency),
+        )
+        for point in study.points
+    ]
+
+
+def scaling_table(study: ScalingStudy) -> Table:
+    """Make the table of a study for a terminal."""
+    from optplan.reporting.tables import add_row, new_table
+
+    table = new_table(*COLUMNS)
+    for row in list_points(study):
+        add_row(table, *row)
+    return table
+
+
+def say_study(study: ScalingStudy) -> str:
+    """Say in a line what a study is about."""
+    if study.mode is ScalingMode.WEAK:
+        return f"{study.network}, weak scaling: every GPU keeps its batch."
+    return f"{study.network}, strong scaling: the global batch is shared equally."
+
+
+def say_finding(finding: Finding) -> str:
+    """Say whether one of the paper's conclusions holds, and what was found."""
+    return f"{finding.claim}: {_ANSWERS[finding.holds]}; {finding.said}"
+
+
+def say_left_out(study: ScalingStudy) -> list[str]:
+    """Say which sizes of a type cannot be, and why."""
+    sizes: dict[tuple[str, str], list[int]] = {}
+    for one in study.left_out:
+        sizes.setdefault((one.type, one.reason), []).append(one.size)
+    return [f"{', '.join(f'{size:,}' for size in own)} {name}: {reason}" for (name, reason), own in sizes.items()]
+
+
+def draw_efficiency(studies: Sequence[ScalingStudy]) -> Figure:
+    """Draw cost-efficiency over the number of VMs, averaged over jobs, as figure 2 does.
+
+    Parameters
+    ----------
+    studies
+        Of weak scaling, one for each job.
+    """
+    found = average_efficiency(studies)
+    names = list(dict.fromkeys(one.type for one in found))
+    figure = _new_chart(sorted({one.vms for one in found}))
+    colors = color_types(names)
+    for name in names:
+        own = sorted((one for one in found if one.type == name), key=lambda one: one.vms)
+        _add_line(
+            figure,
+            name,
+            colors[name],
+            [one.vms for one in own],
+            [100.0 * one.relative_efficiency for one in own],
+            [f"{one.vms} {name}: {format_share(one.relative_efficiency)} of the best" for one in own],
+        )
+    jobs = "" if len(studies) == 1 else f", mean of {len(studies)} jobs"
+    figure.update_yaxes(title_text=f"samples for a dollar, % of the best{jobs}", rangemode="tozero")
+    return figure
+
+
+def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint], float]) -> Figure:
+    """Draw one figure of a study over the number of VMs, as figure 3 does, on scales of factors.
+
+    Parameters
+    ----------
+    study
+        Of either mode.
+    what
+        Title of the axis.
+    measure
+        Which figure of a point, above zero.
+    """
+    figure = _new_chart(sorted({point.vms for point in study.points}))
+    colors = color_types(study.types)
+    for name in study.types:
+        own = study.points_of(name)
+        _add_line(
+            figure,
+            name,
+            colors[name],
+            [point.vms for point in own],
+            [measure(point) for point in own],
+            [_describe(point) for point in own],
+        )
+    figure.update_yaxes(title_text=what, type="log", dtick="D2")
+    return figure
+
+
+def draw_throughput(study: ScalingStudy) -> Figure:
+    """Draw samples a second over the number of VMs."""
+    return draw_points(study, "samples a second", lambda point: point.samples_per_s)
+
+
+def draw_cost(study: ScalingStudy) -> Figure:
+    """Draw what a million samples cost over the number of VMs."""
+    return draw_points(study, "dollars for a million samples", lambda point: 1e6 / point.samples_per_usd)
+
+
+def list_charts(studies: Sequence[ScalingStudy]) -> list[tuple[str, Figure]]:
+    """Draw all studies: of weak scaling one chart of all jobs, of strong scaling two of each.
+
+    Returns
+    -------
+    list
+        What each chart shows, in words, and the chart.
+    """
+    return [*_draw_weak(studies), *(chart for study in studies for chart in _draw_strong(study))]
+
+
+def _draw_weak(studies: Sequence[ScalingStudy]) -> list[tuple[str, Figure]]:
+    weak = [study for study in studies if study.mode is ScalingMode.WEAK and study.points]
+    return [("Cost-efficiency of weak scaling by number of VMs.", draw_efficiency(weak))] if weak else []
+
+
+def _draw_strong(study: ScalingStudy) -> list[tuple[str, Figure]]:
+    if study.mode is not ScalingMode.STRONG or not study.points:
+        return []
+    return [
+        (f"Throughput of {study.network} by number of VMs.", draw_throughput(study)),
+        (f"Cost of {study.network} by number of VMs.", draw_cost(study)),
+    ]
+
+
+def build_scaling_page(studies: Sequence[ScalingStudy]) -> Page:
+    """Gather the report of scaling studies.
+
+    Parameters
+    ----------
+    studies
+        At least one.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly is not installed.
+    """
+    sections = []
+    charts = _draw_weak(studies)
+    if charts:
+        reading = "Every GPU keeps its batch. A line that falls says that larger fleets give less for a dollar."
+        sections.append(Section("weak", "Weak scaling", charts=charts, reading=reading))
+    for number, study in enumerate(studies, start=1):
+        sections.append(_tell_study(study, f"study-{number}"))
+    networks = list(dict.fromkeys(study.network for study in studies))
+    return Page(
+        name=", ".join(dict.fromkeys(study.instance_name for study in studies)),
+        title=f"How {' and '.join(networks)} {'scales' if len(networks) == 1 else 'scale'} with the number of VMs",
+        lead="Predicted by the profile and the bandwidth model. Fleets are of one type; limits play no part.",
+        sections=sections,
+    )
+
+
+def _tell_study(study: ScalingStudy, place: str) -> Section:
+    columns = [Column(f"{name[:1].upper()}{name[1:]}", is_number) for name, is_number in COLUMNS]
+    terms = [Term(one.claim, f"{_ANSWERS[one.holds]}; {one.said}") for one in hold_conclusions(study)]
+    terms += [Term("left out", text) for text in say_left_out(study)]
+    return Section(
+        place,
+        f"{study.network}, {study.mode.value} scaling",
+        paragraphs=[say_study(study)],
+        charts=_draw_strong(study),
+        tables=[PageTable("Fleets of one type", columns, list_points(study))],
+        terms=terms,
+    )
+
+
+def _new_chart(sizes: Sequence[int]) -> Figure:
+    figure = new_figure(height=340, top=36)
+    figure.update_xaxes(
+        title_text="VMs", type="log", tickmode="array", tickvals=list(sizes), ticktext=[f"{size:,}" for size in sizes]
+    )
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"})
+    return figure
+
+
+def _add_line(
+    figure: Figure, name: str, color: str, vms: Sequence[int], values: Sequence[float], hover: Sequence[str]
+) -> None:
+    figure.add_trace(
+        load_plotly().Scatter(
+            x=list(vms),
+            y=list(values),
+            mode="lines+markers",
+            name=shorten_name(name),
+            line={"color": color, "width": 2},
+            marker={"size": 7, "color": color},
+            hovertext=[escape_text(text).replace("\n", "<br>") for text in hover],
+            hoverinfo="text",
+        )
+    )
+
+
+def _describe(point: ScalingPoint) -> str:
+    return (
+        f"{point.vms} {point.type}, {point.batch_per_rank:,} samples on each GPU\n"
+        f"{format_short(point.iteration_s)} an iteration, {format_count(point.samples_per_s)} samples a second\n"
+        f"{format_count(point.samples_per_usd)} samples for a dollar"
+    )

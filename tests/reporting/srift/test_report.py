@@ -1,0 +1,147 @@
+"""The page of a training job: what it says, and all of it in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from optplan.contracts import Explanation, Result, Solution
+from optplan.errors import UsageError
+from optplan.formulations.srift.data import SriftInstance
+from optplan.reporting.pages import Page, Section
+from optplan.solving import solve
+from optplan.verification import verify
+
+pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
+
+from optplan.reporting.pages import build_sections_page
+from optplan.reporting.srift.presenter import write_report
+from optplan.reporting.srift.report import build_page
+
+if TYPE_CHECKING:
+    from tests.reporting.conftest import Visit, Visitor
+
+DESK, PHONE = 1280, 400
+COMMAND = "optplan verify mine.json result.json"
+
+
+def page_of(instance: SriftInstance, result: Result[Solution], *rivals: Result[Solution]) -> Page:
+    """Return the page of a result."""
+    verification = verify(instance, result)
+    return build_page(instance, result, rivals=rivals, verification=verification, verify_command=COMMAND)
+
+
+def section(page: Page, place: str) -> Section:
+    """Return a section of a page."""
+    return next(one for one in page.sections if one.id == place)
+
+
+def test_the_page_of_an_answer(job: SriftInstance, result: Result[Solution], rival: Result[Solution]) -> None:
+    """The fleet, its bill, its rivals, every fleet that no other beats, what was asked, how to check it."""
+    page = page_of(job, result, rival)
+    assert page.title == "1 big@32 + 8 small@4 train two-layers in 1.78 s for $0.00672; the deadline is 2.5 s."
+    assert [one.id for one in page.sections] == [
+        *("iteration", "fleet", "bill", "solvers", "frontier", "more"),
+        *("loss", "question", "proof", "assumptions", "provenance"),
+    ]
+    assert [term.text for term in section(page, "bill").terms] == [
+        "$0.00356",
+        "$0.00316",
+        "$0.00672, $13.60 an hour",
+    ]
+    assert "which breaks deadline" in section(page, "solvers").terms[0].text
+    (label, figure) = section(page, "frontier").charts[0]
+    assert label == "Least cost for every deadline: 3 fleets."
+    assert list(figure.data[0].x) == pytest.approx([1.78, 3.3, 3.375])
+    assert section(page, "frontier").reading.endswith("Every such fleet is shown.")
+    assert {card.name: card.value for card in page.cards}["spare time"] == "0.72 s"
+
+
+def test_one_more_vm(job: SriftInstance, result: Result[Solution]) -> None:
+    """Two large ones take 17.5 ms at 14.4 usd/h: 0.7 cents, no better; nine small ones make no 64 samples.
+
+    With seven small VMs and no deadline, 1 big@64 is best, 0.66 cents; an eighth makes 8 small@8 possible, 0.6 cents.
+    """
+    rows = section(page_of(job, result), "more").tables[0].rows
+    assert rows == [("big", "1", "1", "nothing", ""), ("small", "8", "8", "nothing", "")]
+    fewer = job.replace(deadline_s=None, types={**job.types, "small": job.types["small"].replace(available=7)})
+    rows = section(page_of(fewer, solve(fewer)), "more").tables[0].rows
+    assert rows == [("big", "1", "1", "nothing", ""), ("small", "7", "0", "$0.0006", "8 small@8")]
+    free = job.replace(types={name: vm.replace(available=None) for name, vm in job.types.items()})
+    assert "more" not in [one.id for one in page_of(free, solve(free)).sections]
+
+
+def test_a_loss_is_played_through(job: SriftInstance, result: Result[Solution]) -> None:
+    """With seven small VMs left beside the large one, one batch for each type makes 60 samples or 88, and never 64.
+
+    Where VMs of a type may differ, 32 + 6 x 4 + 8 do.
+    """
+    told = section(page_of(job, result), "loss")
+    assert told.paragraphs[0].startswith("Suppose that one small is taken back when half of the iterations are done")
+    assert told.paragraphs[1].startswith("Then no fleet can do it: ")
+    assert len(told.charts) == 1
+    free = job.replace(one_batch_per_type=False, deadline_s=2.7)
+    goes_on = section(page_of(free, solve(free)), "loss")
+    assert goes_on.paragraphs[1] == "Then 1 big@32 + 1 small@8 + 6 small@4 go on and keep all limits."
+
+
+def test_a_fleet_on_demand_has_no_loss(job: SriftInstance) -> None:
+    """VMs that nobody takes back are not lost."""
+    kept = job.replace(types={name: vm.replace(spot=False) for name, vm in job.types.items()})
+    page = page_of(kept, solve(kept))
+    assert "loss" not in [one.id for one in page.sections]
+
+
+def test_the_page_of_no_answer(job: SriftInstance) -> None:
+    """Why, what would help, and the fleets that there are."""
+    poor = job.replace(deadline_s=1.5)
+    page = page_of(poor, solve(poor))
+    assert page.title.startswith("No fleet can do it: ")
+    assert page.badge == "infeasible: proven"
+    assert section(page, "help").tables[0].rows[0] == ("deadline", "1.5 s", "1.78 s or more")
+    assert [one.id for one in page.sections][:2] == ["help", "frontier"]
+
+
+def test_reports_are_written(job: SriftInstance, result: Result[Solution], tmp_path: Path) -> None:
+    """Names are escaped; explanations there are none."""
+    settings: dict[str, Any] = {"rivals": [], "verification": None, "verify_command": COMMAND, "overwrite": False}
+    write_report(tmp_path / "page.html", job, result, explanation=None, **settings)
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<img src=x" not in text
+    assert "<b>last" not in text
+    explanation = Explanation(
+        formulation="srift",
+        instance_name="x",
+        instance_hash="x",
+        solver="x",
+        objective=1.0,
+        objective_unit="usd",
+        budget_unit="usd",
+        multipliers={},
+        choices=(),
+    )
+    with pytest.raises(UsageError, match="explanation: reports of fleets show none; leave it out"):
+        write_report(tmp_path / "no.html", job, result, explanation=explanation, **settings)
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_the_page_in_a_browser(
+    job: SriftInstance,
+    result: Result[Solution],
+    rival: Result[Solution],
+    visit: Visitor,
+    tmp_path: Path,
+    width: int,
+) -> None:
+    """Every chart is drawn, no text lies on another, and nothing complains."""
+    text = build_sections_page(page_of(job, result, rival))
+    opened: Visit = visit(text, tmp_path, width)
+    assert opened.complaints == []
+    assert {"chart-iteration-1", "chart-frontier-1", "chart-loss-1"} <= set(opened.drawn_points())
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth + 1")
+    assert opened.page.locator("h1").inner_text().startswith("1 big@32")
+    if width == DESK:
+        assert opened.list_collisions() == []
