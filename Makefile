@@ -32,10 +32,10 @@ demo: $(STAMPS)/plot-$(CHECKSUM) ## Plan a real trace, prove it, compare it, wri
 	@mkdir -p out
 	$(BIN)/$(DEMO)
 
-test: $(STAMPS)/test,plot,search,bayes,torch-$(CHECKSUM) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
+test: $(STAMPS)/test,plot,search,bayes,learn,torch-$(CHECKSUM) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
 	$(BIN)/python -P -m pytest -n 2 $(PYTEST_FLAGS)
 
-check: $(STAMPS)/dev,test,plot,search,bayes,torch-$(CHECKSUM) ## Lint, check the types, keep the import rules
+check: $(STAMPS)/dev,test,plot,search,bayes,learn,torch-$(CHECKSUM) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo

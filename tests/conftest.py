@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Extras that add features for users; tests of these features are skipped where the extra is missing.
-USER_EXTRAS = ("plot", "search", "bayes", "torch")
+USER_EXTRAS = ("plot", "search", "bayes", "learn", "torch")
 
 # The same examples in every run, so that a failure seen in CI is seen at the desk. No deadline and no check for slow
 # generation either: both depend on how busy the machine is.

@@ -24,6 +24,7 @@ HEAVY = (
     "plotly",
     "rich",
     "torch",
+    "xgboost",
 )
 
 PROBE = """

@@ -16,6 +16,7 @@ import sys
 import click
 
 import optplan
+from optplan.cli.bandwidth import bandwidth, import_nccl_tests
 from optplan.cli.benchmarks import bench
 from optplan.cli.catalogue import list_registered, schema, show
 from optplan.cli.comparison import compare
@@ -85,9 +86,11 @@ _COMMANDS = (
     import_data,
     profile,
     probe,
+    bandwidth,
     bench,
 )
 import_data.add_command(import_spot_trace)
+import_data.add_command(import_nccl_tests)
 for _command in _COMMANDS:
     application.add_command(_command)
 

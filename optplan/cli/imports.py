@@ -276,13 +276,13 @@ def import_gavel(
     "instance_types",
     required=True,
     multiple=True,
-    metavar="GPU=NAME",
+    metavar="TYPE=NAME",
     callback=read_assignments,
-    help="What the list calls a GPU type: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be repeated. "
-    "For the one type of a search: g4dn.12xlarge.",
+    help="What the list calls a type of the instance: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be "
+    "repeated. For the one type of a search: g4dn.12xlarge.",
 )
 @click.option("--region", metavar="NAME", help="Where; the cheapest region unless given.")
-@click.option("--spot", multiple=True, metavar="GPU", help="Take the spot price of this type; may be repeated.")
+@click.option("--spot", multiple=True, metavar="TYPE", help="Take the spot price of this type; may be repeated.")
 @click.option("--date", metavar="DATE", help="When the prices held, where the file's name does not say it.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments
@@ -305,12 +305,15 @@ def import_prices(
     """Fill prices into an instance, with their source and date.
 
     Into the GPU types of boa, the price of one GPU; those that are not named keep theirs, so that several lists can be
-    read one after the other. Into the cloud of rubberband, the price of an instance, its GPUs and its region.
+    read one after the other. Into the cloud of rubberband, the price of an instance, its GPUs and its region. Into the
+    types of VM of srift, the price of a VM, its instance type and its region; those that are spot VMs get spot prices.
     """
     from optplan.formulations.boa.data import BoaInstance
     from optplan.formulations.rubberband.data import RubberBandInstance
+    from optplan.formulations.srift.data import SriftInstance
     from optplan.instances.catalog import read_price_list, set_cloud_price, set_prices
     from optplan.instances.files import read_instance
+    from optplan.instances.vm_prices import set_vm_prices
 
     outputs = _open_output(output, force=force, as_json=as_json)
     instance = read_instance(instance_name)
@@ -321,18 +324,21 @@ def import_prices(
         price = read_price_list(catalog, date=date).price_of(instance_types[""], region)
         cloud = set_cloud_price(instance, price)
         return _deliver(amend(_rename(cloud, name), changes), outputs, as_json=as_json)
-    if not isinstance(instance, BoaInstance):
+    if not isinstance(instance, BoaInstance | SriftInstance):
         formulation = getattr(instance, "formulation", "")
         message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, which has no prices of GPU types"
         raise UsageError(message)
     if "" in instance_types:
         raise UsageError(_ask_for_type("--instance-type", instance_types[""]))
-    for option, names in (("--instance-type", instance_types), ("--spot", spot)):
-        for gpu_type in names:
-            _check_type(option, gpu_type, instance.gpu_types if option == "--instance-type" else instance_types)
+    is_boa = isinstance(instance, BoaInstance)
+    known, what = (instance.gpu_types, "GPU type") if is_boa else (instance.types, "type of VM")
+    for gpu_type in instance_types:
+        _check_type("--instance-type", gpu_type, known, what)
+    for gpu_type in spot:
+        _check_type("--spot", gpu_type, instance_types, what)
     prices = read_price_list(catalog, date=date)
     found = {gpu_type: prices.price_of(listed, region) for gpu_type, listed in instance_types.items()}
-    priced = set_prices(instance, found, spot=spot)
+    priced = set_prices(instance, found, spot=spot) if is_boa else set_vm_prices(instance, found, spot=spot)
     return _deliver(amend(_rename(priced, name), changes), outputs, as_json=as_json)
 
 
@@ -353,9 +359,9 @@ def _price(instance: BoaInstance, prices: Mapping[str | None, float], source: st
     return instance.replace(gpu_types=types) if prices else instance
 
 
-def _check_type(option: str, gpu_type: str, known: Mapping[str, object]) -> None:
+def _check_type(option: str, gpu_type: str, known: Mapping[str, object], what: str = "GPU type") -> None:
     if gpu_type not in known:
-        message = f"{option}: no GPU type {gpu_type!r}; {nearest_name_hint(gpu_type, known)}"
+        message = f"{option}: no {what} {gpu_type!r}; {nearest_name_hint(gpu_type, known)}"
         raise UsageError(message)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +18,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from optplan.formulations.srift.profiles import JobProfile
+    from optplan.measurement.allreduce_data import AllreduceData
 
 _MEGABYTE = 1e6
+_MICROSECONDS_PER_SECOND = 1e6
 
 
 def read_bytes(_: click.Context, option: click.Parameter, text: str) -> int:
@@ -163,7 +163,11 @@ def _show_profile(made: JobProfile) -> Iterable[RenderableType]:
         "optplan probe --backend nccl --world-sizes 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
     ),
 )
-@click.option("--vm-type", metavar="NAME", default="here", show_default=True, help="What the rows call this machine.")
+@click.option("--vm-type", metavar="NAME", default="here", show_default=True, help="What instances call these VMs.")
+@click.option("--cloud", metavar="NAME", default="", help="Whose VMs they are, for models that learn from several.")
+@click.option("--region", metavar="NAME", default="", help="Where they are.")
+@click.option("--zone", metavar="NAME", default="", help="Where there.")
+@click.option("--rated-gbit-per-s", type=float, metavar="N", help="Network of a VM, as the provider rates it.")
 @click.option(
     "--world-sizes", metavar="N,N", default="2", show_default=True, callback=read_numbers, help="Numbers of ranks."
 )
@@ -198,6 +202,10 @@ def _show_profile(made: JobProfile) -> Iterable[RenderableType]:
 def probe(
     *,
     vm_type: str,
+    cloud: str,
+    region: str,
+    zone: str,
+    rated_gbit_per_s: float | None,
     world_sizes: tuple[int, ...],
     least_bytes: int,
     most_bytes: int,
@@ -216,10 +224,12 @@ def probe(
     --world-sizes 2,4 -o measurements.csv`; the first rank writes.
     """
     from optplan.instances.files import write_text
+    from optplan.measurement.allreduce_data import format_csv
     from optplan.measurement.allreduce_prober import (
         ProbeSettings,
         choose_sizes,
-        list_rows,
+        collect,
+        describe_place,
         probe_here,
         probe_joined,
         was_started_by_torchrun,
@@ -237,13 +247,29 @@ def probe(
         timings = (probe_joined if joined else probe_here)(settings, backend=backend, timeout_s=timeout)
     if not timings:  # not the first rank
         return 0
-    rows = list_rows(timings, vm_type)
+    place = describe_place(vm_type, cloud=cloud, region=region, zone=zone, rated_gbit_per_s=rated_gbit_per_s)
+    data = collect(timings, place)
+    rows = _list_rows(data)
     if as_json:
         print_json(rows)
     else:
         print_answer(_show_rows(rows))
-    outputs.save("--output", lambda path: write_text(_write_csv(rows), path, overwrite=outputs.force))
+    outputs.save("--output", lambda path: write_text(format_csv(data), path, overwrite=outputs.force))
     return outputs.exit_code(0)
+
+
+def _list_rows(data: AllreduceData) -> list[dict[str, object]]:
+    return [
+        {
+            "vm_type": row.place.vm_type,
+            "ranks": row.ranks,
+            "transfers": row.transfers,
+            "size_bytes": row.size_bytes,
+            "time_us": row.time_s * _MICROSECONDS_PER_SECOND,
+            "bus_gbit_per_s": row.bus_gbit_per_s,
+        }
+        for row in data.rows
+    ]
 
 
 def _show_rows(rows: Sequence[Mapping[str, object]]) -> RenderableType:
@@ -253,11 +279,3 @@ def _show_rows(rows: Sequence[Mapping[str, object]]) -> RenderableType:
         {name: f"{value:.4g}" if isinstance(value, float) else value for name, value in row.items()} for row in rows
     )
     return record_table("measurements", shown)
-
-
-def _write_csv(rows: Sequence[Mapping[str, object]]) -> str:
-    text = io.StringIO()
-    table = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return text.getvalue()

@@ -32,8 +32,8 @@ _FIELDS = {
     "deadline": ("deadline_s", "deadline_min"),
 }
 
-#: Method of instances whose problem is not a field of its own: the fields to change so that another one is asked.
-_ASKING = "fields_of_problem"
+#: Methods of instances whose problem or policy is not a field of its own: the fields to change for another one.
+_ASKING = {"problem": "fields_of_problem", "policy": "fields_of_policy"}
 
 
 class Command(click.Command):
@@ -216,7 +216,7 @@ def amendments(command: F) -> F:
             help=(
                 "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) for boa; any "
                 "(number of trials at a time) or fair (shares of the GPUs, as in the paper) for rubberband; brackets "
-                "for seer."
+                "for seer; one-batch (for all VMs of a type) or any-batches for srift."
             ),
             **known_name("policy", list_policies),
         ),
@@ -273,8 +273,9 @@ def _change_fields(instance: Instance, option: str, value: object) -> dict[str, 
     field = _find_field(instance, option)
     if field:
         return {field: f"{value!r}s" if field.endswith("_min") else value}  # a duration in another unit than seconds
-    if option == "problem" and hasattr(instance, _ASKING):
-        found: dict[str, object] = getattr(instance, _ASKING)(value)
+    asking = getattr(instance, _ASKING.get(option, ""), None)
+    if asking is not None:
+        found: dict[str, object] = asking(value)
         return found
     formulation = getattr(instance, "formulation", "")
     message = f"--{option}: instance {instance.name!r} is of formulation {formulation!r}, which has no {option}"

@@ -74,6 +74,8 @@ class Offer:
         Where; empty where the list does not say it.
     is_doubtful
         Whether spot is listed at the on-demand price or above it: one of the two is out of date or a placeholder.
+    is_joined
+        Whether the list has the host and its GPUs in separate rows, whose prices are added here.
     """
 
     instance_type: str
@@ -84,6 +86,7 @@ class Offer:
     region: str
     zone: str
     is_doubtful: bool
+    is_joined: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,8 @@ class PriceList:
             priced = [offer for offer in priced if offer.region == region]
         if not priced:
             problem = f"has no on-demand price of {name!r}" + (f" in region {region!r}" if region is not None else "")
+            if not regions:
+                problem += ": it is missing or zero in every row"
             there = f"there is one in: {', '.join(regions)}" if regions else "the list names no region for it"
             raise DataError(self.file, problem, there if region is not None else "choose another type or another list")
         best = min(priced, key=lambda offer: (_per_gpu(offer), offer.gpus))
@@ -191,7 +196,8 @@ class PriceList:
         gpus, whole_usd = round(best.gpus), best.price_usd_per_hour or 0.0
         spot = [o.spot_usd_per_hour for o in same if o.spot_usd_per_hour and not _LOCAL_ZONE.fullmatch(o.zone)]
         spot_usd = statistics.median(spot) if spot else None
-        what = f"{best.instance_type} ({gpus} x {best.gpu or 'GPU'})"
+        joined = ", listed apart and added" if best.is_joined else ""
+        what = f"{best.instance_type} ({gpus} x {best.gpu or 'GPU'}{joined})"
         if not best.instance_type:
             what = f"{gpus} x {best.gpu} without a host"
         where = f" in {best.region}" if best.region else ""
@@ -380,6 +386,7 @@ def _join_hosts(rows: Iterable[Offer]) -> list[Offer]:
                     region=offer.region,
                     zone=offer.zone,
                     is_doubtful=added.is_doubtful,
+                    is_joined=True,
                 )
             )
     return joined

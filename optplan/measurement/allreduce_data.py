@@ -212,19 +212,32 @@ COLUMNS = (
 )
 
 
+def list_records(data: AllreduceData) -> list[dict[str, str | float | None]]:
+    """List the rows as plain data, by column."""
+    return [
+        {
+            **{name: getattr(row.place, name) for name in PLACE_NAMES},
+            **{name: _as_float(getattr(row.place, name)) for name in PLACE_NUMBERS},
+            "ranks": row.ranks,
+            "size_bytes": row.size_bytes,
+            "transfers": row.transfers,
+            "buffers": row.buffers.value,
+            "bus_gbit_per_s": float(row.bus_gbit_per_s),
+            "origin": (Origin.SYNTHETIC if row.synthetic else Origin.MEASURED).value,
+        }
+        for row in data.rows
+    ]
+
+
 def format_csv(data: AllreduceData) -> str:
     """Write measurements as CSV, without loss; ``read_measurements`` of ``allreduce_tables`` reads it back."""
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for row in data.rows:
-        place = [getattr(row.place, name) for name in PLACE_NAMES]
-        numbers = [_write_number(getattr(row.place, name)) for name in PLACE_NUMBERS]
-        figures = [row.ranks, row.size_bytes, row.transfers, row.buffers.value, repr(float(row.bus_gbit_per_s))]
-        origin = Origin.SYNTHETIC if row.synthetic else Origin.MEASURED
-        table.writerow([*place, *numbers, *figures, origin.value])
+    table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(list_records(data))
     return text.getvalue()
 
 
-def _write_number(value: float | None) -> str:
-    return "" if value is None else repr(float(value))
+def _as_float(number: float | None) -> float | None:
+    """Return 16.0 for 16, so that both are written alike."""
+    return None if number is None else float(number)

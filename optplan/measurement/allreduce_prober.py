@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UsageError
-from optplan.formulations.srift.bandwidth import BYTES_PER_GBIT, volume_factor
+from optplan.measurement.allreduce_data import AllreduceData, Buffers, Measurement, Place, bandwidth_of
 from optplan.measurement.process_groups import NCCL, check_backend, choose_backend, joined_group, run_ranks
 from optplan.measurement.workloads import require_torch
 
@@ -255,24 +255,64 @@ def _time_turns(members: ProcessGroup, buffers: list[Tensor], turns: int) -> flo
     return float(taken.item())
 
 
-def list_rows(timings: Sequence[Timing], vm_type: str) -> list[dict[str, object]]:
-    """List timings as rows of a table of measurements.
+def collect(timings: Sequence[Timing], place: Place) -> AllreduceData:
+    """Make a table of measurements from timings.
 
     Parameters
     ----------
     timings
         What was measured.
-    vm_type
-        Where: the name under which instances ask for the bandwidth.
+    place
+        Where; see :func:`describe_place`.
+
+    Raises
+    ------
+    DataError
+        When there is no timing, or one that cannot be.
     """
-    return [
-        {
-            "vm_type": vm_type,
-            "ranks": timing.ranks,
-            "size_bytes": timing.size_bytes,
-            "time_us": timing.time_s * 1e6,
-            "bus_gbit_per_s": volume_factor(timing.ranks) * timing.size_bytes / timing.time_s / BYTES_PER_GBIT,
-            "transfers": timing.transfers,
-        }
-        for timing in timings
-    ]
+    return AllreduceData(
+        tuple(
+            Measurement(
+                place=place,
+                size_bytes=timing.size_bytes,
+                ranks=timing.ranks,
+                bus_gbit_per_s=bandwidth_of(timing.size_bytes, timing.ranks, timing.time_s),
+                transfers=timing.transfers,
+                buffers=Buffers.IN_PLACE,
+            )
+            for timing in timings
+        )
+    )
+
+
+def describe_place(
+    vm_type: str, *, cloud: str = "", region: str = "", zone: str = "", rated_gbit_per_s: float | None = None
+) -> Place:
+    """Describe the machine at hand: what is given, and the cores, memory and GPU that it has.
+
+    Parameters
+    ----------
+    vm_type
+        The name under which instances ask for the bandwidth.
+    cloud, region, zone, rated_gbit_per_s
+        As the provider states them.
+    """
+    torch = require_torch()
+    return Place(
+        vm_type=vm_type,
+        cloud=cloud,
+        region=region,
+        zone=zone,
+        gpu=str(torch.cuda.get_device_name(0)) if torch.cuda.is_available() else "",
+        cpu_cores=float(os.cpu_count() or 0) or None,
+        memory_gib=_count_memory_gib(),
+        rated_gbit_per_s=rated_gbit_per_s,
+    )
+
+
+def _count_memory_gib() -> float | None:
+    try:
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # systems that do not tell
+        return None
+    return round(pages / 2**30, 1) if pages > 0 else None

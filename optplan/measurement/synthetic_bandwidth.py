@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations.srift.bandwidth import BYTES_PER_GBIT, LatencyBandwidth
 from optplan.measurement.allreduce_data import AllreduceData, Measurement, Place
+from optplan.schema import FloatArray
 
 #: Buffers of the paper's probe: 4 B to 512 MiB in powers of two.
 SIZES_BYTES = tuple(2**power for power in range(2, 30))
@@ -92,10 +94,10 @@ class SyntheticSettings:
                 message = f"{name}: is empty; give at least one"
                 raise UsageError(message)
         if min(self.ranks) < 2 or min(self.sizes_bytes) < 1 or min(self.transfers) < 1 or self.repeats < 1:
-            message = (
-                f"ranks {list(self.ranks)}, sizes_bytes from {min(self.sizes_bytes)}, transfers {list(self.transfers)}, "
-                f"repeats {self.repeats}: two ranks or more, and at least 1 of the others, are needed"
+            given = (
+                f"ranks {list(self.ranks)}, sizes_bytes from {min(self.sizes_bytes)}, transfers {list(self.transfers)}"
             )
+            message = f"{given}, repeats {self.repeats}: two ranks or more, and at least 1 of the others, are needed"
             raise UsageError(message)
         if not self.step_latency_s > 0 or not 0 <= self.latency_deviation < 1:
             message = (
@@ -103,6 +105,12 @@ class SyntheticSettings:
                 "zero and a deviation from 0 to below 1 are needed"
             )
             raise UsageError(message)
+
+    def expected_gbit_per_s(self, measurement: Measurement) -> float:
+        """Return the bus bandwidth at mean capacity and mean latency: about what a model can learn of a row."""
+        network = self.networks[measurement.place.vm_type]
+        capacity = network.capacity_gbit_per_s / measurement.transfers
+        return _bus_gbit_per_s(capacity, self.step_latency_s, measurement.ranks, measurement.size_bytes)
 
 
 def choose_networks(names: Sequence[str]) -> dict[str, MadeUpNetwork]:
@@ -137,43 +145,28 @@ def synthesize_measurements(settings: SyntheticSettings | None = None) -> Allred
     generator = np.random.default_rng(plan.seed)
     rows = []
     for name, network in plan.networks.items():
-        for region in plan.regions:
-            place = _describe(name, network, region)
-            for ranks in plan.ranks:
-                for size in plan.sizes_bytes:
-                    for transfers in plan.transfers:
-                        figures = _time(generator, plan, network, ranks, size, transfers)
-                        rows += [Measurement(place, size, ranks, each, transfers, synthetic=True) for each in figures]
+        deviation = network.deviation_gbit_per_s / network.capacity_gbit_per_s
+        places = [_describe(name, network, region) for region in plan.regions]
+        for place, ranks, size, transfers in product(places, plan.ranks, plan.sizes_bytes, plan.transfers):
+            capacities = _draw(generator, network.capacity_gbit_per_s, deviation, plan.repeats)
+            latencies = _draw(generator, plan.step_latency_s, plan.latency_deviation, plan.repeats)
+            for capacity, latency in zip(capacities.tolist(), latencies.tolist(), strict=True):
+                bandwidth = _bus_gbit_per_s(capacity / transfers, latency, ranks, size)
+                rows.append(Measurement(place, size, ranks, bandwidth, transfers, synthetic=True))
     return AllreduceData(tuple(rows))
 
 
-def expected_gbit_per_s(network: MadeUpNetwork, ranks: int, size_bytes: int, transfers: int = 1) -> float:
-    """Return the bus bandwidth at the mean capacity and the mean latency: what a model could learn at best."""
-    capacity = network.capacity_gbit_per_s * BYTES_PER_GBIT / transfers
-    model = LatencyBandwidth()
-    return float(model.bus_bytes_per_s([("", capacity)], ranks, np.array([size_bytes]))[0] / BYTES_PER_GBIT)
+def _bus_gbit_per_s(capacity_gbit_per_s: float, step_latency_s: float, ranks: int, size_bytes: int) -> float:
+    model = LatencyBandwidth(step_latency_s=step_latency_s)
+    bus = model.bus_bytes_per_s([("", capacity_gbit_per_s * BYTES_PER_GBIT)], ranks, np.array([float(size_bytes)]))
+    return float(bus[0]) / BYTES_PER_GBIT
 
 
-def _time(
-    generator: np.random.Generator, plan: SyntheticSettings, network: MadeUpNetwork, ranks: int, size: int, at_once: int
-) -> list[float]:
-    """Draw the bus bandwidth of each repetition, in Gbit/s."""
-    capacities = _draw(
-        generator, network.capacity_gbit_per_s, network.deviation_gbit_per_s / network.capacity_gbit_per_s, plan.repeats
-    )
-    latencies = _draw(generator, plan.step_latency_s, plan.latency_deviation, plan.repeats)
-    found = []
-    for capacity, latency in zip(capacities, latencies, strict=True):
-        model = LatencyBandwidth(step_latency_s=float(latency))
-        bus = model.bus_bytes_per_s([("", float(capacity) * BYTES_PER_GBIT / at_once)], ranks, np.array([float(size)]))
-        found.append(float(bus[0]) / BYTES_PER_GBIT)
-    return found
-
-
-def _draw(generator: np.random.Generator, mean: float, deviation: float, count: int) -> np.ndarray:
+def _draw(generator: np.random.Generator, mean: float, deviation: float, count: int) -> FloatArray:
     """Draw log-normal numbers, which are above zero, with a mean and a relative standard deviation."""
     spread = math.log1p(deviation**2)
-    return mean * np.exp(generator.normal(-spread / 2.0, math.sqrt(spread), count))
+    logarithms = generator.normal(-spread / 2.0, math.sqrt(spread), count)
+    return np.asarray(mean * np.exp(logarithms), dtype=np.float64)
 
 
 def _describe(name: str, network: MadeUpNetwork, region: str) -> Place:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from importlib.util import find_spec
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.measurement.allreduce_prober import ProbeSettings, Timing
+from optplan.measurement.allreduce_tables import read_measurements
 from optplan.measurement.profile_files import read_profile
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def test_a_missing_torch_names_the_extra(run: Runner, monkeypatch: pytest.Monkey
         assert 'torch is not installed; run: pip install "optplan[torch]"' in shown.err
 
 
+@needs_torch
 def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The options say what is measured; a row for each timing says what came out: 1.5 * 2 kB in 1 us are 24 Gbit/s."""
     asked: dict[str, object] = {}
@@ -101,10 +102,9 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
     assert shown.code == 0, shown.err
     settings = ProbeSettings(world_sizes=(2, 4), sizes_bytes=(1024, 2048, 4096), transfers=(1, 2), repeats=2)
     assert asked == {"settings": settings, "backend": None, "timeout_s": 120.0}
-    with output.open(encoding="utf-8", newline="") as file:
-        (row,) = csv.DictReader(file)
-    assert (row["vm_type"], row["ranks"], row["size_bytes"]) == ("desk", "4", "2000")
-    assert float(row["bus_gbit_per_s"]) == pytest.approx(24.0)
+    (row,) = read_measurements(output).rows
+    assert (row.place.vm_type, row.ranks, row.size_bytes) == ("desk", 4, 2000)
+    assert row.bus_gbit_per_s == pytest.approx(24.0)
     assert len(json.loads(shown.out)) == 1
     assert "24" in run("probe").out
 

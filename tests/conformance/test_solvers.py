@@ -602,7 +602,7 @@ def test_solvers_reach_known_optima(formulation: Formulation, entry: SolverEntry
     if case.optimum is None:
         assert result.status is Status.INFEASIBLE
         assert result.infeasibility is not None
-        assert result.infeasibility.relaxations
+        assert result.infeasibility.relaxations or not case.instance.limits
         return
     optimum, sign = abs(case.optimum), 1.0 if case.instance.sense is Sense.MINIMISE else -1.0
     assert result.bound is None or sign * (result.bound - case.optimum) <= TOLERANCE * optimum

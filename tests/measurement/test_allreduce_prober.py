@@ -15,15 +15,18 @@ import torch
 import torch.distributed
 
 from optplan.errors import MeasurementError, UsageError
+from optplan.measurement.allreduce_data import Buffers, Origin, Place
 from optplan.measurement.allreduce_prober import (
     ProbeSettings,
     Timing,
     choose_sizes,
-    list_rows,
+    collect,
+    describe_place,
     probe_here,
     probe_joined,
     was_started_by_torchrun,
 )
+from optplan.measurement.allreduce_tables import read_measurements
 from optplan.measurement.process_groups import check_backend, choose_backend, run_ranks
 
 #: Two sizes, one and two transfers, two timings of each: 8 rows.
@@ -57,7 +60,8 @@ def test_ranks_that_torchrun_started_measure_together(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(f"wrote {output}") == 1
-    assert len(output.read_text(encoding="utf-8").splitlines()) == 3
+    data = read_measurements(output)
+    assert [(row.ranks, row.size_bytes, row.transfers) for row in data.rows] == [(2, 4, 1), (2, 8, 1)]
 
 
 def test_a_rank_that_fails_is_named_and_the_others_end() -> None:
@@ -85,15 +89,22 @@ def test_sizes_are_the_powers_of_two_between_two_ends() -> None:
 
 def test_bus_bandwidth_of_a_row_is_volume_over_time() -> None:
     """Four ranks move 2 * 3/4 * 1e6 bytes each; in 1 ms that is 12 Gbit/s."""
-    (row,) = list_rows([Timing(ranks=4, size_bytes=1_000_000, transfers=1, time_s=1e-3)], "g4dn")
-    assert row == {
-        "vm_type": "g4dn",
-        "ranks": 4,
-        "size_bytes": 1_000_000,
-        "time_us": pytest.approx(1000.0),
-        "bus_gbit_per_s": pytest.approx(12.0),
-        "transfers": 1,
-    }
+    data = collect([Timing(ranks=4, size_bytes=1_000_000, transfers=2, time_s=1e-3)], Place("g4dn"))
+    (row,) = data.rows
+    assert row.bus_gbit_per_s == pytest.approx(12.0)
+    assert row.time_s == pytest.approx(1e-3)
+    assert (row.ranks, row.size_bytes, row.transfers, row.place.vm_type) == (4, 1_000_000, 2, "g4dn")
+    assert row.buffers is Buffers.IN_PLACE
+    assert data.origin is Origin.MEASURED
+
+
+def test_a_place_is_described_by_what_the_machine_says() -> None:
+    """What is given is kept; the cores and the memory are this machine's."""
+    place = describe_place("g4dn.xlarge", cloud="aws", region="us-west-2", rated_gbit_per_s=25.0)
+    assert (place.vm_type, place.cloud, place.region, place.zone) == ("g4dn.xlarge", "aws", "us-west-2", "")
+    assert place.rated_gbit_per_s == 25.0
+    assert place.cpu_cores == os.cpu_count()
+    assert place.memory_gib is None or place.memory_gib > 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from optplan.contracts.result import Answer, SolveRequest, Termination
 from optplan.errors import MissingExtraError, UsageError
@@ -23,6 +23,9 @@ from optplan.formulations.srift.planners import FleetSearch
 
 if TYPE_CHECKING:
     from bayes_opt import BayesianOptimization
+    from bayes_opt.target_space import TargetSpace
+    from numpy.random import RandomState
+    from numpy.typing import NDArray
 
 _ENGINE = "bayesian-optimization"
 #: Fleets that are looked at, by default.
@@ -166,9 +169,12 @@ class _BlackBox:
             return {}
         if self.search.judged < RANDOM_FIRST:
             return self._draw()
+        from threadpoolctl import threadpool_limits  # scikit-learn needs it, so it is there
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # scikit-learn warns where it fits hardly better than by chance
-            return self._place(self.optimiser.suggest())
+            with threadpool_limits(limits=1):  # matrices are small, and threads cost more than they do
+                return self._place(self.optimiser.suggest())
 
     def _draw(self) -> dict[str, float]:
         return {} if self.optimiser is None else self._place(self.optimiser.random_sample(1)[0])
@@ -197,6 +203,24 @@ class _BlackBox:
 def _load_optimiser(bounds: dict[str, tuple[float, float]], seed: int) -> BayesianOptimization:
     try:
         from bayes_opt import BayesianOptimization
+        from bayes_opt.acquisition import UpperConfidenceBound
     except ModuleNotFoundError:
         raise MissingExtraError(_ENGINE, "bayes") from None
-    return BayesianOptimization(f=None, pbounds=bounds, random_state=seed % 2**32, verbose=0)
+
+    class BestOfMany(UpperConfidenceBound):
+        """The library's default, refined from one start: between places of fleets there is nothing to refine."""
+
+        def suggest(
+            self,
+            gp: Any,  # noqa: ANN401 - a type of scikit-learn, which has none for mypy
+            target_space: TargetSpace,
+            n_random: int = 10_000,
+            n_smart: int = 1,
+            fit_gp: bool = True,  # noqa: FBT001 - as the library declares it
+            random_state: int | RandomState | None = None,
+        ) -> NDArray[Any]:
+            return super().suggest(gp, target_space, n_random, n_smart, fit_gp, random_state)
+
+    return BayesianOptimization(
+        f=None, pbounds=bounds, acquisition_function=BestOfMany(), random_state=seed % 2**32, verbose=0
+    )

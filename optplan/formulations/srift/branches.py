@@ -1,4 +1,4 @@
-"""All fleets with one slowest choice and one network of least capacity, decided type by type.
+"""The fleets of one kind, decided type by type: what can be chosen, and lower bounds of what follows.
 
 Where the VMs of a type may get several batches, each batch is a level of its own.
 """
@@ -8,85 +8,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.formulations.srift.bounds import Choice, ExchangeBound, StragglerBound, TrainingBound
-from optplan.formulations.srift.data import SriftInstance, VmGroup
-from optplan.formulations.srift.iteration import IterationModel
+from optplan.formulations.srift.bounds import Choice, StragglerBound
+from optplan.formulations.srift.data import VmGroup
+from optplan.formulations.srift.kinds import MOST_NETWORKS, Kind, Setting, list_others
+from optplan.formulations.srift.partial_fleets import Decided, Nodes
 from optplan.formulations.srift.remainders import QUANTITIES, Level, Remainders
 from optplan.schema import FloatArray, IntArray
 
 #: Says of fleets, by lower bounds of their time, cost and VMs, which are worth keeping.
 Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]
-#: Networks that are told apart; with more, fleets are not sorted by them, and bounds leave the others out.
-_MOST_NETWORKS = 62
 #: Backward passes that one simulation serves: powers of e to this.
 _PACE_STEP = 0.004
 #: What bounds are lowered by, relatively, for the rounding of sums.
 _ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, eq=False)
-class Decided:
-    """Fleets that are decided up to one level of one branch; arrays over them.
-
-    Parameters
-    ----------
-    picks
-        (N, levels + 1) VMs of the slowest choice, then the number of the option at each level.
-    rest
-        (N,) Samples that no VM has yet.
-    amounts
-        (3, N) Price in US dollars per second, ranks and VMs so far.
-    used
-        (N,) VMs of the last type so far.
-    launched
-        (N,) Whether VMs are launched.
-    risk
-        (N,) Interruptions per hour so far.
-    networks
-        (N,) Bits of the networks that are there.
-    """
-
-    picks: IntArray
-    rest: IntArray
-    amounts: FloatArray
-    used: IntArray
-    launched: IntArray
-    risk: FloatArray
-    networks: IntArray
-
-    def __len__(self) -> int:
-        return self.rest.size
-
-    @property
-    def level(self) -> int:
-        """The first level that is undecided."""
-        return int(self.picks.shape[1]) - 1
-
-    def take(self, which: IntArray | slice) -> Self:
-        """Return some of the fleets."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        amounts = values.pop("amounts")
-        return type(self)(amounts=amounts[:, which], **{name: value[which] for name, value in values.items()})
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes(Decided):
-    """The same with lower bounds, for each, of what any fleet takes that it can become.
-
-    Parameters
-    ----------
-    time_s, cost_usd, vms
-        (N,) Bounds.
-    """
-
-    time_s: FloatArray
-    cost_usd: FloatArray
-    vms: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,80 +44,6 @@ class _Options:
     available: int
     starts_type: bool
     ends_type: bool
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What all branches of an instance share.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    choices
-        The quickest first.
-    order
-        (M,) Numbers of the types in the order of decisions.
-    exchange, training
-        Bounds.
-    model
-        Of iterations.
-    """
-
-    instance: SriftInstance
-    choices: list[Choice]
-    order: list[int]
-    exchange: ExchangeBound
-    training: TrainingBound
-    model: IterationModel
-
-    def amounts_of(self, number: int) -> FloatArray:
-        """Return (3,) price in US dollars per second, ranks and VMs of one VM of a type."""
-        vm = list(self.instance.types.values())[number]
-        return np.array([vm.price_usd_per_s, float(vm.gpus), 1.0])
-
-
-@dataclass(frozen=True, order=True)
-class Kind:
-    """What the fleets of a branch have in common.
-
-    Parameters
-    ----------
-    position
-        Of the slowest choice.
-    network
-        The one with the least capacity, which is there; None: not told apart.
-    """
-
-    position: int
-    network: int | None
-
-
-def list_kinds(setting: Setting) -> list[Kind]:
-    """List the kinds of fleets; every fleet is of one kind."""
-    exchange, found = setting.exchange, []
-    for position, slowest in enumerate(setting.choices):
-        own = exchange.network_of[slowest.number]
-        if exchange.networks > _MOST_NETWORKS:
-            found.append(Kind(position, None))
-            continue
-        present = {exchange.network_of[choice.number] for choice in setting.choices[:position]} | {own}
-        if not setting.instance.mixed:
-            present = {own}
-        found += [Kind(position, network) for network in sorted(present) if network <= own]
-    return found
-
-
-def list_others(setting: Setting, kind: Kind) -> list[Choice]:
-    """List the choices that fleets of a kind can have besides the slowest."""
-    own, network = setting.choices[kind.position].number, kind.network
-    found = setting.choices[: kind.position]
-    # A type's VMs have one batch where the instance says so, and the slowest choice has that of its own type.
-    if setting.instance.one_batch_per_type:
-        found = [each for each in found if each.number != own]
-    if not setting.instance.mixed:
-        found = [each for each in found if each.number == own]
-    return [each for each in found if network is None or setting.exchange.network_of[each.number] >= network]
 
 
 class Branch:
@@ -402,7 +266,7 @@ class Branch:
 
     def _network_bit(self, number: int) -> int:
         network = self._setting.exchange.network_of[number]
-        return 1 << network if network < _MOST_NETWORKS else 0
+        return 1 << network if network < MOST_NETWORKS else 0
 
     def _lacks_running(self, others: Sequence[Choice]) -> bool:
         present = {self._slowest.number, *(each.number for each in others)}
@@ -455,7 +319,7 @@ class Branch:
             least = exchange.seconds(self._gpu, self._network, ranks, backward_s, complete=complete)
             if exchange.plain:
                 return least
-        for network in range(min(_MOST_NETWORKS, exchange.networks)):
+        for network in range(min(MOST_NETWORKS, exchange.networks)):
             which = np.flatnonzero(decided.networks >> network & 1)
             if which.size and network != self._network:
                 found = exchange.seconds(self._gpu, network, ranks[which], backward_s[which], complete=complete)

@@ -44,6 +44,14 @@ class Problem(StrEnum):
     FASTEST = "fastest"
 
 
+class Policy(StrEnum):
+    """Which kind of fleet is asked."""
+
+    #: All VMs of a type get the same batch.
+    ONE_BATCH = "one-batch"
+    ANY_BATCHES = "any-batches"
+
+
 class VmType(FrozenModel):
     """VMs of one kind on offer, at one price.
 
@@ -259,6 +267,23 @@ class SriftInstance(Instance):
         return {"objective": Objective.TIME if problem == Problem.FASTEST else Objective.COST}
 
     @property
+    def policy(self) -> Policy:
+        """Which kind of fleet is asked."""
+        return Policy.ONE_BATCH if self.one_batch_per_type else Policy.ANY_BATCHES
+
+    def fields_of_policy(self, policy: str) -> dict[str, object]:
+        """Return the fields to change so that another kind of fleet is asked.
+
+        Raises
+        ------
+        UsageError
+            When there is no such policy.
+        """
+        if policy not in list(Policy):
+            raise UsageError(f"policy: got {policy!r}; {nearest_name_hint(policy, list(Policy))}")
+        return {"one_batch_per_type": policy == Policy.ONE_BATCH}
+
+    @property
     def objective_unit(self) -> str:
         """US dollars, or seconds."""
         return "usd" if self.objective is Objective.COST else "s"
@@ -337,7 +362,7 @@ def describe(instance: SriftInstance) -> dict[str, Any]:
     }
     return {
         "problem": instance.problem.value,
-        "policy": "one-batch" if instance.one_batch_per_type else "any-batches",
+        "policy": instance.policy.value,
         "cells": cells,
         "features": frozenset(name for name, present in features.items() if present),
     }

@@ -13,7 +13,8 @@ from optplan.contracts.result import (
 )
 from optplan.formulations.srift.data import SriftInstance, SriftSolution
 from optplan.formulations.srift.feasibility import explain_shortfall
-from optplan.formulations.srift.search import FleetSpace, LeastGoal, SearchEnd
+from optplan.formulations.srift.goals import LeastGoal
+from optplan.formulations.srift.search import FleetSpace, SearchEnd
 
 
 def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:

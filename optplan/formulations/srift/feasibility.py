@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from optplan.contracts.result import Answer, Infeasibility, Relaxation, SolveRequest, Status, Termination
 from optplan.formulations.srift.data import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.goals import Goal, LeastGoal
 from optplan.formulations.srift.incumbents import JudgedFleet
 from optplan.formulations.srift.reachability import find_neighbours, reaches_batch
-from optplan.formulations.srift.search import FleetSpace, Goal, LeastGoal
+from optplan.formulations.srift.search import FleetSpace
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 

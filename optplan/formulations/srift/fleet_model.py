@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
 #: Units that the longest iteration, and the highest price of a fleet, are divided into; products stay in 64 bits.
-_UNITS = 2**28
+_TIME_UNITS = 2**22
+_PRICE_UNITS = 2**28
 #: Parts of a unit in which shares are counted.
 _SHARES = 2**20
 _ENDINGS = ("OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN")
@@ -105,7 +106,7 @@ class FleetModel:
         instance = self.instance
         training, launch = self._add_times()
         training_unit_s = self._time_unit_s * instance.iterations
-        time = self.model.new_int_var(0, _UNITS, "")
+        time = self.model.new_int_var(0, _TIME_UNITS, "")
         self.model.add(time == training + launch)
         if instance.deadline_s is not None:
             self.model.add(time <= _count_units(instance.deadline_s * (1.0 + TOLERANCE), training_unit_s))
@@ -124,27 +125,50 @@ class FleetModel:
         longest_s = max((float(cell.compute_s[-1]) for cell in self.cells), default=0.0)
         slowest = min(vm.network_gbit_per_s for vm in instance.types.values()) * BYTES_PER_GBIT
         launch_s = instance.launch_s / instance.iterations
-        self._time_unit_s = (longest_s + float(volumes.max()) / slowest + launch_s or 1.0) / _UNITS
-        iteration = model.new_int_var(0, _UNITS, "")
-        compute, exchange = model.new_int_var(0, _UNITS, ""), model.new_int_var(0, _UNITS, "")
-        for count, cell in zip(self._counts, self.cells, strict=True):
-            least = model.new_int_var(0, _UNITS, "")
-            model.add_element(count, _floor(cell.compute_s * (1.0 - _ROUNDING), self._time_unit_s), least)
-            model.add(compute >= least)
-        ranks = model.new_int_var(0, most_ranks, "")
-        gpus = [instance.types[cell.name].gpus for cell in self.cells]
-        model.add(_weigh(self._counts, gpus) == ranks)
-        by_capacity: dict[float, cp_model.IntVar] = {}
-        for name, vm in instance.types.items():
-            if vm.network_gbit_per_s not in by_capacity:
-                least = by_capacity[vm.network_gbit_per_s] = model.new_int_var(0, _UNITS, "")
-                seconds = volumes / (vm.network_gbit_per_s * BYTES_PER_GBIT) * (1.0 - _ROUNDING)
-                model.add_element(ranks, _floor(seconds, self._time_unit_s), least)
-            model.add(exchange >= by_capacity[vm.network_gbit_per_s]).only_enforce_if(self._present[name])
-        model.add(iteration >= compute)
+        self._time_unit_s = (longest_s + float(volumes.max()) / slowest + launch_s or 1.0) / _TIME_UNITS
+        compute = self._add_greatest(
+            [
+                self._look_up(count, cell.compute_s * (1.0 - _ROUNDING))
+                for count, cell in zip(self._counts, self.cells, strict=True)
+            ]
+        )
+        exchange = self._add_exchange(volumes)
+        after = model.new_int_var(0, _TIME_UNITS, "")
+        rest = model.new_int_var(0, _SHARES - 1, "")
         share = math.floor(_SHARES * self._least_share())
-        model.add(_SHARES * iteration >= share * compute + _SHARES * exchange - _SHARES)
-        return iteration, math.floor(launch_s / self._time_unit_s) * self._grows()
+        model.add(_SHARES * after + rest == share * compute + _SHARES * exchange)
+        return self._add_greatest([compute, after]), math.floor(launch_s / self._time_unit_s) * self._grows()
+
+    def _add_exchange(self, volumes: FloatArray) -> cp_model.IntVar:
+        """Add the least time of the exchange: that at the least capacity of the types present."""
+        model, types = self.model, self.instance.types
+        ranks = model.new_int_var(0, volumes.size - 1, "")
+        model.add(_weigh(self._counts, [types[cell.name].gpus for cell in self.cells]) == ranks)
+        taken = []
+        for gbit_per_s in sorted({vm.network_gbit_per_s for vm in types.values()}):
+            least = self._look_up(ranks, volumes / (gbit_per_s * BYTES_PER_GBIT) * (1.0 - _ROUNDING))
+            seconds, present = model.new_int_var(0, _TIME_UNITS, ""), model.new_bool_var("")
+            own = [self._present[name] for name, vm in types.items() if vm.network_gbit_per_s == gbit_per_s]
+            model.add_max_equality(present, own)
+            model.add(seconds == least).only_enforce_if(present)
+            model.add(seconds == 0).only_enforce_if(present.negated())
+            taken.append(seconds)
+        return self._add_greatest(taken)
+
+    def _look_up(self, number: cp_model.IntVar, seconds: FloatArray) -> cp_model.IntVar:
+        """Return a variable with what a table has for a number, in units."""
+        found = self.model.new_int_var(0, _TIME_UNITS, "")
+        self.model.add_element(number, [int(each) for each in np.floor(seconds / self._time_unit_s)], found)
+        return found
+
+    def _add_greatest(self, variables: list[cp_model.IntVar]) -> cp_model.IntVar:
+        """Return the greatest of several times, zero among them.
+
+        Every variable follows from the counts: one that could be larger would be lowered by CP-SAT unit by unit.
+        """
+        greatest = self.model.new_int_var(0, _TIME_UNITS, "")
+        self.model.add_max_equality(greatest, [0, *variables])
+        return greatest
 
     def _volumes(self, most_ranks: int) -> FloatArray:
         """Return (R + 1,) bytes that a rank exchanges in an iteration, by the number of ranks."""
@@ -167,8 +191,13 @@ class FleetModel:
     def _grows(self) -> cp_model.IntVar:
         """Return whether the fleet has more VMs of any type than are running."""
         grows = self.model.new_bool_var("")
+        more = []
         for name, vm in self.instance.types.items():
-            self.model.add(self._total(name) <= vm.running).only_enforce_if(grows.negated())
+            launched = self.model.new_bool_var("")
+            self.model.add(self._total(name) >= vm.running + 1).only_enforce_if(launched)
+            self.model.add(self._total(name) <= vm.running).only_enforce_if(launched.negated())
+            more.append(launched)
+        self.model.add_max_equality(grows, more)
         return grows
 
     def _total(self, name: str) -> cp_model.LinearExprT:
@@ -180,10 +209,10 @@ class FleetModel:
         """Add the least cost; return it, and what a unit of it is worth."""
         prices = [self.instance.types[cell.name].price_usd_per_s for cell in self.cells]
         highest = sum(price * cell.most for price, cell in zip(prices, self.cells, strict=True))
-        price_unit = (highest or 1.0) / _UNITS
-        price = self.model.new_int_var(0, _UNITS, "")
+        price_unit = (highest or 1.0) / _PRICE_UNITS
+        price = self.model.new_int_var(0, _PRICE_UNITS, "")
         self.model.add(_weigh(self._counts, [math.floor(each / price_unit) for each in prices]) == price)
-        cost = self.model.new_int_var(0, _UNITS * _UNITS, "")
+        cost = self.model.new_int_var(0, _PRICE_UNITS * _TIME_UNITS, "")
         self.model.add_multiplication_equality(cost, [price, billed_units])
         return cost, price_unit * unit_s
 
@@ -246,13 +275,9 @@ def _list_cells(instance: SriftInstance) -> list[_Cell]:
     return cells
 
 
-def _floor(amounts: FloatArray, unit: float) -> list[int]:
-    return [int(number) for number in np.floor(amounts / unit)]
-
-
 def _count_units(limit: float, unit: float) -> int:
     """Return how many whole units a limit holds, at most as many as any variable."""
-    return math.floor(min(limit / unit, float(_UNITS) * _UNITS))
+    return math.floor(min(limit / unit, float(_PRICE_UNITS) * _TIME_UNITS))
 
 
 def _weigh(variables: list[cp_model.IntVar], weights: list[int]) -> cp_model.LinearExprT:

@@ -8,8 +8,9 @@ from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest, Termination
 from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.goals import FrontierGoal, LeastGoal
 from optplan.formulations.srift.incumbents import JudgedFleet
-from optplan.formulations.srift.search import FleetSpace, FrontierGoal, LeastGoal
+from optplan.formulations.srift.search import FleetSpace
 from optplan.progress import Stopwatch
 
 #: Deadlines between the fastest and the cheapest fleet at which a fleet is sought before all others, as a first sketch.

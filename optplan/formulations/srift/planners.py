@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
 from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.incumbents import FleetJudge, JudgedFleet
 from optplan.progress import Stopwatch
+
+#: A gap that any fleet closes.
+_ANY_GAP = 1e9
 
 
 class FleetSearch:
@@ -111,6 +115,8 @@ def answer_without_fleet(
 ) -> Answer[SriftSolution]:
     """Answer where a planner has found nothing: infeasible where nobody can, otherwise unknown, with a warning.
 
+    Whether there is a fleet at all is asked of the exact search, within what is left of the time.
+
     Parameters
     ----------
     instance, request
@@ -120,5 +126,10 @@ def answer_without_fleet(
     termination, counters
         As in the answer.
     """
-    del instance, request
+    from optplan.formulations.srift.exact import solve_best_first  # which only then is needed
+
+    if not request.stopwatch.expired:
+        known = solve_best_first(instance, replace(request, gap=_ANY_GAP))
+        if known.status is Status.INFEASIBLE:
+            return replace(known, counters=counters or {})
     return Answer(Status.UNKNOWN, termination, counters=counters or {}, warnings=(message,))

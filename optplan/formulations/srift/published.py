@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
@@ -190,19 +190,24 @@ def solve_eager(
         message = f"eager mode: got a step of {step} VMs and a budget of {budget_s:g} s; both must be above zero"
         raise UsageError(message)
     stopwatch = request.stopwatch
-    if stopwatch.limit_s is None:
+    own_budget = stopwatch.limit_s is None
+    if own_budget:
         stopwatch = Stopwatch(budget_s, stopwatch.listener)
     search = FleetSearch(instance, stopwatch)
     listed = FleetList(instance, instance.batches_of, one_batch=instance.one_batch_per_type)
-    ended = Termination.COMPLETED
+    every = True
     for ranges in _allow_stepwise(instance, step):
         stopwatch.emit("eager steps", objective=search.objective)
-        if not search.look_at(listed.fleets(ranges)):
-            ended = Termination.TIME_LIMIT
+        every = search.look_at(listed.fleets(ranges))
+        if not every:
             break
-    return search.answer(
-        SolveRequest(gap=request.gap, seed=request.seed, stopwatch=stopwatch), "fleet of the eager mode", ended
-    )
+    # To end with its own budget is what the algorithm does; with the request's limit it may be cut off.
+    ended = Termination.COMPLETED if every or own_budget else Termination.TIME_LIMIT
+    answer = search.answer(replace(request, stopwatch=stopwatch), "fleet of the eager mode", ended)
+    if every or not own_budget or answer.status is Status.INFEASIBLE:
+        return answer
+    note = f"the eager mode has used up its budget of {budget_s:g} s; with a time limit it takes as long as that"
+    return replace(answer, warnings=(*answer.warnings, note))
 
 
 def _allow_stepwise(instance: SriftInstance, step: int) -> Iterator[list[CountRange]]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from optplan.contracts.result import Result, Termination
 from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.goals import LeastGoal
 from optplan.formulations.srift.incumbents import FleetJudge
-from optplan.formulations.srift.search import FleetSpace, LeastGoal
+from optplan.formulations.srift.search import FleetSpace
 from optplan.progress import Stopwatch
 
 

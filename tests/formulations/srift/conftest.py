@@ -109,6 +109,7 @@ def _tiny_instances(draw: st.DrawFn) -> SriftInstance:
         }
         if types[name]["spot"] and interrupted:
             types[name]["interruptions_per_hour"] = some.uniform(0.0, 5.0)
+    loaded = sum(max(vm["running"], draw(st.integers(0, vm["available"]))) * vm["batches"][0] for vm in types.values())
     fields: dict[str, Any] = {
         "formulation": "srift",
         "job": {
@@ -119,7 +120,7 @@ def _tiny_instances(draw: st.DrawFn) -> SriftInstance:
             },
             "devices": devices,
         },
-        "global_batch": draw(st.integers(2, 24)),
+        "global_batch": max(1, loaded + draw(st.sampled_from([0, 0, 0, 1]))),
         "iterations": draw(st.sampled_from([1, 1000])),
         "types": types,
         "bandwidth": {"form": "latency-bandwidth", "step_latency_s": draw(st.sampled_from([0.0, 1e-3]))},

@@ -27,6 +27,9 @@ def test_problem_and_limits(make_instance: MakeInstance) -> None:
         make_instance().limit_as_given("deadline")
     with pytest.raises(UsageError, match="problem: got 'fast'; did you mean 'fastest'"):
         instance.fields_of_problem("fast")
+    assert instance.replace(**instance.fields_of_policy("any-batches")).policy == "any-batches"
+    with pytest.raises(UsageError, match="policy: got 'pure'; known: one-batch, any-batches"):
+        instance.fields_of_policy("pure")
 
 
 def test_batches_are_powers_of_two_of_each_gpu(make_instance: MakeInstance) -> None:

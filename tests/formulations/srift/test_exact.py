@@ -16,7 +16,8 @@ from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGrou
 from optplan.formulations.srift.evaluation import evaluate
 from optplan.formulations.srift.exact import solve_best_first
 from optplan.formulations.srift.feasibility import write_fleet
-from optplan.formulations.srift.search import FleetSpace, LeastGoal
+from optplan.formulations.srift.goals import LeastGoal
+from optplan.formulations.srift.search import FleetSpace
 from optplan.progress import Stopwatch
 
 Golden = Callable[[str], SriftInstance]

@@ -11,7 +11,8 @@ import pytest
 from optplan.contracts.result import Termination
 from optplan.formulations.srift import search
 from optplan.formulations.srift.data import Objective, SriftInstance, VmGroup
-from optplan.formulations.srift.search import FleetSpace, FrontierGoal, LeastGoal
+from optplan.formulations.srift.goals import FrontierGoal, LeastGoal
+from optplan.formulations.srift.search import FleetSpace
 from optplan.progress import Event, Stopwatch
 
 Fleet = tuple[float, float, tuple[VmGroup, ...]]

@@ -51,12 +51,16 @@ def test_without_deviation_the_largest_mean_is_the_maximum() -> None:
 
 @given(st.lists(_GROUP, min_size=1, max_size=4))
 def test_quadrature_agrees_with_the_papers_sampling(groups: list[tuple[float, float, int]]) -> None:
-    """The mean of the paper's samples lies within five standard errors of the quadrature."""
+    """The mean of the paper's samples lies within five standard errors of the quadrature.
+
+    What happens less than ten times in 20,000 samples may not be seen at all, nor its share of the error.
+    """
     means, shares, counts = zip(*groups, strict=True)
     deviations = [mean * share for mean, share in zip(means, shares, strict=True)]
     drawn = sample_maximum(means, deviations, counts, samples=20_000, seed=7)
     error = float(drawn.std()) / math.sqrt(drawn.size)
-    assert abs(float(drawn.mean()) - expected_maximum(means, deviations, counts)) <= 5 * error + 1e-11
+    allowed = 5 * error + 10 / drawn.size * max(deviations) + 1e-11
+    assert abs(float(drawn.mean()) - expected_maximum(means, deviations, counts)) <= allowed
 
 
 @given(st.lists(_GROUP, min_size=1, max_size=4), _GROUP)

@@ -1,0 +1,68 @@
+"""Fleets of which only the first types are decided yet, many at once, with lower bounds of what they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+from optplan.schema import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """Fleets that are decided up to one level of one branch; arrays over them.
+
+    Parameters
+    ----------
+    picks
+        (N, levels + 1) VMs of the slowest choice, then the number of the option at each level.
+    rest
+        (N,) Samples that no VM has yet.
+    amounts
+        (3, N) Price in US dollars per second, ranks and VMs so far.
+    used
+        (N,) VMs of the last type so far.
+    launched
+        (N,) Whether VMs are launched.
+    risk
+        (N,) Interruptions per hour so far.
+    networks
+        (N,) Bits of the networks that are there.
+    """
+
+    picks: IntArray
+    rest: IntArray
+    amounts: FloatArray
+    used: IntArray
+    launched: IntArray
+    risk: FloatArray
+    networks: IntArray
+
+    def __len__(self) -> int:
+        return self.rest.size
+
+    @property
+    def level(self) -> int:
+        """The first level that is undecided."""
+        return int(self.picks.shape[1]) - 1
+
+    def take(self, which: IntArray | slice) -> Self:
+        """Return some of the fleets."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        amounts = values.pop("amounts")
+        return type(self)(amounts=amounts[:, which], **{name: value[which] for name, value in values.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes(Decided):
+    """The same with lower bounds, for each, of what any fleet takes that it can become.
+
+    Parameters
+    ----------
+    time_s, cost_usd, vms
+        (N,) Bounds.
+    """
+
+    time_s: FloatArray
+    cost_usd: FloatArray
+    vms: FloatArray
