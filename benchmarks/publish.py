@@ -208,7 +208,10 @@ def say_distance(ratio: float | None) -> str:
     """Say how far an objective is above ours; what is rounding is no distance."""
     if ratio is None:
         return ""
-    return f"{100.0 * (ratio - 1.0):.2g} %" if abs(ratio - 1.0) > ROUNDING else "0 %"
+    percent = 100.0 * (ratio - 1.0)
+    if abs(ratio - 1.0) <= ROUNDING:
+        return "0 %"
+    return f"{percent:.2g} %" if abs(percent) < 99.5 else f"{percent:.0f} %"
 
 
 def say_excess(row: Row) -> str:

@@ -81,12 +81,16 @@ def _print(instance: Instance, found: ParetoFrontier, most: int) -> None:
     from optplan.reporting.presenters import plan_presenter_of
 
     points = [found.points[row] for row in thin(len(found.points), most)]
-    title = f"Frontier of {instance.name}: {len(found.points)} plans that no other beats"
+    title = f"Frontier of {instance.name}: {_count(len(found.points))} no other beats"
     if len(points) < len(found.points):
         title += f", {len(points)} of them shown (-o FILE writes all, --points N shows more)"
     print_answer(
         title, "", pareto_table(instance, found, points, plan_presenter_of(instance)), "", _say_completeness(found)
     )
+
+
+def _count(points: int) -> str:
+    return "1 plan that" if points == 1 else f"{points} plans that"
 
 
 def _say_completeness(found: ParetoFrontier) -> str:

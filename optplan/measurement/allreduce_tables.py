@@ -180,7 +180,7 @@ def reconcile(
     """
     figures = {column: _read_figure(where, column, text) for column, text in texts.items() if text}
     if not figures:
-        raise DataError(where, f"{' and '.join(texts)} is empty", "fill it in, or leave the row out")
+        raise DataError(where, f"no {' or '.join(texts)}", "fill one of them in, or leave the row out")
     best = min(figures, key=lambda column: figures[column].uncertainty)
     if figures[best].value == 0:
         fix = "measure again, or leave the row out; where a tool rounds to zero, give time_us, too"

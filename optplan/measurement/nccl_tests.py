@@ -202,7 +202,7 @@ class _Table:
                     size_bytes=int(words[0]),
                     buffers=buffers,
                     texts={_TIME: words[start], _BUS: words[names.index(_BUS, start)]},
-                    is_wrong=wrong != _UNCHECKED and float(wrong) > 0,
+                    is_wrong=_is_wrong(where, wrong),
                 )
             )
 
@@ -237,7 +237,9 @@ def _read_report(path: Path) -> _Run:
             for index, result in enumerate(report["results"])
             for timing in _read_result(f"{path.name}.results[{index}]", result)
         ]
-    except (KeyError, TypeError, IndexError) as error:
+    except DataError:
+        raise
+    except (KeyError, TypeError, IndexError, ValueError) as error:
         problem = f"lacks a field of nccl-tests' report, or has another kind of value there ({error})"
         raise DataError(path.name, problem, "the file may have been changed") from None
     if not timings:
@@ -275,6 +277,17 @@ def _read_lines(path: Path) -> list[str]:
         raise DataError(str(path), f"cannot be read ({error.strerror})", "correct the path") from None
     except UnicodeDecodeError as error:
         raise DataError(str(path), f"is not UTF-8 text ({error.reason})", "give nccl-tests' text or JSON") from None
+
+
+def _is_wrong(where: str, count: str) -> bool:
+    if count == _UNCHECKED:
+        return False
+    try:
+        return float(count) > 0
+    except ValueError:
+        raise DataError(
+            where, f"#wrong is {count!r}; a number is needed", "the line may be mixed with another"
+        ) from None
 
 
 def _check_program(where: str, program: str) -> None:

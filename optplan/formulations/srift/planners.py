@@ -55,7 +55,7 @@ class FleetSearch:
     ) -> bool:
         """Judge fleets that reach the batch; return False when time has run out before the last one.
 
-        The clock is looked at before each fleet: where less is left than judging one has taken so far, it is over.
+        The clock is looked at before each fleet: where less is left than judging two has taken so far, it is over.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class FleetSearch:
         for groups in fleets:
             before_s = self.stopwatch.elapsed_s
             left_s = self.stopwatch.remaining_s
-            if left_s is not None and left_s <= self._longest_s:
+            if left_s is not None and left_s <= 2.0 * self._longest_s:
                 return False
             if wanted is None or wanted(groups):
                 self.offer(self.judge(groups))
