@@ -141,9 +141,12 @@ def learn(
 
 
 @bandwidth.command(
-    name="tabulate", cls=Command, short_help="A table from a model, or into an instance.", examples=(_EXAMPLES[1],)
+    name="tabulate",
+    cls=Command,
+    short_help="A table from a model or measurements, or into an instance.",
+    examples=(_EXAMPLES[1], "optplan bandwidth tabulate p3.csv --types mine=p3.8xlarge -o table.json"),
 )
-@click.argument("path", metavar="MODEL.json", type=click.Path(path_type=Path))
+@click.argument("path", metavar="MODEL.json|MEASUREMENTS.csv", type=click.Path(path_type=Path))
 @click.option(
     "--types",
     metavar="NAME,NAME",
@@ -186,7 +189,7 @@ def tabulate_model(
     force: bool,
     as_json: bool,
 ) -> int:
-    """Tabulate what a model predicts, as the field `bandwidth` of an instance of srift.
+    """Tabulate what a model predicts, or the medians of measurements, as the field `bandwidth` of an instance of srift.
 
     With --into, all types of the instance are tabulated; --types says which measured ones stand for those that were
     not measured.
@@ -195,15 +198,22 @@ def tabulate_model(
     from optplan.measurement.learned_bandwidth import read_model
 
     outputs = Outputs({"--output": output}, force=force, as_json=as_json)
-    model = read_model(path, data=_read_all(measurements, "") if measurements else None)
+    data = _read_all(measurements, "") if measurements else None
+    source: LearnedBandwidth | AllreduceData
+    if path.suffix.lower() == ".csv":
+        if data is not None:
+            raise UsageError("--measurements: has a meaning with a model only")
+        source = _read_all([path], "")
+    else:
+        source = read_model(path, data=data)
     counts, buffers = sorted(set(ranks)), sorted({parse_bytes(text, what="--sizes") for text in _split(sizes)})
     chosen = {name: vm_type if equals else name for name, equals, vm_type in (p.partition("=") for p in _split(types))}
     if into is None:
         if name is not None:
             raise UsageError("--name: has a meaning with --into INSTANCE only")
-        table = tabulate(model, chosen, counts, buffers, region=region)
+        table = tabulate(source, chosen, counts, buffers, region=region)
         return _deliver(table, outputs, _show_table(table), as_json=as_json)
-    instance = fill_bandwidth(_read_srift(into), model, chosen, counts, buffers, region=region)
+    instance = fill_bandwidth(_read_srift(into), source, chosen, counts, buffers, region=region)
     instance = instance if name is None else instance.replace(name=name)
     from optplan.reporting.presenters import presenter_of
 
@@ -304,6 +314,7 @@ def _show_measurements(data: AllreduceData) -> Iterable[RenderableType]:
     groups: dict[tuple[str, int], list[tuple[int, float]]] = {}
     for row in data.rows:
         groups.setdefault((row.place.vm_type, row.ranks), []).append((row.size_bytes, row.bus_gbit_per_s))
+    yield ""
     yield record_table(
         "all-reduces",
         [
@@ -329,6 +340,7 @@ def _show_model(model: LearnedBandwidth) -> Iterable[RenderableType]:
         if side is not None
     ]
     yield fact_table([("learned from", model.label), ("types of VM", ", ".join(model.vm_types))])
+    yield ""
     yield record_table(
         "models",
         [
@@ -349,6 +361,7 @@ def _show_model(model: LearnedBandwidth) -> Iterable[RenderableType]:
         for trial in side.trials:
             best = tried.setdefault((trial.loss.value, trial.target.value), {})
             best[name] = min(trial.mape, best.get(name, trial.mape))
+    yield ""
     yield record_table(
         "MAPE of what was tried",
         [
@@ -363,6 +376,7 @@ def _show_table(table: MeasuredBandwidth) -> Iterable[RenderableType]:
     from optplan.reporting.tables import fact_table, record_table
 
     yield fact_table([("bandwidth", table.source)])
+    yield ""
     yield record_table(
         "bus Gbit/s",
         [

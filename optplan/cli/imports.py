@@ -28,6 +28,7 @@ from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget
 if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.formulations.boa.data import BoaInstance
+    from optplan.formulations.srift.data import SriftInstance
 
 _Instance = TypeVar("_Instance", bound="Instance")
 
@@ -330,16 +331,26 @@ def import_prices(
         raise UsageError(message)
     if "" in instance_types:
         raise UsageError(_ask_for_type("--instance-type", instance_types[""]))
-    is_boa = isinstance(instance, BoaInstance)
-    known, what = (instance.gpu_types, "GPU type") if is_boa else (instance.types, "type of VM")
-    for gpu_type in instance_types:
-        _check_type("--instance-type", gpu_type, known, what)
-    for gpu_type in spot:
-        _check_type("--spot", gpu_type, instance_types, what)
+    types, what = _list_types(instance)
+    for named in instance_types:
+        _check_type("--instance-type", named, types, what)
+    for named in spot:
+        _check_type("--spot", named, instance_types, what)
     prices = read_price_list(catalog, date=date)
-    found = {gpu_type: prices.price_of(listed, region) for gpu_type, listed in instance_types.items()}
-    priced = set_prices(instance, found, spot=spot) if is_boa else set_vm_prices(instance, found, spot=spot)
+    found = {named: prices.price_of(listed, region) for named, listed in instance_types.items()}
+    priced: BoaInstance | SriftInstance
+    if isinstance(instance, SriftInstance):
+        priced = set_vm_prices(instance, found, spot=spot)
+    else:
+        priced = set_prices(instance, found, spot=spot)
     return _deliver(amend(_rename(priced, name), changes), outputs, as_json=as_json)
+
+
+def _list_types(instance: BoaInstance | SriftInstance) -> tuple[Mapping[str, object], str]:
+    """Return what an instance has a price for, by name, and what that is called."""
+    from optplan.formulations.boa.data import BoaInstance
+
+    return (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
 
 
 def _ask_for_type(option: str, text: str) -> str:

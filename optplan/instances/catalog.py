@@ -162,12 +162,12 @@ class PriceList:
         named = self._named(name)
         priced = [offer for offer in named if offer.price_usd_per_hour is not None]
         regions = sorted({offer.region for offer in priced if offer.region})
+        why = "" if priced else ": it is missing or zero in every row"
         if region is not None:
             priced = [offer for offer in priced if offer.region == region]
         if not priced:
-            problem = f"has no on-demand price of {name!r}" + (f" in region {region!r}" if region is not None else "")
-            if not regions:
-                problem += ": it is missing or zero in every row"
+            place = f" in region {region!r}" if region is not None else ""
+            problem = f"has no on-demand price of {name!r}{place}{why}"
             there = f"there is one in: {', '.join(regions)}" if regions else "the list names no region for it"
             raise DataError(self.file, problem, there if region is not None else "choose another type or another list")
         best = min(priced, key=lambda offer: (_per_gpu(offer), offer.gpus))
@@ -196,7 +196,7 @@ class PriceList:
         gpus, whole_usd = round(best.gpus), best.price_usd_per_hour or 0.0
         spot = [o.spot_usd_per_hour for o in same if o.spot_usd_per_hour and not _LOCAL_ZONE.fullmatch(o.zone)]
         spot_usd = statistics.median(spot) if spot else None
-        joined = ", listed apart and added" if best.is_joined else ""
+        joined = "; host and GPUs listed apart, added" if best.is_joined else ""
         what = f"{best.instance_type} ({gpus} x {best.gpu or 'GPU'}{joined})"
         if not best.instance_type:
             what = f"{gpus} x {best.gpu} without a host"

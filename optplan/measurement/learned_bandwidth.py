@@ -340,7 +340,8 @@ class BandwidthPredictor:
             booster = xgboost.Booster({"nthread": 1, "verbosity": 0})
             try:
                 booster.load_model(bytearray(side.trees.encode()))
-            except (xgboost.core.XGBoostError, ValueError) as error:
-                raise DataError("trees", f"cannot be read by xgboost ({error})", "learn the model again") from None
+            except (xgboost.core.XGBoostError, ValueError):  # its message is a stack trace
+                problem = f"cannot be read by xgboost {xgboost.__version__}; {self._model.xgboost_version} wrote them"
+                raise DataError("trees", problem, "learn the model again") from None
             self._boosters[side.trees] = booster
         return self._boosters[side.trees]

@@ -139,7 +139,7 @@ def test_a_spot_price_that_is_no_discount_is_pointed_out(tmp_path: Path) -> None
             "north",
             r"has no on-demand price of 'quad\.large' in region 'north'; there is one in: east, west$",
         ),
-        ("rare.large", None, r"'rare\.large': it is missing or zero in every row; choose another type or another list$"),
+        ("rare.large", None, r"'rare\.large': it is missing or zero in every row; choose another type or another"),
         ("slice.tiny", None, r"'slice\.tiny' has only 0\.5 of a GPU \(A10\); choose a type with whole GPUs$"),
         ("cpu.large", None, r"has no instance type or GPU 'cpu\.large'; did you mean"),
     ],
