@@ -67,8 +67,9 @@ class Choice:
 def list_choices(instance: SriftInstance, model: IterationModel) -> list[Choice]:
     """List the pairs of a type and a batch, the quickest first.
 
-    Of equally quick ones the evaluator takes for the slowest the first in the order of types, with the largest batch;
-    here that one comes last, so that of any fleet the last choice in this list is the evaluator's slowest.
+    Of equally quick ones the evaluator takes for the slowest the one with the longest backward pass, then the last kind
+    of GPU by name, then the first in the order of types, with the largest batch. Here that one comes last, so that of
+    any fleet the last choice in this list is the evaluator's slowest.
     """
     found = []
     for number, (name, vm) in enumerate(instance.types.items()):
@@ -77,7 +78,8 @@ def list_choices(instance: SriftInstance, model: IterationModel) -> list[Choice]
             forward, backward = model.passes_s(name, batch)
             raw = forward + backward
             found.append(Choice(name, batch, number, raw, forward, share * raw))
-    return sorted(found, key=lambda choice: (choice.raw_s, -choice.number, choice.batch))
+    gpus = [vm.gpu for vm in instance.types.values()]
+    return sorted(found, key=lambda each: (each.raw_s, -each.forward_s, gpus[each.number], -each.number, each.batch))
 
 
 def _place_nodes() -> tuple[FloatArray, FloatArray]:

@@ -199,12 +199,20 @@ class IterationModel:
         return means, shares * means, [group.count for group in groups]
 
     def _compute(self, groups: Sequence[VmGroup]) -> tuple[float, float, int]:
-        """Return the straggler's mean forward and backward seconds, and which group has the largest raw time."""
+        """Return the straggler's mean forward and backward seconds, and which group has the largest raw time.
+
+        Of equally slow ones the one with the longest backward pass counts, then the last kind of GPU by name, so that
+        the order of types changes nothing.
+        """
         means, deviations, counts = self.compute_times(groups)
-        slowest = int(np.argmax(means))
+        slowest = max(range(len(groups)), key=lambda index: (means[index], *self._rank(groups[index]), -index))
         stretch = expected_maximum(means.tolist(), deviations.tolist(), counts) / float(means[slowest])
         forward, backward = self.passes_s(groups[slowest].type, groups[slowest].batch)
         return stretch * forward, stretch * backward, slowest
+
+    def _rank(self, group: VmGroup) -> tuple[float, str]:
+        """Return what decides between equally slow groups."""
+        return -self.passes_s(group.type, group.batch)[0], self.instance.types[group.type].gpu
 
 
 def predict_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> Iteration:

@@ -90,7 +90,7 @@ def test_expected_training_is_no_less_than_its_bound(draw_instance: DrawInstance
 
 
 def test_the_last_choice_of_a_fleet_is_the_evaluators_slowest(draw_instance: DrawInstance, judge_all: JudgeAll) -> None:
-    """Also among equally slow choices, of which the evaluator takes the first in the order of types."""
+    """Also among equally slow choices."""
     for seed in range(60):
         instance = draw_instance(seed)
         model = IterationModel(instance)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 
 from optplan.contracts.result import BoundProof, SolveRequest, Status, Termination
@@ -135,14 +134,9 @@ def test_more_availability_time_or_money_never_hurts(draw_instance: DrawInstance
 
 
 def test_the_order_of_types_changes_nothing(draw_instance: DrawInstance) -> None:
-    """Time and cost of the optimum are the same when types are given the other way round.
-
-    But where VMs of two GPUs are equally slow, to the bit: then the evaluator takes the first type for the slowest.
-    """
+    """Time and cost of the optimum are the same when types are given the other way round, ties in time or not."""
     for seed in range(90):
         one = draw_instance(seed)
-        if all(not np.diff(device.backward_s).any() for device in one.job.devices.values()):
-            continue
         other = one.replace(types=dict(reversed(one.types.items())))
         found = [solve_best_first(instance, SolveRequest(gap=0.0)) for instance in (one, other)]
         assert (found[0].solution is None) == (found[1].solution is None)
