@@ -8,13 +8,10 @@ how the file was written.
 from __future__ import annotations
 
 import hashlib
-import re
 import struct
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from functools import cache
-from types import UnionType
-from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +26,8 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from optplan.errors import DataError, nearest_name_hint, show_value
+from optplan.complaints import translate_validation_error
+from optplan.errors import DataError, nearest_name_hint
 
 #: Beyond this, float64 skips whole numbers.
 _LARGEST_WHOLE = 2.0**53
@@ -39,9 +37,6 @@ LEAST_AMOUNT = 1e-20
 LARGEST_AMOUNT = 1e20
 #: The same for error messages.
 AMOUNTS = f"from {LEAST_AMOUNT:g} to {LARGEST_AMOUNT:g}"
-
-#: Where pydantic's context holds the names that are allowed, by its kinds of error about one that is not.
-_CHOICES = {"union_tag_invalid": "expected_tags", "enum": "expected", "literal_error": "expected"}
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -341,123 +336,6 @@ def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -
     where = f"entry {position}: " if position else ""
     message = f"{where}got {float(array[first])!r}; {allowed}"
     raise ValueError(message)
-
-
-def translate_validation_error(error: ValidationError, model: type[BaseModel], prefix: str = "") -> DataError:
-    """Turn pydantic's error into one that names the path, the value, what is allowed and what to do.
-
-    Parameters
-    ----------
-    error
-        What pydantic raised.
-    model
-        The record that was being built.
-    prefix
-        Path of that record in the user's file.
-
-    Returns
-    -------
-    DataError
-        For the first problem; the fix mentions how many more there are.
-    """
-    problems = error.errors(include_url=False)
-    # Unknown names come first: a misspelt field also shows up as a missing one, and the spelling is the cause.
-    first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    location, owner = _walk(model, first["loc"])
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, DataError):  # raised by a validator that knows where in its record the problem is
-        location, problem, fix = [*location, *filter(None, [cause.path])], cause.problem, cause.fix
-    else:
-        problem, fix = _describe(dict(first), owner)
-    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):  # told of the record that lacks a known form
-        location = [*location, first["ctx"]["discriminator"].strip("'")]
-    path = ".".join([prefix, *location] if prefix else location)
-    others = len(problems) - 1
-    if others:
-        fix = f"{fix} ({others} more to mend)" if fix else f"{others} more to mend"
-    return DataError(path, problem, fix)
-
-
-def _describe(problem: dict[str, Any], owner: type[BaseModel] | None) -> tuple[str, str]:
-    kind, value = problem["type"], problem.get("input")
-    if kind == "extra_forbidden":
-        known = list(owner.model_fields) if owner is not None else []
-        name = str(problem["loc"][-1])
-        return f"unknown field {name!r}", nearest_name_hint(name, known)
-    if kind in ("missing", "union_tag_not_found"):
-        return "is missing", "add it"
-    if kind == "value_error":
-        return str(problem["ctx"]["error"]), ""
-    if kind in _CHOICES:
-        given = problem["ctx"].get("tag", value)
-        return _describe_choice(given, str(problem["ctx"][_CHOICES[kind]]))
-    return f"got {show_value(value)}; {problem['msg'][0].lower()}{problem['msg'][1:]}", ""
-
-
-def _describe_choice(given: object, listed: str) -> tuple[str, str]:
-    """Say which names, or other values, are allowed, and which of them is the nearest."""
-    names = re.findall("'([^']*)'", listed)
-    close = get_close_matches(str(given), names, n=1)
-    allowed = ", ".join(names) or listed
-    return f"got {show_value(given)}; allowed: {allowed}", f"did you mean {close[0]!r}?" if close else ""
-
-
-def _walk(model: type[BaseModel], location: Sequence[int | str]) -> tuple[list[str], type[BaseModel] | None]:
-    """Follow a location through the annotations.
-
-    Returns the path as the user wrote it (without the names of union members, which pydantic mixes in) and the record
-    that holds the last part, when there is one.
-    """
-    path: list[str] = []
-    annotation: object = model
-    owner: type[BaseModel] | None = None
-    for part in location:
-        member = _union_member(annotation, part)
-        if member is not None:
-            annotation = member
-            continue
-        path.append(str(part))
-        annotation = _only_member(annotation)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            owner = annotation
-            field = annotation.model_fields.get(str(part))
-            annotation = field.annotation if field is not None else None
-        else:
-            arguments = get_args(annotation)
-            annotation = arguments[-1] if get_origin(annotation) is dict else next(iter(arguments), None)
-    return path, owner
-
-
-def _bare(annotation: object) -> object:
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    return annotation
-
-
-def _members(annotation: object) -> list[object]:
-    """List what a union allows besides None; a single type is its own only member."""
-    annotation = _bare(annotation)
-    if get_origin(annotation) in (Union, UnionType):
-        return [m for a in get_args(annotation) if a is not type(None) for m in _members(a)]
-    return [annotation]
-
-
-def _only_member(annotation: object) -> object:
-    members = _members(annotation)
-    return members[0] if len(members) == 1 else None
-
-
-def _union_member(annotation: object, part: int | str) -> object | None:
-    """Return the union member that a location part names, by its tag (field ``form``) or its class."""
-    members = _members(annotation)
-    if len(members) < 2:
-        return None
-    for member in members:
-        form = member.model_fields.get("form") if isinstance(member, type) and issubclass(member, BaseModel) else None
-        if part in (getattr(member, "__name__", None), form.default if form is not None else None):
-            return member
-    # Function validators and containers have descriptive names such as ``list[float]``: not the user's either.
-    return object if isinstance(part, str) and "[" in part else None
 
 
 def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound method
