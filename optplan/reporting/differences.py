@@ -27,6 +27,8 @@ SECONDS, GPUS, HOURS, SHARE, COUNT, PER_HOUR = "s", "gpu", "gpu-h", "share", "1"
 
 #: Digits to which numbers are written that would read alike with fewer.
 _MORE_DIGITS = (6, 9, 12, 17)
+#: What stands between the entries of a list, and how often in one that is too long for a cell.
+BETWEEN, _LONG_LIST = ", ", 20
 
 #: Relative change below which amounts are written with more digits.
 _ALIKE = 1e-3
@@ -162,6 +164,8 @@ def write_values(row: Difference) -> tuple[str, str]:
     texts = (_write(row.a, row.unit), _write(row.b, row.unit))
     if row.path.startswith(LEAST):
         return _write_limit(row.a), _write_limit(row.b)
+    if any(text.count(BETWEEN) >= _LONG_LIST for text in texts):
+        return _abbreviate(texts)
     if not row.differs or (texts[0] != texts[1] and not _read_alike(row)):
         return texts
     for digits in _MORE_DIGITS:
@@ -169,6 +173,23 @@ def write_values(row: Difference) -> tuple[str, str]:
         if texts[0] != texts[1]:
             break
     return texts
+
+
+def _abbreviate(texts: tuple[str, str]) -> tuple[str, str]:
+    """Write of long lists how many entries there are, and the first that tells them apart."""
+    lists = [text.split(BETWEEN) for text in texts]
+    pairs = enumerate(zip(*lists, strict=False))
+    place = next((number for number, (a, b) in pairs if a != b), min(map(len, lists)))
+    first, second = (
+        _write_entry(entries, place) if len(entries) > 1 else text for entries, text in zip(lists, texts, strict=True)
+    )
+    return first, second
+
+
+def _write_entry(entries: list[str], place: int) -> str:
+    if place >= len(entries):
+        return f"{len(entries)} in all"
+    return f"no. {place + 1}: {entries[place]} ({len(entries)} in all)"
 
 
 def _read_alike(row: Difference) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from optplan.contracts import Instance, Plan, Result, Solution
 from optplan.contracts.result import relative_gap
-from optplan.reporting.differences import COUNT, LEAST, SECONDS, SHARE, Difference, Fact, pair_facts
+from optplan.reporting.differences import BETWEEN, COUNT, LEAST, SECONDS, SHARE, Difference, Fact, pair_facts
 
 #: What an instance is called and where it comes from: no data.
 _NO_DATA = ("name", "description", "source", "formulation", "version")
@@ -84,16 +84,20 @@ def _list_leaves(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _name(path: str) -> str:
-    return path.removesuffix(_SECONDS_ENDING).replace("_", " ")
+    return (path.removesuffix(_SECONDS_ENDING) if _is_in_seconds(path) else path).replace("_", " ")
+
+
+def _is_in_seconds(path: str) -> bool:
+    return path.endswith(_SECONDS_ENDING) and not path.endswith(f"_per{_SECONDS_ENDING}")
 
 
 def _unit(path: str) -> str:
-    if path.endswith(_SECONDS_ENDING):
+    if _is_in_seconds(path):
         return SECONDS
     return "usd" if path.endswith("_usd") else COUNT
 
 
 def _write_text(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(str(part) for part in value)
+        return BETWEEN.join(f"{part:.12g}" if isinstance(part, float) else str(part) for part in value)
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)

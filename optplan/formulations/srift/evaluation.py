@@ -73,7 +73,7 @@ def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:
 def _check_groups(instance: SriftInstance, groups: Sequence[VmGroup]) -> list[Check]:
     """Check what must hold before the fleet can be evaluated at all."""
     message = "a fleet must have at least one group"
-    checks = [_check("type", "", len(groups), 1, message, holds=bool(groups))]
+    checks = [_check("type", "", 1, len(groups), message, holds=bool(groups))]
     seen = Counter((group.type, group.batch) for group in groups)
     for name, batch in seen:
         message = "groups must be of types on offer, and of each type and batch there must be one"
