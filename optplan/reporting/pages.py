@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from optplan.contracts import Explanation, Instance, Result, Solution, Verification
+from optplan.errors import UsageError
 from optplan.instances.files import write_text
 from optplan.reporting.rendering import load_template, place_charts, render
 
@@ -134,3 +136,53 @@ def write_sections_page(path: Path | str, page: Page, *, overwrite: bool = False
         When the file exists and may not be replaced, or cannot be written.
     """
     write_text(build_sections_page(page), path, overwrite=overwrite)
+
+
+@dataclass(frozen=True)
+class ReportWriter:
+    """Writes the HTML report of a result, for formulations whose plans have no explanations.
+
+    Parameters
+    ----------
+    plans
+        What the plans are called.
+    build_page
+        Gathers the page from (instance, result, *, rivals, verification, verify_command).
+    """
+
+    plans: str
+    build_page: Callable[..., Page]
+
+    def __call__(
+        self,
+        path: Path,
+        instance: Instance,
+        result: Result[Solution],
+        *,
+        rivals: Sequence[Result[Solution]],
+        explanation: Explanation | None,
+        verification: Verification | None,
+        verify_command: str,
+        overwrite: bool,
+    ) -> None:
+        """Write the report, as :class:`~optplan.reporting.presenters.Presenter` asks for it.
+
+        Raises
+        ------
+        UsageError
+            When there is an explanation.
+        VerificationError
+            When the verification failed.
+        MissingExtraError
+            When plotly or jinja2 is not installed.
+        OutputError
+            When the file exists and may not be replaced, or cannot be written.
+        """
+        if explanation is not None:
+            raise UsageError(f"explanation: reports of {self.plans} show none; leave it out")
+        if verification is not None:
+            verification.require()
+        page = self.build_page(
+            instance, result, rivals=rivals, verification=verification, verify_command=verify_command
+        )
+        write_sections_page(path, page, overwrite=overwrite)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from optplan.contracts import Explanation, Instance, Result, Solution, Verification
-from optplan.errors import UnsupportedError, UsageError
+from optplan.contracts import Instance, Result, Solution
+from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
+from optplan.reporting.pages import Page, ReportWriter
 from optplan.reporting.phrases import PROOF_NAMES, format_seconds, format_share, relative_difference
 from optplan.reporting.rubberband import words
 from optplan.reporting.rubberband.words import (
@@ -122,41 +122,15 @@ def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
     return draw_sizes([(result.solver, plan_of(require_search(instance), result))])
 
 
-def write_report(
-    path: Path,
-    instance: Instance,
-    result: Result[Solution],
-    *,
-    rivals: Sequence[Result[Solution]],
-    explanation: Explanation | None,
-    verification: Verification | None,
-    verify_command: str,
-    overwrite: bool,
-) -> None:
-    """Write the HTML report of a result, with the cluster's size over time and the frontier.
-
-    Without rivals the plan is set beside the best cluster of constant size.
-
-    Raises
-    ------
-    UsageError
-        When there is an explanation: searches have none.
-    OutputError
-        When the file exists and may not be replaced, or cannot be written.
-    """
-    if explanation is not None:
-        raise UsageError("explanation: reports of searches show none; leave it out")
-    from optplan.reporting.pages import write_sections_page
+def _build_page(instance: Instance, result: Result[Solution], **shown: Any) -> Page:  # noqa: ANN401 - passed on
+    """Gather the report of a result; without rivals the plan is set beside the best cluster of constant size."""
     from optplan.reporting.rubberband.report import build_page
 
-    page = build_page(
-        require_search(instance),
-        result,
-        rivals=rivals or _solve_static(instance, result),
-        verification=verification,
-        verify_command=verify_command,
-    )
-    write_sections_page(path, page, overwrite=overwrite)
+    shown["rivals"] = shown["rivals"] or _solve_static(instance, result)
+    return build_page(require_search(instance), result, **shown)
+
+
+write_report = ReportWriter("searches", _build_page)
 
 
 def _solve_static(instance: Instance, result: Result[Solution]) -> list[Result[Solution]]:

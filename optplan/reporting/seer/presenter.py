@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from optplan.contracts import Explanation, Instance, Result, Solution, Verification
+from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.seer.data import BUDGET, SeerInstance, SeerSolution
 from optplan.formulations.seer.evaluation import Round, list_rounds
 from optplan.formulations.seer.search_space import Choices, count_configurations
+from optplan.reporting.pages import Page, ReportWriter
 from optplan.reporting.phrases import (
     NOTHING,
     PROOF_NAMES,
@@ -166,35 +166,14 @@ def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
     return draw_rounds(require_seer(instance), require_brackets(result.solution))
 
 
-def write_report(
-    path: Path,
-    instance: Instance,
-    result: Result[Solution],
-    *,
-    rivals: Sequence[Result[Solution]],
-    explanation: Explanation | None,
-    verification: Verification | None,
-    verify_command: str,
-    overwrite: bool,
-) -> None:
-    """Write the HTML report of a result, with the picture of the search.
-
-    Raises
-    ------
-    UsageError
-        When there is an explanation: searches have none.
-    OutputError
-        When the file exists and may not be replaced, or cannot be written.
-    """
-    if explanation is not None:
-        raise UsageError("explanation: reports of searches show none; leave it out")
-    from optplan.reporting.pages import write_sections_page
+def _build_page(instance: Instance, result: Result[Solution], **shown: Any) -> Page:  # noqa: ANN401 - passed on
+    """Gather the report of a result, with the picture of the search."""
     from optplan.reporting.seer.report import build_page
 
-    page = build_page(
-        require_seer(instance), result, rivals=rivals, verification=verification, verify_command=verify_command
-    )
-    write_sections_page(path, page, overwrite=overwrite)
+    return build_page(require_seer(instance), result, **shown)
+
+
+write_report = ReportWriter("searches", _build_page)
 
 
 def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:

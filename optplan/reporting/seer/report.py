@@ -101,13 +101,9 @@ def build_page(
 
     Raises
     ------
-    VerificationError
-        When the verification failed.
     MissingExtraError
         When plotly is not installed.
     """
-    if verification is not None:
-        verification.require()
     quality, sections = seeks_quality(instance), []
     if result.infeasibility is not None:
         sections.append(_tell_relaxations(result))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from optplan.contracts import Explanation, Instance, Result, Solution, Verification
+from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.srift.bandwidth import LatencyBandwidth
 from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmType
 from optplan.formulations.srift.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
+from optplan.reporting.pages import Page, ReportWriter
 from optplan.reporting.phrases import NOTHING, PROOF_NAMES, format_seconds, format_share, relative_difference
 from optplan.reporting.srift import words
 from optplan.reporting.srift.words import (
@@ -146,35 +146,14 @@ def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
     return draw_iteration(require_job(instance), require_fleet(result.solution))
 
 
-def write_report(
-    path: Path,
-    instance: Instance,
-    result: Result[Solution],
-    *,
-    rivals: Sequence[Result[Solution]],
-    explanation: Explanation | None,
-    verification: Verification | None,
-    verify_command: str,
-    overwrite: bool,
-) -> None:
-    """Write the HTML report of a result, with an iteration's timeline and the frontier of fleets.
-
-    Raises
-    ------
-    UsageError
-        When there is an explanation: fleets have none.
-    OutputError
-        When the file exists and may not be replaced, or cannot be written.
-    """
-    if explanation is not None:
-        raise UsageError("explanation: reports of fleets show none; leave it out")
-    from optplan.reporting.pages import write_sections_page
+def _build_page(instance: Instance, result: Result[Solution], **shown: Any) -> Page:  # noqa: ANN401 - passed on
+    """Gather the report of a result, with an iteration's timeline and the frontier of fleets."""
     from optplan.reporting.srift.report import build_page
 
-    page = build_page(
-        require_job(instance), result, rivals=rivals, verification=verification, verify_command=verify_command
-    )
-    write_sections_page(path, page, overwrite=overwrite)
+    return build_page(require_job(instance), result, **shown)
+
+
+write_report = ReportWriter("fleets", _build_page)
 
 
 def plan_of(instance: SriftInstance, result: Result[Solution]) -> SriftPlan:

@@ -98,13 +98,9 @@ def build_page(
 
     Raises
     ------
-    VerificationError
-        When the verification failed.
     MissingExtraError
         When plotly is not installed.
     """
-    if verification is not None:
-        verification.require()
     sections = []
     if result.infeasibility is not None:
         sections.append(_tell_relaxations(result))
