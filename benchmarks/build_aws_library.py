@@ -18,7 +18,7 @@ from build_fleet_library import BYTES_PER_PARAMETER
 from library_manifest import LIBRARY, write_manifest
 
 import optplan
-from optplan.formulations.srift.data import SriftInstance
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.catalog import read_price_list
 from optplan.instances.sia_applications import application_named
 from optplan.instances.sia_profiles import read_profile_tables

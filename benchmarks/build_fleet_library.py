@@ -16,7 +16,7 @@ from typing import Any
 from library_manifest import LIBRARY, write_manifest
 
 import optplan
-from optplan.formulations.srift.data import SriftInstance
+from optplan.formulations.srift.data.instance import SriftInstance
 
 PAPER = "Srift: Swift and Thrift Cloud-Based Distributed Training (MLSys 2022)"
 LICENCE = "figures; see the field source of the instance"

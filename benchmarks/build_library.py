@@ -19,9 +19,9 @@ import numpy as np
 from library_manifest import LIBRARY, write_manifest
 
 import optplan
-from optplan.formulations.boa.data import BoaInstance
-from optplan.formulations.boa.gpu_types import GpuType
-from optplan.formulations.boa.job_classes import JobClass
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.catalog import PriceList, read_price_list, set_prices
 from optplan.instances.gavel import build_gavel_instance
 from optplan.instances.library import manifest

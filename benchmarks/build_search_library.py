@@ -18,7 +18,7 @@ import numpy as np
 from library_manifest import LIBRARY, write_manifest
 
 import optplan
-from optplan.formulations.rubberband.data import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.speedup import AmdahlSpeedup
 from optplan.speedup.fitting import fit_amdahl
 

@@ -15,7 +15,7 @@ from library_manifest import LIBRARY, write_manifest
 
 import optplan
 from optplan.formulations import formulation_of
-from optplan.formulations.seer.data import SeerInstance
+from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.instances.learning_curves import load_curves
 from optplan.instances.scaling import load_scaling
 

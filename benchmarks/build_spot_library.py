@@ -16,8 +16,8 @@ from build_fleet_library import BANDWIDTH, CALIBRATED, LICENCE, PAPER, even_laye
 from library_manifest import LIBRARY, write_manifest
 
 import optplan
-from optplan.formulations.srift.data import SriftInstance
-from optplan.formulations.srift.replanning import State, replan
+from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.study.replanning import State, replan
 from optplan.instances.catalog import read_price_list
 from optplan.instances.files import read_instance
 from optplan.instances.spot_traces import estimate_spot, read_spot_trace

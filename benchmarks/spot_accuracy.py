@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from optplan.formulations.srift.data import Interruptions, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.evaluation import evaluate
-from optplan.formulations.srift.interruptions import expect_training, interruption_rate_per_s, sample_training
+from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s, sample_training
 from optplan.instances.files import read_instance
 from optplan.instances.spot_traces import SpotEstimate, SpotTrace, estimate_spot, read_spot_trace
 from optplan.simulation.fleet import FleetRuns, replay_fleet, sample_fleet

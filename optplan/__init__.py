@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     __version__: str
     from optplan.contracts import Frontier, Instance, Plan, Result, Status, Verification
     from optplan.errors import OptplanError
-    from optplan.formulations.boa.data import BoaInstance
+    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import (
         read_instance,
         read_plan,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from optplan.verification import verify
 
 _HOMES = {
-    "BoaInstance": "optplan.formulations.boa.data",
+    "BoaInstance": "optplan.formulations.boa.data.instance",
     "Frontier": "optplan.contracts",
     "Instance": "optplan.contracts",
     "OptplanError": "optplan.errors",

@@ -240,7 +240,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
         Its result, with a solution.
     errors
         Relative standard deviations by name; for BOA ``speedup``, ``noise``, ``size``, ``arrival``
-        (:class:`optplan.formulations.boa.sampling.EstimateErrors`).
+        (:class:`optplan.formulations.boa.study.sampling.EstimateErrors`).
     samples
         How many truths to draw.
     robust_samples

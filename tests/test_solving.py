@@ -26,8 +26,8 @@ from optplan.contracts import (
 )
 from optplan.errors import InfeasibleError, UnsupportedError, UsageError, VerificationError
 from optplan.formulations import formulations
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.duality import dual_bound
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.progress import Event

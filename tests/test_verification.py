@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from optplan.contracts import BoundProof, LagrangianCertificate, PathCosts, Result, Solution, Status
 from optplan.errors import DataError, UsageError, VerificationError
-from optplan.formulations.boa.data import BoaInstance, Policy, Problem
-from optplan.formulations.boa.duality import dual_bound
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray

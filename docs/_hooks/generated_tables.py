@@ -13,8 +13,8 @@ from mkdocs.exceptions import PluginError
 
 from optplan.contracts.registry import Formulation
 from optplan.formulations import formulations
-from optplan.formulations.boa.data import BoaInstance
-from optplan.formulations.boa.feasibility import least_budget
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.instances.library import GENERATED, build_named, manifest, names
 from optplan.units import BudgetUnit, parse_budget
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import DataWarning
-from optplan.formulations.boa.data import BoaInstance, Problem
+from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.instances.files import read_instance
 from optplan.instances.generators import random_boa
 from optplan.solving import frontier, solve

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from optplan.benchmarking.boa import ENGINE_LIMIT_S, compare_rows, measure_frontier, name_with_budget, read_boa
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
-from optplan.formulations.boa.data import BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.solving import analyse_sensitivity, explain, solve
 from optplan.units import Amount, BudgetUnit
 

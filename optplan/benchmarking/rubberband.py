@@ -10,11 +10,11 @@ from typing import Any
 from optplan.benchmarking.boa import compare_rows
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import DataWarning
-from optplan.formulations.rubberband.cloud import Cloud
-from optplan.formulations.rubberband.data import Mode, RubberBandInstance
-from optplan.formulations.rubberband.experiment import ShaExperiment
-from optplan.formulations.rubberband.sampling import sample_plan
-from optplan.formulations.rubberband.training import NormalNoise
+from optplan.formulations.rubberband.data.cloud import Cloud
+from optplan.formulations.rubberband.data.experiment import ShaExperiment
+from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance
+from optplan.formulations.rubberband.data.training import NormalNoise
+from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.instances.files import read_instance
 from optplan.solving import pareto, solve
 

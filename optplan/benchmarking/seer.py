@@ -25,9 +25,9 @@ import numpy as np
 
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import InfeasibleError
-from optplan.formulations.seer.data import Objective, SeerInstance, SeerSolution
-from optplan.formulations.seer.prior import TablePrior, TrialScaling
-from optplan.formulations.seer.search_space import Choices
+from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
+from optplan.formulations.seer.data.prior import TablePrior, TrialScaling
+from optplan.formulations.seer.data.search_space import Choices
 from optplan.instances.learning_curves import load_curves
 from optplan.instances.scaling import load_scaling
 from optplan.schema import FloatArray

@@ -19,8 +19,8 @@ from optplan.units import parse_bytes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optplan.formulations.srift.bandwidth import MeasuredBandwidth
-    from optplan.formulations.srift.data import SriftInstance
+    from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth
+    from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.measurement.allreduce_data import AllreduceData
     from optplan.measurement.learned_bandwidth import LearnedBandwidth
     from optplan.schema import FrozenModel
@@ -272,7 +272,7 @@ def _read_all(paths: Sequence[Path], vm_type: str) -> AllreduceData:
 
 
 def _read_srift(into: str) -> SriftInstance:
-    from optplan.formulations.srift.data import SriftInstance
+    from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.instances.files import read_instance
 
     instance = read_instance(into)

@@ -190,8 +190,8 @@ def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs
 
 def _write_model(instance: Instance, form: Literal["lp", "mps"]) -> str:
     from optplan.formulations import formulation_of
-    from optplan.formulations.boa.data import BoaInstance
-    from optplan.formulations.boa.general_engines import write_model
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.boa.models.general_engines import write_model
     from optplan.solving import choose_solver
 
     choose_solver(instance, "highs")  # refuses, with the reason, what is no mixed-integer program

@@ -9,7 +9,7 @@ from optplan.errors import UsageError, VerificationError
 
 if TYPE_CHECKING:
     from optplan.contracts import Frontier, FrontierPoint
-    from optplan.formulations.boa.data import BoaInstance
+    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.units import Amount
 
 #: Relative tolerance between a bound and the one derived again, beside rounding in what the multipliers are worth.

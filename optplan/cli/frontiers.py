@@ -33,7 +33,7 @@ from optplan.errors import InfeasibleError, OptplanError, UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Frontier, FrontierPoint, Instance
-    from optplan.formulations.boa.data import BoaInstance
+    from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.reporting.frontier_figures import FrontierCurve
     from optplan.reporting.sweeps import SweepPoint
     from optplan.units import Amount

@@ -27,8 +27,8 @@ from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance
-    from optplan.formulations.boa.data import BoaInstance
-    from optplan.formulations.srift.data import SriftInstance
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.srift.data.instance import SriftInstance
 
 _Instance = TypeVar("_Instance", bound="Instance")
 
@@ -309,9 +309,9 @@ def import_prices(
     read one after the other. Into the cloud of rubberband, the price of an instance, its GPUs and its region. Into the
     types of VM of srift, the price of a VM, its instance type and its region; those that are spot VMs get spot prices.
     """
-    from optplan.formulations.boa.data import BoaInstance
-    from optplan.formulations.rubberband.data import RubberBandInstance
-    from optplan.formulations.srift.data import SriftInstance
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.rubberband.data.instance import RubberBandInstance
+    from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.instances.catalog import read_price_list, set_cloud_price, set_prices
     from optplan.instances.files import read_instance
     from optplan.instances.vm_prices import set_vm_prices
@@ -348,7 +348,7 @@ def import_prices(
 
 def _list_types(instance: BoaInstance | SriftInstance) -> tuple[Mapping[str, object], str]:
     """Return what an instance has a price for, by name, and what that is called."""
-    from optplan.formulations.boa.data import BoaInstance
+    from optplan.formulations.boa.data.instance import BoaInstance
 
     return (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
 

@@ -17,7 +17,7 @@ from optplan.units import parse_bytes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optplan.formulations.srift.profiles import JobProfile
+    from optplan.formulations.srift.data.profiles import JobProfile
     from optplan.measurement.allreduce_data import AllreduceData
 
 _MEGABYTE = 1e6

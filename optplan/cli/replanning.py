@@ -31,9 +31,9 @@ from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result, Solution
-    from optplan.formulations.srift.data import SriftInstance, SriftSolution
-    from optplan.formulations.srift.replanning import Continuation, State
-    from optplan.formulations.srift.timelines import Timeline
+    from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+    from optplan.formulations.srift.study.replanning import Continuation, State
+    from optplan.formulations.srift.study.timelines import Timeline
 
 #: Exit codes of answers without a plan that keeps the limits.
 _INFEASIBLE, _UNKNOWN = 3, 4
@@ -156,8 +156,8 @@ def replan(
     Exits with 3 when the limits cannot be kept any more (the answer says what they would have to be), with 4 when no
     fleet was found within the time limit.
     """
-    from optplan.formulations.srift.replanning import continue_run
-    from optplan.formulations.srift.timelines import build_timeline
+    from optplan.formulations.srift.study.replanning import continue_run
+    from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.srift.words import require_fleet
 
     paths = {"--output": output, "--new-instance": new_instance, "--report": report_path}
@@ -194,7 +194,7 @@ def replan(
 
 
 def _require_run(instance: Instance) -> SriftInstance:
-    from optplan.formulations.srift.data import SriftInstance
+    from optplan.formulations.srift.data.instance import SriftInstance
 
     if not isinstance(instance, SriftInstance):
         formulation = getattr(instance, "formulation", "")
@@ -218,7 +218,7 @@ def _read_fleet(instance: SriftInstance, path: Path) -> SriftSolution:
 
 def _read_state(path: Path | None, options: dict[str, Any], old: SriftSolution | None) -> State:
     """Put the state together: options go before the file, and the old fleet says what else is alive."""
-    from optplan.formulations.srift.replanning import State
+    from optplan.formulations.srift.study.replanning import State
     from optplan.instances.files import read_data
 
     given = {field: options[name] for name, field in _STATE_FIELDS.items() if options[name] is not None}

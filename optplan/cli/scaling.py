@@ -23,7 +23,7 @@ from optplan.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from optplan.formulations.srift.scaling import ScalingStudy
+    from optplan.formulations.srift.study.scaling import ScalingStudy
 
 
 def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> list[int] | None:
@@ -86,7 +86,7 @@ def scaling(
     to the best. Limits and availability play no part. What the paper concludes from its own study (section 3) is held
     against what is found. Cost-efficiency of several jobs is averaged in the figure, as in the paper.
     """
-    from optplan.formulations.srift.scaling import ScalingMode, study_scaling
+    from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
     from optplan.reporting.srift.words import require_job
 
     paths = {"--output": output, "--plot": plot, "--report": report_path}
@@ -111,7 +111,7 @@ def scaling(
 
 def _list_parts(studies: list[ScalingStudy]) -> list[RenderableType]:
     """List what a terminal shows of each study: a table, what cannot be, and the paper's conclusions."""
-    from optplan.formulations.srift.scaling import hold_conclusions
+    from optplan.formulations.srift.study.scaling import hold_conclusions
     from optplan.reporting.srift.scaling_views import say_finding, say_left_out, say_study, scaling_table
     from optplan.reporting.tables import plain_text
 
@@ -125,7 +125,7 @@ def _list_parts(studies: list[ScalingStudy]) -> list[RenderableType]:
 
 
 def _write_data(studies: list[ScalingStudy]) -> dict[str, Any]:
-    from optplan.formulations.srift.scaling import ScalingMode, average_efficiency, hold_conclusions
+    from optplan.formulations.srift.study.scaling import ScalingMode, average_efficiency, hold_conclusions
 
     weak = [study for study in studies if study.mode is ScalingMode.WEAK]
     return {

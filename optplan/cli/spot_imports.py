@@ -16,7 +16,7 @@ from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 if TYPE_CHECKING:
-    from optplan.formulations.srift.data import SriftInstance
+    from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.instances.spot_traces import SpotEstimate, SpotTrace
 
 _EXAMPLES = (
@@ -124,7 +124,7 @@ def _fill(
     restart_s: float | None,
 ) -> SriftInstance:
     """Read the instance and fill the rate in; what a loss does is what the options say, else what the instance says."""
-    from optplan.formulations.srift.data import Interruptions, SriftInstance
+    from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
     from optplan.instances.files import read_instance
     from optplan.instances.spot_traces import set_interruptions
 

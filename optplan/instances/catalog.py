@@ -17,8 +17,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from optplan.errors import DataError, DataWarning, nearest_name_hint
-from optplan.formulations.boa.data import BoaInstance
-from optplan.formulations.rubberband.data import RubberBandInstance
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.instances.csv_tables import parse_number, read_header, read_rows
 
 #: What stands for each figure in the first line of each kind of list; the first that is there counts.

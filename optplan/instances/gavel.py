@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.formulations.boa.data import BoaInstance, Problem
-from optplan.formulations.boa.gpu_types import GpuType
-from optplan.formulations.boa.job_classes import JobClass
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance, Problem
+from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.csv_tables import open_rows, parse_number, parse_whole
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR

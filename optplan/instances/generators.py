@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, Policy, Problem
-from optplan.formulations.boa.gpu_types import GpuType
-from optplan.formulations.boa.job_classes import JobClass
-from optplan.formulations.srift.data import Objective, SriftInstance, VmType
-from optplan.formulations.srift.profiles import DeviceProfile, JobProfile, Layers
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.formulations.srift.data.instance import Objective, SriftInstance, VmType
+from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import TableSpeedup
 from optplan.units import Amount, BudgetUnit
@@ -53,7 +53,7 @@ def random_boa(
         Relative standard deviation of the measurement noise; with zero there is no spill-over loss either, and every
         table is concave.
     problem, policy
-        As in :class:`~optplan.formulations.boa.data.BoaInstance`.
+        As in :class:`~optplan.formulations.boa.data.instance.BoaInstance`.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def random_srift(
     seed
         Same seed, same instance.
     objective
-        As in :class:`~optplan.formulations.srift.data.SriftInstance`.
+        As in :class:`~optplan.formulations.srift.data.instance.SriftInstance`.
 
     Returns
     -------

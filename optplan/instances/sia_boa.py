@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.formulations.boa.data import BoaInstance
-from optplan.formulations.boa.gpu_types import GpuType
-from optplan.formulations.boa.job_classes import JobClass
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.sia import (
     APPLICATIONS,
     GPU_NODES,

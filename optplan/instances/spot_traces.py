@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.formulations.srift.data import Interruptions, SriftInstance
+from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
 from optplan.instances.files import read_data
 from optplan.schema import IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Collection, Mapping
 
 from optplan.errors import DataError, DataWarning, nearest_name_hint
-from optplan.formulations.srift.bandwidth import MeasuredBandwidth
-from optplan.formulations.srift.data import SriftInstance, VmType
+from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth
+from optplan.formulations.srift.data.instance import SriftInstance, VmType
 from optplan.instances.catalog import GpuPrice
 
 

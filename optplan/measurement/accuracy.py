@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.formulations.srift.bandwidth import BYTES_PER_GBIT, BandwidthTable, MeasuredBandwidth, volume_factor
-from optplan.formulations.srift.data import SriftInstance, VmGroup, VmType
-from optplan.formulations.srift.iteration import predict_iteration
-from optplan.formulations.srift.profiles import JobProfile
+from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, BandwidthTable, MeasuredBandwidth, volume_factor
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, VmType
+from optplan.formulations.srift.data.profiles import JobProfile
+from optplan.formulations.srift.laws.iteration import predict_iteration
 from optplan.measurement.allreduce_prober import ProbeSettings, Timing, choose_sizes, measure_all
 from optplan.measurement.process_groups import run_ranks
 from optplan.measurement.torch_profiler import ProfilerSettings, profile_module

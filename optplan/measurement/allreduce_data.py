@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from optplan.errors import DataError
-from optplan.formulations.srift.bandwidth import BYTES_PER_GBIT, volume_factor
+from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
 
 #: Largest bus bandwidth that is believed, in Gbit/s: ten times what the fastest links between GPUs carry.
 MOST_GBIT_PER_S = 1e5

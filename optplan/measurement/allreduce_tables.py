@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError, DataWarning, nearest_name_hint
-from optplan.formulations.srift.bandwidth import BITS_PER_BYTE
+from optplan.formulations.srift.data.bandwidth import BITS_PER_BYTE
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
 from optplan.measurement.allreduce_data import (
     COLUMNS,

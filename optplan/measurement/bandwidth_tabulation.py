@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from optplan.errors import DataError, DataWarning, UsageError, nearest_name_hint
-from optplan.formulations.srift.bandwidth import BandwidthTable, MeasuredBandwidth
-from optplan.formulations.srift.data import SriftInstance
+from optplan.formulations.srift.data.bandwidth import BandwidthTable, MeasuredBandwidth
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.measurement.allreduce_data import AllreduceData, Measurement, Place
 from optplan.measurement.learned_bandwidth import BandwidthPredictor, LearnedBandwidth
 

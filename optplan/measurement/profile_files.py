@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from optplan.errors import DataError
-from optplan.formulations.srift.profiles import JobProfile, Layers
+from optplan.formulations.srift.data.profiles import JobProfile, Layers
 from optplan.instances.files import read_data
 from optplan.schema import FloatArray
 

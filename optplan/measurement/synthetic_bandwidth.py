@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.formulations.srift.bandwidth import BYTES_PER_GBIT, LatencyBandwidth
+from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, LatencyBandwidth
 from optplan.measurement.allreduce_data import AllreduceData, Measurement, Place
 from optplan.schema import FloatArray
 
@@ -70,7 +70,7 @@ class SyntheticSettings:
         Rows of each point.
     step_latency_s
         Mean latency of one of the 2 (n - 1) steps; our assumption, that of
-        :class:`~optplan.formulations.srift.bandwidth.LatencyBandwidth`.
+        :class:`~optplan.formulations.srift.data.bandwidth.LatencyBandwidth`.
     latency_deviation
         Its standard deviation over its mean, from timing to timing; our assumption.
     seed

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optplan.errors import DataError, DataWarning, MeasurementError, OptplanError, UsageError
-from optplan.formulations.srift.profiles import DeviceProfile, JobProfile, Layers
+from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
 from optplan.measurement.device_clocks import DeviceClock, make_clock
 from optplan.measurement.layer_watch import LayerWatch, TrainableLayer, list_layers
 from optplan.measurement.workloads import Loss, Workload, call_module, make_workload, require_torch, run_user_code

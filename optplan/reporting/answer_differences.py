@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from optplan.contracts import Plan, Result, Solution
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data import BUDGET, QUOTA
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA
 from optplan.reporting.differences import (
     COUNT,
     GPUS,

@@ -9,8 +9,8 @@ import numpy as np
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy
-from optplan.formulations.boa.evaluation import EpochTimes, follow_epochs, types_along
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
+from optplan.formulations.boa.judge.evaluation import EpochTimes, follow_epochs, types_along
 from optplan.schema import FloatArray
 from optplan.units import SECONDS_PER_HOUR
 

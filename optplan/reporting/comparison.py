@@ -15,7 +15,7 @@ from typing import Any
 from optplan.contracts import Instance, Plan, Result
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.reporting.answer_differences import Answer, compare_answers, compare_class_answers
 from optplan.reporting.breakdown import require_boa

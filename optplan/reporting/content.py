@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution, Status, Verification
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, Policy, Problem
 from optplan.reporting.breakdown import break_down, has_types, price_usd_per_hour, type_prices
 from optplan.reporting.budgets import (
     BUDGET_NAMES,

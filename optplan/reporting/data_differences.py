@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optplan.formulations.boa.data import BoaInstance
-from optplan.formulations.boa.gpu_types import GpuType
-from optplan.formulations.boa.job_classes import JobClass
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.reporting.breakdown import load_gpus
 from optplan.reporting.differences import (
     COUNT,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.boa.data import BoaInstance, Policy, Problem
-from optplan.formulations.boa.gpu_types import GpuType
-from optplan.formulations.boa.job_classes import JobClass
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.reporting.breakdown import has_types, load_gpus
 from optplan.reporting.phrases import (
     PROBLEM_WORDS,

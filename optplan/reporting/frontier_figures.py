@@ -11,7 +11,7 @@ import numpy as np
 
 from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.breakdown import price_usd_per_hour
 from optplan.reporting.budgets import BUDGET_NAMES, cost_of_month, say_amount, say_worth
 from optplan.reporting.phrases import compare_durations, format_share, format_usd, name_objective

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from optplan.contracts import Frontier, Instance, Result, Solution, Verification
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import write_text
 from optplan.reporting.breakdown import require_boa, require_same_problem
 from optplan.reporting.budgets import use_of_budget

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optplan.contracts import Frontier, Result, ShadowPrice, Solution
-from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
 from optplan.reporting.breakdown import has_types, price_usd_per_hour
 from optplan.reporting.budgets import cost_usd_per_hour, say_worth, use_of_budget
 from optplan.reporting.phrases import (

@@ -15,8 +15,8 @@ from optplan.contracts import (
     Status,
     Termination,
 )
-from optplan.formulations.boa.data import BUDGET, BoaInstance, Policy, Problem
-from optplan.formulations.boa.gpu_types import GpuType
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, Policy, Problem
 from optplan.reporting.breakdown import price_usd_per_hour
 from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, format_duration
 

@@ -12,7 +12,7 @@ from optplan.contracts import (
     Result,
     Solution,
 )
-from optplan.formulations.boa.data import BUDGET, QUOTA, BoaInstance
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
 from optplan.reporting.budgets import say_amount
 from optplan.reporting.phrases import (
     PROOF_WORDS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.contracts import SampledPlan, Sensitivity
-from optplan.formulations.boa.data import BUDGET, QUOTA
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA
 from optplan.reporting.phrases import NOTHING, format_share, join_words
 from optplan.reporting.style import BLUE, GREEN, GREY, escape_text, load_plotly, new_figure, time_scale
 from optplan.reporting.tables import add_row, new_table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from optplan.contracts import FrontierPoint, Result, Solution
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.solving import solve
 from optplan.units import Amount
 

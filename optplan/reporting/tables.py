@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from optplan.contracts import FrontierPoint, Instance, Result, Solution
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.breakdown import break_down, has_types, load_gpus, require_boa, type_prices
 from optplan.reporting.budgets import (
     BUDGET_NAMES,

@@ -10,8 +10,8 @@ import numpy as np
 
 from optplan.contracts import Direction, ExplainedChoice, Explanation, Result, Sensitivity, Solution
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution
-from optplan.formulations.boa.evaluation import types_along
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.judge.evaluation import types_along
 from optplan.reporting.breakdown import has_types
 from optplan.reporting.budgets import BUDGET_NAMES
 from optplan.reporting.comparison import Comparison

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
 from optplan.contracts import Plan, Result, Solution
-from optplan.formulations.boa.data import BoaSolution
+from optplan.formulations.boa.data.instance import BoaSolution
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.reporting.differences import GPUS, SHARE, Difference
 from optplan.reporting.phrases import count_gpus, format_gpus

@@ -7,8 +7,8 @@ from itertools import islice
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.formulations.seer.data import SeerInstance, SeerSolution
-from optplan.formulations.seer.policy import SeerPolicy
+from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.laws.policy import SeerPolicy
 from optplan.simulation.search import SearchClock, SearchOutcome, SearchSetting, Trial, draw_configurations
 
 

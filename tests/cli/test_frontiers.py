@@ -17,7 +17,7 @@ from optplan.cli.frontier_questions import Questions, answer_questions
 from optplan.cli.pareto import thin
 from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import EngineError, VerificationError
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.solving import frontier, solve
 from optplan.units import parse_budget
 

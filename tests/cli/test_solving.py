@@ -12,7 +12,7 @@ import pytest
 
 from optplan.contracts import Check, Result, Status, Verification
 from optplan.errors import EngineError, MissingExtraError
-from optplan.formulations.boa.data import BoaSolution
+from optplan.formulations.boa.data.instance import BoaSolution
 from optplan.instances.files import read_plan, read_result
 
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ def test_a_failing_rival_costs_neither_answer_nor_the_others(run: Runner, monkey
     def fail(*_: object) -> NoReturn:
         raise EngineError("HiGHS gave up")
 
-    monkeypatch.setattr("optplan.formulations.boa.general_engines.solve_highs", fail)
+    monkeypatch.setattr("optplan.formulations.boa.models.general_engines.solve_highs", fail)
     told = run("solve", "boa-one-table", "--compare", "highs", "--compare", "enumeration")
     assert told.code == 70
     assert told.err == "error: HiGHS gave up\n"

@@ -16,18 +16,18 @@ from scipy.sparse import block_diag
 from optplan.contracts import BoundProof, Instance, PathCosts, Sense, Status, Termination
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.formulations import formulation_of, formulations
-from optplan.formulations.boa.data import BoaInstance, Policy, Problem
-from optplan.formulations.boa.duality import path_costs
-from optplan.formulations.boa.gpu_types import GpuType
-from optplan.formulations.boa.job_classes import JobClass, Widths
-from optplan.formulations.rubberband.data import Mode, RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.evaluation import evaluate
-from optplan.formulations.rubberband.experiment import Stage
-from optplan.formulations.rubberband.stages import explain_refusal
-from optplan.formulations.seer.data import Bracket, SeerInstance, SeerSolution
-from optplan.formulations.seer.evaluation import evaluate as evaluate_search
-from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.evaluation import evaluate as evaluate_fleet
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.job_classes import JobClass, Widths
+from optplan.formulations.boa.judge.duality import path_costs
+from optplan.formulations.rubberband.data.experiment import Stage
+from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance, RubberBandSolution, StageAllocation
+from optplan.formulations.rubberband.judge.evaluation import evaluate
+from optplan.formulations.rubberband.laws.stages import explain_refusal
+from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
+from optplan.formulations.seer.judge.evaluation import evaluate as evaluate_search
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.judge.evaluation import evaluate as evaluate_fleet
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optplan.contracts import BoundProof, ExhaustiveCertificate, LagrangianCertificate, ShadowPrice, Status, Termination
-from optplan.formulations.boa.data import BoaSolution, Branch
+from optplan.formulations.boa.data.instance import BoaSolution, Branch
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from optplan.contracts import BoundProof, Infeasibility, Relaxation, Result, Status
 from optplan.contracts.result import closes_gap, relative_gap
 from optplan.errors import DataError
-from optplan.formulations.boa.data import BoaSolution
+from optplan.formulations.boa.data.instance import BoaSolution
 
 Fields = dict[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import DataError, DataWarning
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.catalog import read_price_list, set_prices
 from optplan.instances.library import build_named
 

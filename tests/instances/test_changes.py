@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.errors import DataError, UsageError
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.changes import apply_changes, parse_change
 
 DATA: dict[str, Any] = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.formulations.boa.data import BoaInstance, Problem
+from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.instances.gavel import build_gavel_instance, name_class, read_throughputs, read_trace
 from optplan.instances.library import build_named
 from optplan.speedup import TableSpeedup

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Status
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, Policy, Problem
-from optplan.formulations.boa.feasibility import least_budget
-from optplan.formulations.srift.data import Objective as FleetObjective
-from optplan.formulations.srift.data import SriftInstance, describe
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.exact.feasibility import least_budget
+from optplan.formulations.srift.data.instance import Objective as FleetObjective
+from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.exact.description import describe
 from optplan.instances.generators import random_boa, random_srift
 from optplan.solving import solve
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.catalog import read_price_list
 from optplan.instances.files import read_instance
 from optplan.instances.sia_boa import build_sia_instance, name_gpu

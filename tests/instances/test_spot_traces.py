@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError, UsageError
-from optplan.formulations.srift.data import Interruptions, SriftInstance
+from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
 from optplan.instances.spot_traces import (
     SpotTrace,
     down_times,

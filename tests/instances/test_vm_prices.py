@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from optplan.errors import DataError, DataWarning
-from optplan.formulations.srift.bandwidth import BandwidthTable, MeasuredBandwidth
-from optplan.formulations.srift.data import SriftInstance
+from optplan.formulations.srift.data.bandwidth import BandwidthTable, MeasuredBandwidth
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.catalog import GpuPrice, PriceList, read_price_list
 from optplan.instances.files import read_instance
 from optplan.instances.vm_prices import set_vm_prices

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError, DataWarning, MissingExtraError, UsageError
-from optplan.formulations.srift.bandwidth import BYTES_PER_GBIT, MeasuredBandwidth
-from optplan.formulations.srift.data import SriftInstance
+from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, MeasuredBandwidth
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.files import read_instance, write_json
 from optplan.measurement.allreduce_data import AllreduceData, Measurement, Origin, Place
 from optplan.measurement.bandwidth_tabulation import fill_bandwidth, tabulate

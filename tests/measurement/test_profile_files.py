@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from optplan.errors import DataError
-from optplan.formulations.srift.profiles import DeviceProfile, JobProfile, Layers
+from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
 from optplan.instances.files import write_json
 from optplan.measurement.profile_files import merge_profiles, read_profile
 

@@ -64,9 +64,9 @@ from optplan.contracts import (
     Termination,
 )
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
-from optplan.formulations.boa.duality import dual_bound
-from optplan.formulations.boa.evaluation import evaluate
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.judge.duality import dual_bound
+from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.reporting.comparison import Compared, compare
 from optplan.reporting.frontier_figures import FrontierCurve
 from optplan.reporting.sweeps import SweepPoint

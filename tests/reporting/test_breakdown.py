@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Instance, Result, Solution, Status, Termination
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.evaluation import evaluate
-from optplan.formulations.boa.gpu_types import Spot
+from optplan.formulations.boa.data.gpu_types import Spot
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.reporting.breakdown import (
     break_down,
     load_gpus,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.contracts import Frontier, Result, Solution
-from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import ResultMaker, Visit, Visitor

@@ -15,7 +15,7 @@ from rich.console import Console
 from optplan.contracts import LagrangianCertificate, Plan, Result, ShadowPrice, Solution
 from optplan.contracts.result import BoundProof
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.planning import build_plan
 from optplan.reporting.comparison import Compared, Comparison, compare
 from optplan.reporting.differences import (

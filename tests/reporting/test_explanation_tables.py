@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from optplan.contracts import Alternative, Direction, Explanation
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.explanation_tables import list_explanations, say_rates, write_forced
 
 

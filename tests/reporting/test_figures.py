@@ -10,7 +10,7 @@ import pytest
 
 from optplan.contracts import Frontier, Result, Sensitivity, Solution
 from optplan.errors import MissingExtraError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.reporting.style import color_types, load_plotly, shorten_name, time_scale
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.units import BudgetUnit
 
 if TYPE_CHECKING:

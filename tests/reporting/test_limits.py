@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optplan.contracts import Frontier, Result, ShadowPrice, Solution
-from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting.limits import LimitUse, TypeRow, list_limit_uses, list_types, say_prices
 
 if TYPE_CHECKING:

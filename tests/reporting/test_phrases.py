@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.contracts import BoundProof, Frontier, Result, ShadowPrice, Solution, Status
-from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting import phrases
 from optplan.units import parse_budget
 

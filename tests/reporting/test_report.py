@@ -26,7 +26,7 @@ from optplan.contracts import (
     Verification,
 )
 from optplan.errors import MissingExtraError, OutputError, UsageError, VerificationError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import ResultMaker

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from optplan.contracts import Frontier, Infeasibility, Relaxation, Result, Solution, Status, Termination
-from optplan.formulations.boa.data import BoaInstance
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.rows import choose_budgets, list_limits
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from optplan.contracts import Explanation, Result, Sensitivity, Solution
 from optplan.errors import OutputError, UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting.comparison import Compared, compare
 from optplan.reporting.frontier_figures import AskedPoint
 from optplan.reporting.views import PlaceCell, Views, gather_views, list_places

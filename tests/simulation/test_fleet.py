@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from optplan.errors import UsageError
-from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.evaluation import evaluate
-from optplan.formulations.srift.interruptions import expect_training, interruption_rate_per_s
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.instances.files import read_instance
 from optplan.instances.spot_traces import SpotTrace, read_spot_trace
 from optplan.simulation.fleet import FleetRuns, replay_fleet, sample_fleet

@@ -11,8 +11,8 @@ from optplan.contracts.explanation import ExplainedChoice, Explanation
 from optplan.contracts.plan import Action, Plan, PlanStep, Price
 from optplan.contracts.result import Result
 from optplan.errors import UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem, has_real_widths
-from optplan.formulations.boa.evaluation import evaluate, follow_epochs, speeds_along, types_along
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem, has_real_widths
+from optplan.formulations.boa.judge.evaluation import evaluate, follow_epochs, speeds_along, types_along
 from optplan.schema import ByName, FloatArray, FrozenModel, WholeNumbers
 from optplan.speedup import lower_left_hull
 from optplan.units import SECONDS_PER_HOUR

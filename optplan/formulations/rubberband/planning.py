@@ -10,10 +10,10 @@ from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Action, Plan, PlanStep, Price
 from optplan.contracts.result import Result
 from optplan.errors import UsageError
-from optplan.formulations.rubberband.data import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.evaluation import evaluate, growth
-from optplan.formulations.rubberband.execution import StageRun, list_runs
-from optplan.formulations.rubberband.stages import option_of
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.judge.evaluation import evaluate, growth
+from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
+from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.schema import FrozenModel
 from optplan.units import SECONDS_PER_HOUR
 
@@ -45,7 +45,7 @@ class SearchStage(FrozenModel):
         Trials that go on at its beginning on other GPUs than they had: all of them where the GPUs of a trial change or
         trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
         the stage before ends, and those instances stay that most of them are on. For given ones
-        :func:`~optplan.formulations.rubberband.stage_placement.place_stages` says which move, and where to.
+        :func:`~optplan.formulations.rubberband.published.stage_placement.place_stages` says which move, and where to.
     training_usd, growth_usd
         Expected cost of training, and of getting instances (their data included).
     cost_so_far_usd

@@ -13,17 +13,17 @@ FORMULATION = Formulation(
     name="srift",
     title="Srift: the fleet of cloud VMs for one training job",
     reference="Luo, West, Krishnamurthy, Ceze: Srift (MLSys 2022)",
-    instance_type=f"{_HERE}.data:SriftInstance",
-    solution_type=f"{_HERE}.data:SriftSolution",
+    instance_type=f"{_HERE}.data.instance:SriftInstance",
+    solution_type=f"{_HERE}.data.instance:SriftSolution",
     plan_type=f"{_HERE}.planning:SriftPlan",
-    evaluate=f"{_HERE}.evaluation:evaluate",
-    describe=f"{_HERE}.data:describe",
+    evaluate=f"{_HERE}.judge.evaluation:evaluate",
+    describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
-    build_pareto=f"{_HERE}.pareto:build_pareto",
+    build_pareto=f"{_HERE}.study.pareto:build_pareto",
     solvers=(
         SolverEntry(
             name="best-first",
-            target=f"{_HERE}.exact:solve_best_first",
+            target=f"{_HERE}.exact.best_first:solve_best_first",
             summary="exact: best-first search of all fleets under bounds of time and cost",
             proof=BoundProof.EXHAUSTION,
             problems=_PROBLEMS,
@@ -32,7 +32,7 @@ FORMULATION = Formulation(
         ),
         SolverEntry(
             name="cp-sat",
-            target=f"{_HERE}.general_engines:solve_cp_sat",
+            target=f"{_HERE}.models.general_engines:solve_cp_sat",
             summary="CP-SAT on fleets under a bound of their time, and the true time of those that it proposes",
             proof=BoundProof.ENGINE,
             problems=_PROBLEMS,
@@ -43,7 +43,7 @@ FORMULATION = Formulation(
         ),
         SolverEntry(
             name="enumeration",
-            target=f"{_HERE}.general_engines:solve_enumeration",
+            target=f"{_HERE}.models.general_engines:solve_enumeration",
             summary="looks at every fleet; for tiny instances",
             proof=BoundProof.EXHAUSTION,
             problems=_PROBLEMS,
@@ -53,7 +53,7 @@ FORMULATION = Formulation(
         ),
         SolverEntry(
             name="published-exhaustive",
-            target=f"{_HERE}.published:solve_exhaustive",
+            target=f"{_HERE}.published.planners:solve_exhaustive",
             summary="the paper's exhaustive search with its pruning rules (4.4), which may lose the optimum",
             proof=BoundProof.NONE,
             problems=_PROBLEMS,
@@ -63,7 +63,7 @@ FORMULATION = Formulation(
         ),
         SolverEntry(
             name="published-eager",
-            target=f"{_HERE}.published:solve_eager",
+            target=f"{_HERE}.published.planners:solve_eager",
             summary="the paper's eager mode: type by type in steps of 8 VMs, within 50 ms unless told otherwise (4.4)",
             proof=BoundProof.NONE,
             problems=_PROBLEMS,
@@ -73,7 +73,7 @@ FORMULATION = Formulation(
         ),
         SolverEntry(
             name="published-cost-aware",
-            target=f"{_HERE}.published:solve_cost_aware",
+            target=f"{_HERE}.published.planners:solve_cost_aware",
             summary="CAP: fully loaded VMs, the cheapest types first (5.2)",
             proof=BoundProof.NONE,
             problems=_PROBLEMS,
@@ -83,7 +83,7 @@ FORMULATION = Formulation(
         ),
         SolverEntry(
             name="published-throughput-aware",
-            target=f"{_HERE}.published:solve_throughput_aware",
+            target=f"{_HERE}.published.planners:solve_throughput_aware",
             summary="TAP: fully loaded VMs, the fastest types first (5.2)",
             proof=BoundProof.NONE,
             problems=_PROBLEMS,
@@ -93,7 +93,7 @@ FORMULATION = Formulation(
         ),
         SolverEntry(
             name="bayesian",
-            target=f"{_HERE}.bayesian:solve_bayesian",
+            target=f"{_HERE}.published.bayesian:solve_bayesian",
             summary="black-box Bayesian optimisation of counts and batches (4.4)",
             proof=BoundProof.NONE,
             problems=_PROBLEMS,

@@ -10,8 +10,8 @@ from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Action, Plan, PlanStep, Price
 from optplan.contracts.result import Result
 from optplan.errors import DataError, UsageError
-from optplan.formulations.srift.data import Interruptions, SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.evaluation import evaluate
+from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.schema import FrozenModel
 from optplan.units import SECONDS_PER_HOUR
 

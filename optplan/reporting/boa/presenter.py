@@ -15,7 +15,7 @@ from optplan.contracts import (
     Verification,
 )
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data import Policy
+from optplan.formulations.boa.data.instance import Policy
 from optplan.reporting.breakdown import has_types, require_boa
 from optplan.reporting.limit_tables import type_tables
 from optplan.reporting.phrases import format_share

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from optplan.formulations.rubberband.dag import Node, Task
-from optplan.formulations.rubberband.distributions import Distribution, EmpiricalDistribution
-from optplan.formulations.rubberband.execution import StageRun
+from optplan.formulations.rubberband.data.distributions import Distribution, EmpiricalDistribution
+from optplan.formulations.rubberband.laws.dag import Node, Task
+from optplan.formulations.rubberband.laws.execution import StageRun
 from optplan.reporting.phrases import count_gpus
 from optplan.reporting.style import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, PURPLE, SHADE, new_figure
 from optplan.units import format_duration
@@ -45,7 +45,7 @@ def fold_dag(graph: DiGraph) -> DiGraph:
     Parameters
     ----------
     graph
-        From :func:`~optplan.formulations.rubberband.dag.build_dag`.
+        From :func:`~optplan.formulations.rubberband.laws.dag.build_dag`.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def draw_dag(graph: DiGraph) -> Figure:
     Parameters
     ----------
     graph
-        From :func:`~optplan.formulations.rubberband.dag.build_dag`.
+        From :func:`~optplan.formulations.rubberband.laws.dag.build_dag`.
 
     Returns
     -------
@@ -192,7 +192,7 @@ def write_dag(graph: DiGraph) -> list[str]:
     Parameters
     ----------
     graph
-        From :func:`~optplan.formulations.rubberband.dag.build_dag`.
+        From :func:`~optplan.formulations.rubberband.laws.dag.build_dag`.
 
     Returns
     -------

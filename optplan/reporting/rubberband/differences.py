@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optplan.contracts import Plan, Result, Solution
-from optplan.formulations.rubberband.data import RubberBandSolution
+from optplan.formulations.rubberband.data.instance import RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.reporting.differences import COUNT, GPUS, SECONDS, SHARE, Fact
 from optplan.reporting.plain_differences import state_proof

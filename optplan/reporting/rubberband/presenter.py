@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UnsupportedError
-from optplan.formulations.rubberband.data import DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
 from optplan.reporting.pages import Page, ReportWriter
 from optplan.reporting.phrases import PROOF_NAMES, format_seconds, format_share, relative_difference

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Result, Solution, Verification
-from optplan.formulations.rubberband.data import DEADLINE, RubberBandInstance
+from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.reporting.pages import Card, Column, Page, PageTable, Section, Term
 from optplan.reporting.pareto import RESULT_COLORS, draw_pareto

@@ -6,14 +6,14 @@ import math
 
 from optplan.contracts import BoundProof, Instance, Result, Solution, Status
 from optplan.errors import UsageError
-from optplan.formulations.rubberband.data import (
+from optplan.formulations.rubberband.data.experiment import HyperbandExperiment, ShaExperiment
+from optplan.formulations.rubberband.data.instance import (
     DEADLINE,
     Objective,
     RubberBandInstance,
     RubberBandSolution,
 )
-from optplan.formulations.rubberband.execution import list_runs
-from optplan.formulations.rubberband.experiment import HyperbandExperiment, ShaExperiment
+from optplan.formulations.rubberband.laws.execution import list_runs
 from optplan.reporting.phrases import PROOF_WORDS, format_share
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.seer.data import Objective, SeerInstance
-from optplan.formulations.seer.prior import ParametricPrior, TablePrior
+from optplan.formulations.seer.data.instance import Objective, SeerInstance
+from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.seer.words import format_gpu_min, format_minutes, name_round, require_brackets
 
@@ -128,7 +128,7 @@ def list_prior_facts(instance: SeerInstance) -> list[tuple[str, str]]:
 
 def list_guarantees(instance: SeerInstance) -> list[tuple[str, ...]]:
     """Write Theorem 2 for the published plan, printed and corrected, as rows of :data:`THEOREM_COLUMNS`."""
-    from optplan.formulations.seer.theory import evaluate_theorem2
+    from optplan.formulations.seer.study.theory import evaluate_theorem2
 
     if instance.prior is None or instance.brackets is None:
         return []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.contracts import Result, Solution, SolveRequest, Verification
-from optplan.formulations.seer.budgets import spend_budgets
-from optplan.formulations.seer.data import BUDGET, SeerInstance, SeerSolution
+from optplan.formulations.seer.data.instance import BUDGET, SeerInstance, SeerSolution
+from optplan.formulations.seer.study.budgets import spend_budgets
 from optplan.progress import Stopwatch
 from optplan.reporting.pages import Card, Column, Page, PageTable, Section, Term
 from optplan.reporting.pareto import draw_pareto

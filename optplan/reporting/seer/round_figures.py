@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optplan.formulations.seer.data import SeerInstance, SeerSolution
-from optplan.formulations.seer.evaluation import Round, list_rounds
+from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.judge.evaluation import Round, list_rounds
 from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
 from optplan.reporting.style import (
     BLUE,

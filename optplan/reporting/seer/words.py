@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optplan.contracts import BoundProof, Instance, Result, Solution, Status
 from optplan.errors import UsageError
-from optplan.formulations.seer.data import BUDGET, Bracket, SeerInstance, SeerSolution
+from optplan.formulations.seer.data.instance import BUDGET, Bracket, SeerInstance, SeerSolution
 from optplan.reporting.phrases import PROOF_WORDS, format_share, format_usd
 from optplan.units import SECONDS_PER_MINUTE, BudgetUnit, format_duration
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Verification
-from optplan.formulations.srift.data import BUDGET, DEADLINE, SriftInstance
-from optplan.formulations.srift.replanning import Continuation, State, name_vms
-from optplan.formulations.srift.timelines import Timeline
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance
+from optplan.formulations.srift.study.replanning import Continuation, State, name_vms
+from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.srift.timeline_figures import SEGMENT_COLUMNS, list_segments
 from optplan.reporting.srift.words import format_amount, format_relaxation, name_fleet, require_fleet
 from optplan.reporting.tables import add_row, fact_table, new_table, plain_text

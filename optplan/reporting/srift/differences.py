@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optplan.contracts import Plan, Result, Solution
-from optplan.formulations.srift.data import SriftSolution
+from optplan.formulations.srift.data.instance import SriftSolution
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.reporting.differences import COUNT, SECONDS, Fact
 from optplan.reporting.plain_differences import state_proof

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optplan.formulations.srift.data import SriftInstance, SriftSolution
-from optplan.formulations.srift.iteration import Iteration, IterationModel, Transfer
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
 from optplan.reporting.srift.words import format_short, name_group
 from optplan.reporting.style import (
     BLUE,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UsageError
-from optplan.formulations.srift.bandwidth import LatencyBandwidth
-from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmType
-from optplan.formulations.srift.iteration import IterationModel
+from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType
+from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
 from optplan.reporting.pages import Page, ReportWriter
 from optplan.reporting.phrases import NOTHING, PROOF_NAMES, format_seconds, format_share, relative_difference

@@ -7,10 +7,10 @@ from typing import cast
 
 from optplan.contracts import Instance, Result, Solution, Verification
 from optplan.errors import OptplanError
-from optplan.formulations.srift.data import DEADLINE, SriftInstance, SriftSolution
-from optplan.formulations.srift.replanning import Continuation, State, continue_run
-from optplan.formulations.srift.scarcity import OneMoreVm, value_of_one_more
-from optplan.formulations.srift.timelines import Timeline, build_timeline
+from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, SriftSolution
+from optplan.formulations.srift.study.replanning import Continuation, State, continue_run
+from optplan.formulations.srift.study.scarcity import OneMoreVm, value_of_one_more
+from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.pages import Card, Column, Page, PageTable, Section, Term
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import PROOF_WORDS, format_seconds

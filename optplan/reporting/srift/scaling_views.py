@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from optplan.formulations.srift.scaling import (
+from optplan.formulations.srift.study.scaling import (
     Finding,
     ScalingMode,
     ScalingPoint,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optplan.formulations.srift.data import DEADLINE
-from optplan.formulations.srift.replanning import name_vms
-from optplan.formulations.srift.timelines import Happening, Segment, Timeline
+from optplan.formulations.srift.data.instance import DEADLINE
+from optplan.formulations.srift.study.replanning import name_vms
+from optplan.formulations.srift.study.timelines import Happening, Segment, Timeline
 from optplan.reporting.srift.words import format_cost
 from optplan.reporting.style import (
     BLUE,

@@ -6,7 +6,7 @@ import math
 
 from optplan.contracts import BoundProof, Instance, Relaxation, Result, Solution, Status
 from optplan.errors import UsageError
-from optplan.formulations.srift.data import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.reporting.phrases import PROOF_WORDS, format_share
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
 

@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.errors import InfeasibleError, UnsupportedError, UsageError
-from optplan.formulations.boa.conic import solve_conic
-from optplan.formulations.boa.continuous import solve_sorted_slopes
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, describe
-from optplan.formulations.boa.duality import dual_bound
-from optplan.formulations.boa.evaluation import evaluate
-from optplan.formulations.boa.exact import build_frontier
-from optplan.formulations.boa.feasibility import least_budget
-from optplan.formulations.boa.linear import solve_highs_lp
-from optplan.formulations.boa.typed_choices import solve_typed_choices
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.continuous import solve_sorted_slopes
+from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.feasibility import least_budget
+from optplan.formulations.boa.exact.layered_paths import build_frontier
+from optplan.formulations.boa.exact.typed_choices import solve_typed_choices
+from optplan.formulations.boa.judge.duality import dual_bound
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.models.conic import solve_conic
+from optplan.formulations.boa.models.linear import solve_highs_lp
 from optplan.progress import Stopwatch
 
 REQUEST = SolveRequest()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Status
 from optplan.errors import DataError
-from optplan.formulations.boa.data import BoaInstance
-from optplan.formulations.boa.feasibility import least_budget
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.schema import LARGEST_AMOUNT, LEAST_AMOUNT
 from optplan.solving import solve
 from optplan.units import Amount

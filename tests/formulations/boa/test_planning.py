@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Action, BoundProof, Result, Status, Termination
 from optplan.errors import DataError, UsageError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.evaluation import evaluate, speeds_along
-from optplan.formulations.boa.gpu_types import GpuType
-from optplan.formulations.boa.job_classes import JobClass, Widths
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.data.job_classes import JobClass, Widths
+from optplan.formulations.boa.judge.evaluation import evaluate, speeds_along
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance, read_plan, write_json
 from optplan.instances.generators import random_boa

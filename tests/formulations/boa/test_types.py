@@ -17,9 +17,9 @@ from scipy.sparse import block_diag
 
 from optplan.contracts import BoundProof, Result, Solution, Status
 from optplan.errors import DataError
-from optplan.formulations.boa.data import BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.evaluation import evaluate
-from optplan.formulations.boa.feasibility import least_budget
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.exact.feasibility import least_budget
+from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.schema import FloatArray
 from optplan.solving import build_plan, solve
 from optplan.speedup import TableSpeedup

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Action, BoundProof, Explanation, Result, Status, Termination
 from optplan.errors import UsageError
-from optplan.formulations.rubberband.data import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.evaluation import evaluate
-from optplan.formulations.rubberband.placement import place
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
+from optplan.formulations.rubberband.published.placement import place
 
 #: 4 trials of 10 iterations, the best for 30 more; 10, 6, 4 s on 1, 2, 4 GPUs; a tenth of a cent a second.
 TWO_STAGES: dict[str, Any] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from optplan.formulations.seer.data import SeerInstance
+from optplan.formulations.seer.data.instance import SeerInstance
 
 MakeInstance = Callable[..., SeerInstance]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from optplan.formulations.seer.data import SeerInstance
-from optplan.formulations.seer.search_space import count_configurations
+from optplan.formulations.seer.data.instance import SeerInstance
+from optplan.formulations.seer.data.search_space import count_configurations
 from optplan.instances.library import build_named, names
 from optplan.solving import solve
 

@@ -9,11 +9,11 @@ import pytest
 import optplan
 from optplan.contracts import Action, BoundProof, Result, SolveRequest, Status, Termination
 from optplan.errors import UsageError
-from optplan.formulations.seer.data import SeerInstance, SeerSolution
-from optplan.formulations.seer.evaluation import evaluate
+from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.exact.spending import solve_spend_exact
+from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.planning import SeerPlan, build_plan
-from optplan.formulations.seer.published import solve_published
-from optplan.formulations.seer.spending import solve_spend_exact
+from optplan.formulations.seer.published.algorithms import solve_published
 
 MakeInstance = Callable[..., SeerInstance]
 

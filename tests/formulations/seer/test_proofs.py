@@ -8,7 +8,7 @@ import pytest
 
 from optplan.contracts import BoundProof, LagrangianCertificate, Result, Solution
 from optplan.contracts.result import ExhaustiveCertificate
-from optplan.formulations.seer.data import SeerInstance
+from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.solving import solve
 from optplan.verification import verify
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.evaluation import evaluate
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.judge.evaluation import evaluate
 
 MakeInstance = Callable[..., SriftInstance]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Action, BoundProof, Explanation, Result, Status, Termination
 from optplan.errors import DataError, UsageError
-from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.evaluation import evaluate
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.judge.evaluation import evaluate
 from optplan.formulations.srift.planning import SriftPlan, build_plan
 
 MakeInstance = Callable[..., SriftInstance]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.rubberband.data import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.solving import solve
 
 #: Two instances and then one take 100 + 180 s, and cost 2 x 100 + 180 instance-seconds of a tenth of a cent.

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from optplan.contracts import Result, Solution, Status
 from optplan.errors import UsageError
-from optplan.formulations.rubberband.data import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.instances.library import build_named
 from optplan.reporting.comparison import Compared, compare
 from optplan.reporting.pareto import pareto_table

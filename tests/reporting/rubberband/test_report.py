@@ -9,7 +9,7 @@ import pytest
 
 from optplan.contracts import Explanation, Result, Solution
 from optplan.errors import UsageError
-from optplan.formulations.rubberband.data import RubberBandInstance
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.solving import pareto, solve
 from optplan.verification import verify
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.seer.data import SeerInstance
+from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.solving import solve
 
 EXAMPLE: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pytest
 
 from optplan.contracts import Result, Solution
 from optplan.errors import UsageError
-from optplan.formulations.seer.data import SeerInstance, SeerSolution
+from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.instances.library import build_named
 from optplan.reporting.seer.presenter import (
     compare_results,

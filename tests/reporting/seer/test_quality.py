@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.seer.data import SeerInstance
+from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.reporting.pareto import draw_pareto, pareto_table
 from optplan.reporting.presenters import plan_presenter_of
 from optplan.reporting.seer.presenter import (

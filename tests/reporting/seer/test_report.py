@@ -10,7 +10,7 @@ import pytest
 
 from optplan.contracts import Result, Solution
 from optplan.errors import UsageError
-from optplan.formulations.seer.data import SeerInstance
+from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.instances.library import build_named
 from optplan.reporting.seer.presenter import draw_plan, write_report
 from optplan.solving import explain, solve

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.solving import solve
 
 

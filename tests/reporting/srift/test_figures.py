@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.srift.data import SriftInstance, SriftSolution, VmGroup
-from optplan.formulations.srift.replanning import State, replan
-from optplan.formulations.srift.scaling import Finding, ScalingMode, study_scaling
-from optplan.formulations.srift.timelines import Timeline, build_timeline
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.study.replanning import State, replan
+from optplan.formulations.srift.study.scaling import Finding, ScalingMode, study_scaling
+from optplan.formulations.srift.study.timelines import Timeline, build_timeline
 from optplan.reporting.pages import build_sections_page
 from optplan.reporting.srift.iteration_figures import draw_iteration
 from optplan.reporting.srift.presenter import draw_plan

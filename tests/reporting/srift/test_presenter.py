@@ -10,7 +10,7 @@ import pytest
 
 from optplan.contracts import Plan, Result, Solution
 from optplan.errors import UsageError
-from optplan.formulations.srift.data import BUDGET, DEADLINE, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution
 from optplan.instances.library import build_named
 from optplan.reporting.srift.differences import state_answer
 from optplan.reporting.srift.presenter import (

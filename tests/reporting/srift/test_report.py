@@ -9,7 +9,7 @@ import pytest
 
 from optplan.contracts import Explanation, Result, Solution
 from optplan.errors import UsageError
-from optplan.formulations.srift.data import SriftInstance
+from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.reporting.pages import Page, Section
 from optplan.solving import solve
 from optplan.verification import verify

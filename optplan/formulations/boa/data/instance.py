@@ -1,0 +1,453 @@
+"""BOA's data: job classes, GPU types, allowed widths and the budget.
+
+Glossary: a *class* is a stream of jobs with the same sizes and speedups; an *epoch* is a phase of a job with one
+speedup curve; a *width* is the number of GPUs that a job holds; a *branch* is one row of widths, taken by a fraction
+of a class's jobs.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+
+from optplan.contracts.instance import Instance, Solution
+from optplan.errors import DataError, DataWarning, UsageError
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.job_classes import JobClass, Widths
+from optplan.formulations.boa.data.options import Options, list_options
+from optplan.schema import (
+    AMOUNTS,
+    LARGEST_AMOUNT,
+    LEAST_AMOUNT,
+    NUMBER,
+    ByName,
+    FloatArray,
+    FrozenModel,
+    IntArray,
+    Numbers,
+)
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup, describe_hull_changes
+from optplan.speedup.curves import list_widths
+from optplan.units import PERIOD_HOURS, Amount, BudgetUnit, parse_budget
+
+#: Relative tolerance on s(reference width) = 1.
+_REFERENCE_SPEEDUP_TOLERANCE = 1e-6
+
+#: The limits' names in certificates, shadow prices and relaxations.
+BUDGET = "budget"
+QUOTA = "quota."
+
+
+class Problem(StrEnum):
+    """Which of BOA's problems is asked."""
+
+    #: (a) Problem (1): real widths; on whole GPUs a fraction of the jobs at each of two widths. No rescaling cost.
+    CONTINUOUS = "continuous"
+    #: (b) Whole widths, no rescaling cost.
+    WHOLE = "whole"
+    #: (c) Whole widths; every change of width costs the class's rescale time (Lemma 4.8).
+    RESCALING = "rescaling"
+
+
+class Policy(StrEnum):
+    """Whether all jobs of a class get the same widths."""
+
+    #: One row of widths per class.
+    PURE = "pure"
+    #: Fractions of a class's jobs may follow different rows.
+    MIXED = "mixed"
+
+
+def _read_budget(value: object) -> Amount:
+    amount = value if isinstance(value, Amount) else _parse_budget(value)
+    if not (math.isfinite(amount.value) and amount.value > 0):
+        message = f"got {str(amount)!r}; a finite number above zero is needed"
+        raise ValueError(message)
+    if not LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT:
+        message = f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit"
+        raise ValueError(message)
+    return amount
+
+
+def _parse_budget(value: object) -> Amount:
+    if not isinstance(value, str):
+        message = f"got {value!r}; write a number with its unit, as in 120gpu or 30000usd/month"
+        raise ValueError(message)
+    try:
+        return parse_budget(value)
+    except UsageError as error:
+        raise ValueError(str(error).removeprefix("budget: ")) from None
+
+
+Budget = Annotated[
+    Amount,
+    BeforeValidator(_read_budget),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "examples": ["120gpu", "45usd/hour", "1000usd/day", "30000usd/month"]}),
+]
+
+
+class BoaInstance(Instance):
+    """One problem of BOA: streams of jobs, and a time-average budget.
+
+    Parameters
+    ----------
+    classes
+        The job classes by name.
+    gpu_types
+        The GPU types by name. With several of them sizes are times on one GPU of a reference type, and speedups are
+        speeds relative to that; a class cannot run on a type for which it has no speedup.
+    widths
+        Allowed widths of the classes that have none of their own.
+    budget
+        Time-average GPUs (``120gpu``), or money per hour, day or month (``30000usd/month``); None where only the
+        frontier is asked.
+    problem, policy
+        Which problem, and what kind of plan.
+    """
+
+    formulation: Literal["boa"] = "boa"
+    version: Literal[1] = 1
+    classes: ByName[JobClass]
+    gpu_types: ByName[GpuType]
+    widths: Widths | None = None
+    budget: Budget | None = None
+    problem: Problem = Problem.RESCALING
+    policy: Policy = Policy.PURE
+
+    @model_validator(mode="after")
+    def _check(self) -> BoaInstance:
+        if not self.classes:
+            raise DataError("classes", "is empty", "add at least one job class")
+        if not self.gpu_types:
+            raise DataError("gpu_types", "is empty", "add at least one, as in {t4: {}}")
+        for name, job_class in self.classes.items():
+            self._check_class(name, job_class)
+        self._check_budget()
+        if self.problem is Problem.CONTINUOUS:
+            self._warn_of_hulls()
+        return self
+
+    def _warn_of_hulls(self) -> None:
+        """Say once which tables the continuous problem does not take as they are."""
+        changed = []
+        for name, job_class in self.classes.items():
+            for gpu_type, curve in job_class.speedup.items():
+                if isinstance(curve, TableSpeedup):
+                    widths = self._allowed(name, job_class, gpu_type)
+                    columns = np.searchsorted(curve.gpus, widths)
+                    table = curve.speedup[..., columns]
+                    if not _is_concave(widths, table):
+                        changed.append((f"classes.{name}.speedup.{gpu_type}", widths, table))
+        if changed:
+            path, widths, table = changed[0]
+            others = f"; {len(changed) - 1} more tables likewise" if len(changed) > 1 else ""
+            message = f"{path}: {describe_hull_changes(widths, table)}{others}"
+            warnings.warn(message, DataWarning, stacklevel=2)
+
+    def _check_class(self, name: str, job_class: JobClass) -> None:
+        self._check_types(f"classes.{name}.speedup", job_class.speedup)
+        for field in ("rescale_s_on", "type_change_s_from"):
+            self._check_types(f"classes.{name}.{field}", getattr(job_class, field))
+        for left, entered in job_class.type_change_s_from.items():
+            self._check_types(f"classes.{name}.type_change_s_from.{left}", entered)
+        for gpu_type, curve in job_class.speedup.items():
+            widths = self._allowed(name, job_class, gpu_type)
+            self._check_reference(name, job_class, gpu_type)
+            if not isinstance(curve, TableSpeedup):
+                _check_curve(f"classes.{name}.speedup.{gpu_type}", curve, widths)
+        self._check_interruptions(name, job_class)
+
+    def _check_types(self, path: str, named: Mapping[str, object]) -> None:
+        unknown = sorted(set(named) - set(self.gpu_types))
+        if unknown:
+            problem = f"{unknown[0]!r} is not among gpu_types ({', '.join(self.gpu_types)})"
+            raise DataError(path, problem, "add it there or correct the name")
+
+    def _check_interruptions(self, name: str, job_class: JobClass) -> None:
+        """Refuse a class that finishes nowhere, and say which widths are left out because it never finishes on them."""
+        endless = []
+        for gpu_type in job_class.speedup:
+            widths = self._allowed(name, job_class, gpu_type)
+            never = widths[~self.gpu_types[gpu_type].finishes(widths)]
+            if never.size:
+                on = f"{gpu_type} from {never[0]} GPUs on" if never.size < widths.size else f"{gpu_type} at any width"
+                endless.append((on, never.size == widths.size))
+        if not endless:
+            return
+        problem = f"jobs never finish on {', '.join(on for on, _ in endless)}: interruptions come faster than restarts"
+        if len(endless) == len(job_class.speedup) and all(everywhere for _, everywhere in endless):
+            fix = "lower interruptions_per_gpu_hour, restart_s or lost_work_s in gpu_types.*.spot, or allow fewer GPUs"
+            raise DataError(f"classes.{name}", problem, fix)
+        warnings.warn(f"classes.{name}: {problem}; these widths are left out", DataWarning, stacklevel=2)
+
+    def _allowed(self, name: str, job_class: JobClass, gpu_type: str) -> IntArray:
+        rule = job_class.widths or self.widths
+        known = job_class.speedup[gpu_type].known_widths()
+        path = f"classes.{name}.widths"
+        if known is None:
+            if rule is None or (rule.only is None and rule.max is None):
+                fix = "this speedup covers any width, so say how far to go, as in {max: 64}"
+                raise DataError(path, "is missing" if rule is None else "has no upper limit", fix)
+            return rule.rule()
+        if rule is None:
+            return known
+        if rule.only is not None:
+            missing = np.setdiff1d(rule.only, known)
+            if missing.size:
+                problem = (
+                    f"width {missing[0]} has no speedup in the table for {gpu_type}, which has {list_widths(known)}"
+                )
+                raise DataError(path, problem, "add the measurement or leave the width out")
+            return rule.only
+        largest = known[-1] if rule.max is None else rule.max
+        kept: IntArray = known[(known >= rule.min) & (known <= largest) & (known % rule.multiple_of == 0)]
+        if kept.size == 0:
+            problem = f"no width of the table for {gpu_type} fits the rule; the table has {list_widths(known)}"
+            raise DataError(path, problem, "widen the rule")
+        return kept
+
+    def _check_reference(self, name: str, job_class: JobClass, gpu_type: str) -> None:
+        """s(reference width) = 1, where there is one GPU type and the curve covers that width."""
+        curve, reference = job_class.speedup[gpu_type], job_class.reference_width
+        known = curve.known_widths()
+        if len(self.gpu_types) > 1 or (known is not None and reference not in known):
+            return
+        if known is None and reference == 1:
+            return  # formulas have s(1) = 1 by construction
+        at_reference = curve.at(np.array([reference], dtype=np.int64))
+        wrong = np.flatnonzero(np.abs(at_reference - 1.0) > _REFERENCE_SPEEDUP_TOLERANCE)
+        if wrong.size:
+            at = f"{reference} GPU{'s' if reference > 1 else ''}"
+            got = float(at_reference.ravel()[wrong[0]])
+            problem = (
+                f"the speedup at {at} is {got!r} in epoch {wrong[0] + 1}; it must be 1, because sizes are times there"
+            )
+            fix = "divide the table by it, or name another reference_width"
+            raise DataError(f"classes.{name}.speedup.{gpu_type}", problem, fix)
+
+    def _check_budget(self) -> None:
+        if self.budget is None or self.budget.unit is BudgetUnit.GPU:
+            return
+        if self.budget.unit not in PERIOD_HOURS:
+            fix = "BOA's budget is a rate: time-average GPUs (120gpu) or money per hour, day or month (30000usd/month)"
+            raise DataError("budget", f"got {str(self.budget)!r}", fix)
+        for name, gpu_type in self.gpu_types.items():
+            if gpu_type.price_usd_per_hour is None:
+                fix = "a budget in money needs it"
+                raise DataError(f"gpu_types.{name}.price_usd_per_hour", "is missing", fix)
+
+    @property
+    def only_gpu_type(self) -> str:
+        """The name of the one GPU type.
+
+        Raises
+        ------
+        UsageError
+            When there are several.
+        """
+        if len(self.gpu_types) > 1:
+            message = f"this needs one GPU type; the instance has {', '.join(self.gpu_types)}; keep one of them"
+            raise UsageError(message)
+        return next(iter(self.gpu_types))
+
+    def allowed_widths(self, name: str, gpu_type: str | None = None) -> IntArray:
+        """Return the widths (K,) that a class may get on a GPU type (the only one), increasing."""
+        options = self.options(name)
+        return options.widths[options.of_type(self.only_gpu_type if gpu_type is None else gpu_type)]
+
+    def speeds(self, name: str, gpu_type: str | None = None) -> FloatArray:
+        """Return s_ij(k) of a class at those widths, shape (E, K) or (1, K) when the same in every epoch."""
+        options = self.options(name)
+        return options.speeds[:, options.of_type(self.only_gpu_type if gpu_type is None else gpu_type)]
+
+    def options(self, name: str) -> Options:
+        """Return what jobs of a class may hold."""
+        if name not in self._options:
+            job_class = self.classes[name]
+            widths = {gpu_type: self._finishing(name, job_class, gpu_type) for gpu_type in job_class.speedup}
+            self._options[name] = list_options(
+                job_class,
+                self.gpu_types,
+                {gpu_type: kept for gpu_type, kept in widths.items() if kept.size},
+                self.prices_in_budget,
+                rescaling=self.problem is Problem.RESCALING,
+            )
+        return self._options[name]
+
+    def _finishing(self, name: str, job_class: JobClass, gpu_type: str) -> IntArray:
+        """Return the allowed widths at which jobs finish."""
+        widths = self._allowed(name, job_class, gpu_type)
+        if self.gpu_types[gpu_type].spot is None:
+            return widths
+        finishing: IntArray = widths[self.gpu_types[gpu_type].finishes(widths)]
+        return finishing
+
+    @cached_property
+    def _options(self) -> dict[str, Options]:
+        return {}
+
+    @cached_property
+    def is_typed(self) -> bool:
+        """Whether it matters what GPUs a job holds, and not only how many: several types, or interruptions."""
+        return len(self.gpu_types) > 1 or any(gpu_type.spot is not None for gpu_type in self.gpu_types.values())
+
+    @cached_property
+    def budget_unit(self) -> BudgetUnit:
+        """What :attr:`limits` count the budget in: GPUs where there is one type, or no price, or a budget in GPUs."""
+        priced = all(gpu_type.price_usd_per_hour is not None for gpu_type in self.gpu_types.values())
+        if len(self.gpu_types) == 1 or not priced or (self.budget is not None and self.budget.unit is BudgetUnit.GPU):
+            return BudgetUnit.GPU
+        return BudgetUnit.USD_PER_HOUR
+
+    @cached_property
+    def prices_in_budget(self) -> dict[str, float]:
+        """By GPU type, what one GPU counts in the budget: 1, or US dollars per hour."""
+        if self.budget_unit is BudgetUnit.GPU:
+            return dict.fromkeys(self.gpu_types, 1.0)
+        return {name: gpu_type.price_usd_per_hour or 0.0 for name, gpu_type in self.gpu_types.items()}
+
+    @cached_property
+    def quotas(self) -> dict[str, float]:
+        """By GPU type that has one, the limit on the time-average number of its GPUs."""
+        return {name: t.quota_gpus for name, t in self.gpu_types.items() if t.quota_gpus is not None}
+
+    @cached_property
+    def limit_names(self) -> tuple[str, ...]:
+        """(L,) Names of the limits: the budget, then the quotas."""
+        return (BUDGET, *(f"{QUOTA}{name}" for name in self.quotas))
+
+    @property
+    def objective_unit(self) -> str:
+        """Seconds of mean completion time."""
+        return "s"
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits by name: the budget in :attr:`budget_unit`, quotas in GPUs.
+
+        Raises
+        ------
+        UsageError
+            When the instance has no budget.
+        """
+        return dict(zip(self.limit_names, (self.budget_amount(), *self.quotas.values()), strict=True))
+
+    def limit_unit(self, limit: str) -> BudgetUnit:
+        """Return what a limit counts."""
+        return self.budget_unit if limit == BUDGET else BudgetUnit.GPU
+
+    def limit_as_given(self, limit: str) -> tuple[float, str]:
+        """Return a limit as the instance's own fields state it, and the unit there: 30000 and usd/month.
+
+        Raises
+        ------
+        UsageError
+            When it is the budget, and the instance has none.
+        """
+        if limit == BUDGET and self.budget is not None:
+            return self.budget.value, self.budget.unit.value
+        return self.limits[limit], self.limit_unit(limit).value
+
+    def price_unit(self, limit: str) -> str:
+        """Return the unit of a limit's shadow price."""
+        return f"s of mean JCT per {'GPU' if self.limit_unit(limit) is BudgetUnit.GPU else 'usd/hour'}"
+
+    def budget_amount(self) -> float:
+        """Return the budget in :attr:`budget_unit`.
+
+        Raises
+        ------
+        UsageError
+            When the instance has none.
+        """
+        if self.budget is None:
+            message = f"instance {self.name!r} has no budget; give one, as in --budget 120gpu or budget='120gpu'"
+            raise UsageError(message)
+        if self.budget.unit is BudgetUnit.GPU:
+            return self.budget.value
+        usd_per_hour = self.budget.value / PERIOD_HOURS[self.budget.unit]
+        if self.budget_unit is BudgetUnit.USD_PER_HOUR:
+            return usd_per_hour
+        price = self.gpu_types[self.only_gpu_type].price_usd_per_hour
+        if price is None:  # excluded by validation
+            raise UsageError("a budget in money needs a price")
+        return usd_per_hour / price
+
+    @property
+    def total_rate_per_hour(self) -> float:
+        """Arrivals per hour of all classes together, lambda."""
+        return float(sum(c.arrival_rate_per_hour for c in self.classes.values()))
+
+    @cached_property
+    def total_weighted_rate_per_hour(self) -> float:
+        """Sum of weight times arrival rate: what weighted means are divided by."""
+        return float(sum(c.weight * c.arrival_rate_per_hour for c in self.classes.values()))
+
+
+class Branch(FrozenModel):
+    """One row of widths.
+
+    Parameters
+    ----------
+    fraction
+        Of the class's jobs.
+    widths
+        (E,) GPUs in each epoch; whole numbers except in the continuous problem.
+    gpu_types
+        (E,) Their type in each epoch; None where the instance has one type.
+    """
+
+    fraction: Annotated[float, Field(gt=0, le=1), NUMBER] = 1.0
+    widths: Numbers
+    gpu_types: tuple[str, ...] | None = None
+
+
+class BoaSolution(Solution):
+    """What BOA decides: for each class the widths of each epoch, for each fraction of its jobs.
+
+    Parameters
+    ----------
+    branches
+        By class; fractions add up to one.
+    """
+
+    branches: ByName[tuple[Branch, ...]]
+
+
+def _check_curve(path: str, curve: Speedup, widths: IntArray) -> None:
+    """Find a width that a curve does not cover, or its speed there, here and not in the middle of a solve."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        speeds = curve.at(widths)
+    wrong = np.argwhere(~((speeds >= LEAST_AMOUNT) & (speeds <= LARGEST_AMOUNT)))
+    if len(wrong):
+        epoch, column = wrong[0].tolist()
+        problem = f"gives a speed of {float(speeds[epoch, column])!r} at {widths[column]} GPUs in epoch {epoch + 1}"
+        raise DataError(path, f"{problem}; numbers {AMOUNTS} are allowed", "check the units of its parameters")
+
+
+def _is_concave(widths: IntArray, table: FloatArray) -> bool:
+    """Whether a table is non-decreasing and concave as it stands, to a relative 1e-9."""
+    slack = 1e-9 * float(table.max())
+    rise = np.diff(table, axis=-1)
+    slope = rise / np.diff(widths)
+    return bool((rise >= -slack).all() and (np.diff(slope, axis=-1) <= slack).all())
+
+
+def any_real_widths(instance: BoaInstance) -> bool:
+    """Whether the continuous problem has widths between whole ones that are not fractions of jobs at these."""
+    pairs = ((name, gpu_type) for name, job_class in instance.classes.items() for gpu_type in job_class.speedup)
+    return any(has_real_widths(instance, name, gpu_type) for name, gpu_type in pairs)
+
+
+def has_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:
+    """Whether a class has a closed form on a type: Amdahl or power law, on GPUs that are not interrupted."""
+    curve = instance.classes[name].speedup[gpu_type]
+    return isinstance(curve, AmdahlSpeedup | PowerSpeedup) and instance.gpu_types[gpu_type].spot is None

@@ -1,0 +1,145 @@
+"""What a job may hold: every allowed pair of a GPU type and a width, with all that its costs are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.schema import FloatArray, IntArray
+from optplan.units import SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """The K pairs of GPU type and width that jobs of one class may hold, type by type, widths increasing.
+
+    Parameters
+    ----------
+    gpu_types
+        (F,) Types on which the class can run, in the instance's order.
+    group
+        (K,) Type of each pair, as a position in ``gpu_types``.
+    widths
+        (K,) GPUs.
+    price
+        (K,) What one GPU counts in the budget: 1, or US dollars per hour.
+    speeds
+        (E, K), or (1, K) when the same in every epoch: speed relative to the reference, interruptions not counted.
+    wall, held
+        (K,) Factors by which interruptions stretch a job's time, and the time for which it holds its GPUs.
+    pause_h
+        (K,) Hours without progress when a job comes to hold the pair; zero in problems without rescaling.
+    change_h
+        (F, K) Hours more when it comes from a type; zero from the pair's own.
+    """
+
+    gpu_types: tuple[str, ...]
+    group: IntArray
+    widths: IntArray
+    price: FloatArray
+    speeds: FloatArray
+    wall: FloatArray
+    held: FloatArray
+    pause_h: FloatArray
+    change_h: FloatArray
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """(K,) Names of the pairs: the width, with the type in front where there are several."""
+        if len(self.gpu_types) == 1:
+            return tuple(str(width) for width in self.widths.tolist())
+        return tuple(
+            f"{self.gpu_types[group]}.{width}"
+            for group, width in zip(self.group.tolist(), self.widths.tolist(), strict=True)
+        )
+
+    @cached_property
+    def changes_cost(self) -> bool:
+        """Whether it matters which type a job comes from."""
+        return bool(self.change_h.any())
+
+    def of_type(self, gpu_type: str) -> slice:
+        """Return where the pairs of a type are; empty when the class cannot run on it."""
+        if self.gpu_types == (gpu_type,):
+            return slice(0, self.widths.size)
+        position = self.gpu_types.index(gpu_type) if gpu_type in self.gpu_types else len(self.gpu_types)
+        first, last = np.searchsorted(self.group, [position, position + 1]).tolist()
+        return slice(first, last)
+
+    def find(self, gpu_type: str, width: float) -> int | None:
+        """Return the position of a pair, or None when it is not an allowed one."""
+        pairs = self.of_type(gpu_type)
+        position = pairs.start + int(np.searchsorted(self.widths[pairs], width))
+        return position if position < pairs.stop and self.widths[position] == width else None
+
+
+def list_options(
+    job_class: JobClass,
+    gpu_types: Mapping[str, GpuType],
+    widths: Mapping[str, IntArray],
+    prices: Mapping[str, float],
+    *,
+    rescaling: bool,
+) -> Options:
+    """List the options of a class.
+
+    Parameters
+    ----------
+    job_class
+        The class.
+    gpu_types
+        The instance's types.
+    widths
+        By the types on which the class can run: the widths on which it finishes.
+    prices
+        By type, what one GPU counts in the budget.
+    rescaling
+        Whether coming to hold other GPUs costs time.
+    """
+    names = tuple(name for name in gpu_types if name in widths)
+    scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
+    if len(names) == 1:
+        return _list_options_of_one(job_class, names[0], gpu_types[names[0]], widths[names[0]], prices[names[0]], scale)
+    sizes = [widths[name].size for name in names]
+    group = np.repeat(np.arange(len(names)), sizes)
+    curves = [job_class.speedup[name].at(widths[name]) for name in names]
+    rows = max(len(curve) for curve in curves)
+    stretches = [gpu_types[name].stretch(widths[name]) for name in names]
+    pause_h = scale * np.array([job_class.rescale_s_of(name) for name in names])
+    change_h = scale * np.array(
+        [[0.0 if left == name else job_class.type_change_s_of(left, name) for name in names] for left in names]
+    )
+    return Options(
+        gpu_types=names,
+        group=group,
+        widths=np.concatenate([widths[name] for name in names]),
+        price=np.array([prices[name] for name in names])[group],
+        speeds=np.concatenate([np.broadcast_to(c, (rows, c.shape[1])) for c in curves], axis=1),
+        wall=np.concatenate([wall for wall, _ in stretches]),
+        held=np.concatenate([held for _, held in stretches]),
+        pause_h=pause_h[group],
+        change_h=change_h[:, group],
+    )
+
+
+def _list_options_of_one(
+    job_class: JobClass, name: str, gpu_type: GpuType, widths: IntArray, price: float, scale: float
+) -> Options:
+    """List the options of a class that runs on one type: nothing to put together, which counts with many classes."""
+    wall, held = gpu_type.stretch(widths)
+    return Options(
+        gpu_types=(name,),
+        group=np.zeros(widths.size, dtype=np.int64),
+        widths=widths,
+        price=np.full(widths.size, price),
+        speeds=job_class.speedup[name].at(widths),
+        wall=wall,
+        held=held,
+        pause_h=np.full(widths.size, scale * job_class.rescale_s_of(name)),
+        change_h=np.zeros((1, widths.size)),
+    )

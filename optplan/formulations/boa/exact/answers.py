@@ -1,0 +1,162 @@
+"""From what general engines say to BOA's answers: solutions, bounds and what they rest on, shadow prices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optplan.contracts.result import (
+    Answer,
+    BoundProof,
+    LagrangianCertificate,
+    ShadowPrice,
+    SolveRequest,
+    Status,
+    closes_gap,
+)
+from optplan.errors import EngineError
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
+from optplan.formulations.boa.exact.feasibility import raise_to_least
+from optplan.formulations.boa.judge.duality import dual_bound, path_costs
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, PathsOutcome
+
+
+def state_paths(instance: BoaInstance) -> BudgetedPaths:
+    """State a problem with whole widths as budgeted paths, with the limits of the instance.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    limits = raise_to_least(instance).limits
+    return BudgetedPaths(tuple(path_costs(instance)), np.array([limits[limit] for limit in instance.limit_names]))
+
+
+def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCertificate:
+    """Return what multipliers of the limits prove, whoever found them.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its budget.
+    multipliers
+        In the order of ``instance.limit_names``: seconds of mean completion time per unit of the limit, at least zero.
+    """
+    named = dict(zip(instance.limit_names, multipliers, strict=True))
+    return LagrangianCertificate(multipliers=named, bound=dual_bound(instance, named))
+
+
+def status_of(objective: float | None, bound: float | None, request: SolveRequest) -> Status:
+    """Return OPTIMAL, FEASIBLE or UNKNOWN by whether there is an objective and how far the bound is from it."""
+    if objective is None:
+        return Status.UNKNOWN
+    return Status.OPTIMAL if closes_gap(objective, bound, request.gap) else Status.FEASIBLE
+
+
+def solution_of(instance: BoaInstance, choice: Choice) -> BoaSolution:
+    """Write a choice of paths as widths by class, with GPU types where there are several."""
+    return BoaSolution(
+        branches={
+            name: tuple(
+                Branch(
+                    fraction=path.fraction,
+                    widths=instance.options(name).widths[path.columns].astype(float),
+                    gpu_types=_types_along(instance, name, path.columns),
+                )
+                for path in mixture
+            )
+            for name, mixture in zip(instance.classes, choice, strict=True)
+        }
+    )
+
+
+def _types_along(instance: BoaInstance, name: str, columns: IntArray) -> tuple[str, ...] | None:
+    if len(instance.gpu_types) == 1:
+        return None
+    options = instance.options(name)
+    return tuple(options.gpu_types[group] for group in options.group[columns].tolist())
+
+
+def answer_from_paths(
+    instance: BoaInstance, request: SolveRequest, problem: BudgetedPaths, outcome: PathsOutcome, proof: BoundProof
+) -> Answer[BoaSolution]:
+    """Turn an engine's outcome into an answer.
+
+    Parameters
+    ----------
+    instance
+        The problem; a plan that keeps its limits exists, mixed ones included.
+    request
+        For the gap.
+    problem, outcome
+        What the engine was given and what it said.
+    proof
+        What the engine's own bound rests on.
+
+    Returns
+    -------
+    Answer
+        For mixtures the bound is re-derived from the engine's multipliers and carries a certificate. Where the engine
+        has neither bound nor multipliers, the bound is that of limits which are no object (multipliers zero). With
+        several limits it may be that mixed plans keep them and pure ones do not: then the status is UNKNOWN, and a
+        warning says so.
+
+    Raises
+    ------
+    EngineError
+        When the engine calls a problem infeasible that is not.
+    """
+    warnings: tuple[str, ...] = ()
+    if outcome.status is Status.INFEASIBLE:
+        if len(instance.limit_names) == 1 or instance.policy is Policy.MIXED:
+            message = f"{outcome.engine} finds no plan within the limits, although there is one"
+            raise EngineError(message)
+        warnings = (
+            f"{outcome.engine} finds no pure plan that keeps all limits at once; mixed plans do: ask for policy mixed",
+        )
+    objective, used = problem.totals(outcome.choice) if outcome.choice is not None else (None, problem.budgets)
+    bound = outcome.bound
+    certificates: tuple[LagrangianCertificate, ...] = ()
+    if outcome.multipliers is not None or bound is None:
+        multipliers = np.zeros(problem.budgets.size) if outcome.multipliers is None else outcome.multipliers
+        certificate = certificate_at(instance, *multipliers.tolist())
+        bound, proof, certificates = certificate.bound, BoundProof.LAGRANGIAN, (certificate,)
+        # Within the tolerance of a limit a plan may lie below the bound; then the two agree.
+        bound = bound if objective is None else min(bound, objective)
+    elif objective is not None and outcome.status is Status.OPTIMAL and abs(bound - objective) <= TOLERANCE * objective:
+        bound = objective  # the engine closed the gap; what is left is rounding on its own scale
+    return Answer(
+        status=status_of(objective, bound, request),
+        termination=outcome.termination,
+        solution=solution_of(instance, outcome.choice) if outcome.choice is not None else None,
+        objective=objective,
+        bound=bound,
+        bound_proof=proof,
+        certificates=certificates,
+        shadow_prices=_shadow_prices(instance, problem, outcome, used),
+        counters=outcome.counters,
+        engine=outcome.engine,
+        engine_version=outcome.engine_version,
+        warnings=warnings,
+    )
+
+
+def _shadow_prices(
+    instance: BoaInstance, problem: BudgetedPaths, outcome: PathsOutcome, used: FloatArray
+) -> dict[str, ShadowPrice]:
+    """Return the engine's multipliers where they are slopes on both sides.
+
+    Of a limit that is not used up the slope is zero. The others have one slope when the vertex is not degenerate: when
+    there is one path more than classes for each of them.
+    """
+    if outcome.multipliers is None or outcome.choice is None:
+        return {}
+    spent = used >= problem.budgets * (1.0 - TOLERANCE)
+    more_paths = sum(len(mixture) - 1 for mixture in outcome.choice)
+    prices = {}
+    for limit, multiplier, is_spent in zip(problem.limits, outcome.multipliers.tolist(), spent.tolist(), strict=True):
+        if not is_spent or more_paths == np.count_nonzero(spent):
+            price = multiplier if is_spent else 0.0
+            prices[limit] = ShadowPrice(less=price, more=price, unit=instance.price_unit(limit))
+    return prices

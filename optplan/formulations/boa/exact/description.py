@@ -1,0 +1,30 @@
+"""What solvers are matched against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, any_real_widths
+
+
+def describe(instance: BoaInstance) -> dict[str, Any]:
+    """Return what solvers are matched against: problem, policy, the number of (class, epoch, option) choices, features.
+
+    The features are what an instance has beyond one GPU type and one budget: ``gpu-types`` for several types or
+    interruptions, ``quotas`` for limits on types, ``type-changes`` where leaving a type costs extra, ``real-widths``
+    where several types meet speedups that have closed forms between whole widths.
+    """
+    cells = sum(c.num_epochs * instance.options(n).widths.size for n, c in instance.classes.items())
+    continuous = instance.problem is Problem.CONTINUOUS
+    features = {
+        "gpu-types": instance.is_typed,
+        "quotas": bool(instance.quotas),
+        "type-changes": any(instance.options(name).changes_cost for name in instance.classes),
+        "real-widths": continuous and instance.is_typed and any_real_widths(instance),
+    }
+    return {
+        "problem": instance.problem.value,
+        "policy": (Policy.MIXED if continuous else instance.policy).value,
+        "cells": int(cells),
+        "features": frozenset(name for name, needed in features.items() if needed),
+    }

@@ -1,0 +1,234 @@
+"""Whether any plan keeps BOA's budget, and what to say when none does. The same for all problems and all solvers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from optplan.contracts.result import Answer, Infeasibility, Relaxation, Status, Termination
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.judge.duality import least_consumption, path_costs
+from optplan.formulations.boa.judge.evaluation import TOLERANCE
+from optplan.progress import Stopwatch
+from optplan.solvers import linked
+from optplan.solvers.layered import Effort
+from optplan.units import Amount, BudgetUnit
+
+#: How messages call a unit; the others are called what they are.
+UNIT_WORDS = {BudgetUnit.GPU: "GPUs"}
+_PROBLEM_WORDS = {
+    Problem.CONTINUOUS: "the problem with real widths",
+    Problem.WHOLE: "the problem with whole widths",
+    Problem.RESCALING: "the rescaling problem",
+}
+
+#: Relative size of rounding errors.
+_ROUNDING = 1e-12
+
+
+def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
+    """Compute the least budget for which the problem has a plan.
+
+    Parameters
+    ----------
+    instance
+        The problem; its budget is not looked at.
+
+    Returns
+    -------
+    total : float
+        In ``instance.budget_unit``, quotas not regarded. With one type it is the load for tables that are nowhere
+        superlinear, less than it for others; with rescaling, the first starts are part of it.
+    parts : dict of str to float
+        What each class needs of it.
+    """
+    weights = np.zeros(len(instance.limit_names))
+    weights[0] = 1.0
+    parts = least_consumption(instance, weights)
+    return sum(parts.values()), parts
+
+
+def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = None) -> Answer[BoaSolution] | None:
+    """Return the answer that no plan keeps the budget, or None when one does.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its budget. A budget equal to the least one within a relative 1e-9 is enough.
+    stopwatch
+        Time limit. With quotas the answer may be None when it runs out, because nobody knows yet.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    total, parts = least_budget(instance)
+    if not instance.quotas:
+        fits = total <= instance.budget_amount() * (1.0 + TOLERANCE)
+        return None if fits else infeasible_answer(instance, total, parts)
+    # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
+    family = linked.LinkedGraphs.from_costs(path_costs(instance), np.array(list(instance.limits.values())))
+    found = linked.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
+    return explain_shortfall(instance, family, found) if isinstance(found, linked.LinkedShortfall) else None
+
+
+def raise_to_least(instance: BoaInstance) -> BoaInstance:
+    """Return the instance with a budget of at least the least one.
+
+    Parameters
+    ----------
+    instance
+        The problem, with a budget that falls short of the least one by no more than rounding: it is feasible by the
+        tolerance, and this says so to engines that have other tolerances.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    total, _ = least_budget(instance)
+    if total <= instance.budget_amount():
+        return instance
+    return instance.replace(budget=Amount(total, instance.budget_unit))
+
+
+def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, float]) -> Answer[BoaSolution]:
+    """Say why no plan keeps the budget, and which budget would do.
+
+    Parameters
+    ----------
+    instance
+        The problem, with a budget below the least one.
+    total, parts
+        The least budget and its parts, from :func:`least_budget`.
+
+    Returns
+    -------
+    Answer
+        With status INFEASIBLE; reason and relaxation are in the unit of the instance's own budget.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    given = instance.budget_amount()
+    budget = instance.budget or Amount(given, instance.budget_unit)
+    least = total * (budget.value / given)
+    parts = {name: part * (budget.value / given) for name, part in parts.items()}
+    relaxation = Relaxation(
+        limit=BUDGET,
+        given=budget.value,
+        least_feasible=least,
+        unit=str(budget.unit),
+        parts=parts,
+        multipliers=_weigh(instance),
+    )
+    digits = _count_digits(least, budget.value)
+    each = ", ".join(f"{name} {_write(part, digits)}" for name, part in parts.items())
+    reason = (
+        f"the least budget for which {_PROBLEM_WORDS[instance.problem]} has a plan is "
+        f"{_write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
+        f"the budget is {_write(budget.value, digits)}"
+    )
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=Infeasibility(
+            reason=reason, relaxations=(relaxation,), multipliers=_weigh(instance), factor=total / given
+        ),
+    )
+
+
+def explain_shortfall(
+    instance: BoaInstance, family: linked.LinkedFamily, shortfall: linked.LinkedShortfall
+) -> Answer[BoaSolution]:
+    """Say why no plan keeps budget and quotas, and which of them, raised alone, would do.
+
+    Parameters
+    ----------
+    instance
+        The problem, with a budget.
+    family
+        Its statement; limits in the order of ``instance.limit_names``.
+    shortfall
+        The proof that no plan keeps them.
+
+    Returns
+    -------
+    Answer
+        With status INFEASIBLE; figures are in the units of the instance's own fields. Where the budget is the only
+        limit, it is that of :func:`infeasible_answer`.
+    """
+    if not instance.quotas:
+        return infeasible_answer(instance, *least_budget(instance))
+    relaxations = []
+    for limit, found in zip(instance.limit_names, linked.find_relaxations(family, shortfall), strict=True):
+        if found is not None:
+            relaxations.append(_relax(instance, limit, found))
+    wishes = [
+        f"{_name_limit(r.limit)} of at least {_write_up(r.least_feasible, r.given)} {_name_unit(r.unit)} "
+        f"(given: {_write(r.given, 6)})"
+        for r in relaxations
+    ]
+    enough = f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
+    reason = (
+        f"{_PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and all quotas; {enough}; "
+        f"all limits together would have to grow by {_write_up(100.0 * (shortfall.factor - 1.0), 0.0)} %"
+    )
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=Infeasibility(
+            reason=reason,
+            relaxations=tuple(relaxations),
+            multipliers=dict(zip(instance.limit_names, shortfall.multipliers.tolist(), strict=True)),
+            factor=shortfall.factor,
+        ),
+    )
+
+
+def _relax(instance: BoaInstance, limit: str, found: linked.Relaxation) -> Relaxation:
+    """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
+    given, unit = instance.limit_as_given(limit)
+    factor = given / instance.limits[limit]
+    return Relaxation(
+        limit=limit,
+        given=given,
+        least_feasible=found.least * factor,
+        unit=unit,
+        multipliers=dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True)),
+    )
+
+
+def _name_limit(limit: str) -> str:
+    return "a budget" if limit == BUDGET else f"a quota of {limit.removeprefix(QUOTA)}"
+
+
+def _name_unit(unit: str) -> str:
+    return UNIT_WORDS.get(BudgetUnit(unit), unit)
+
+
+def _count_digits(number: float, given: float) -> int:
+    """Count the digits that tell a number from a lesser one: 74.62 against 60, but 74.6203 against 74.6201."""
+    return max(4, 2 - math.floor(math.log10(max(TOLERANCE, (number - given) / number))))
+
+
+def _write_up(number: float, given: float) -> str:
+    """Write a number rounded up, so that the figure, given as a limit, is enough."""
+    digits = _count_digits(number, given)
+    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
+    # Rounding errors of the division must not lift a number that is whole already.
+    return _write(math.ceil(number / unit * (1 - _ROUNDING)) * unit, digits)
+
+
+def _weigh(instance: BoaInstance) -> dict[str, float]:
+    """Weigh the budget alone."""
+    return {limit: float(limit == BUDGET) for limit in instance.limit_names}
+
+
+def _write(number: float, digits: int) -> str:
+    """Write a number to so many significant digits, without an exponent while it is readable: 53,270 or 74.62."""
+    return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"

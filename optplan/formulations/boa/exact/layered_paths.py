@@ -1,0 +1,266 @@
+"""Whole widths, with and without rescaling, on the engine of budgeted layered paths (design 4.1 and 4.3).
+
+A class is a graph: layers are epochs, nodes are widths (of several GPU types: pairs of type and width), a switch is a
+change of either. Without quotas, and where leaving a type costs nothing extra, types make no other problem. Tables are
+taken as they are: widths off the hull can be optimal.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from optplan.contracts import (
+    Answer,
+    BoundProof,
+    ExhaustiveCertificate,
+    Frontier,
+    FrontierPoint,
+    LagrangianCertificate,
+    ShadowPrice,
+    SolveRequest,
+    Status,
+    Termination,
+)
+from optplan.errors import InfeasibleError
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
+from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.continuous import build_continuous_frontier, price_of, too_fast, too_little
+from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, infeasible_answer, least_budget
+from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
+from optplan.formulations.boa.exact.paths import write_branch, write_mixed, write_pure
+from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
+from optplan.schema import FloatArray
+from optplan.solvers import layered
+from optplan.solvers.layered.effort import OutOfEffortError
+from optplan.units import SECONDS_PER_HOUR
+
+
+def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Solve the problems with whole widths exactly.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, policy pure or mixed, with a budget.
+    request
+        Gap and time limit.
+
+    Returns
+    -------
+    Answer
+        With a Lagrangian certificate, and an exhaustive one where the bound of a pure plan rests on it; one-sided
+        shadow prices of the mixed problem.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    budget, graphs = instance.budget_amount(), state_graphs(instance)
+    if instance.policy is Policy.MIXED:
+        return _solve_mixed(instance, request, graphs, budget)
+    found = layered.solve_pure(graphs, budget, gap=request.gap, effort=layered.Effort(request.stopwatch))
+    if isinstance(found, layered.BudgetShortfall):
+        return infeasible_answer(instance, *least_budget(instance))
+    certificates: list[LagrangianCertificate | ExhaustiveCertificate] = [_certify(found.lagrangian)]
+    proof = BoundProof.LAGRANGIAN
+    if found.exhaustion is not None:
+        proof = BoundProof.EXHAUSTIVE
+        certificates.append(
+            ExhaustiveCertificate(
+                multipliers={BUDGET: found.exhaustion.multiplier},
+                allowance=found.exhaustion.allowance,
+                optimum=found.exhaustion.optimum,
+                bound=found.bound,
+            )
+        )
+    return Answer(
+        status=status_of(found.value, found.bound, request),
+        termination=_termination(found.stopped_by),
+        solution=write_pure(instance, found.paths),
+        objective=found.value,
+        bound=found.bound,
+        bound_proof=proof,
+        certificates=tuple(certificates),
+        shadow_prices=_price_budget(instance, graphs, found.lagrangian, request),
+        counters={"passes": float(found.passes), "labels": float(found.labels), "pairs": float(found.pairs)},
+    )
+
+
+def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Find the best plan that gives each class one width for the whole job: a common policy, not the optimum.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, with a budget.
+    request
+        Gap and time limit.
+
+    Returns
+    -------
+    Answer
+        Without a bound: what is proven about plans of one width says nothing about others.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    costs = [state_class(instance, name) for name in instance.classes]
+    graphs = layered.LayeredGraphs.from_lists(
+        [value.sum(axis=0) + enter_value for value, _, enter_value, _ in costs],
+        [consumption.sum(axis=0) + enter_consumption for _, consumption, _, enter_consumption in costs],
+    )
+    found = layered.solve_pure(
+        graphs, instance.budget_amount(), gap=request.gap, effort=layered.Effort(request.stopwatch)
+    )
+    if isinstance(found, layered.BudgetShortfall):
+        infeasible = answer_if_infeasible(instance, request.stopwatch)
+        if infeasible is not None:
+            return infeasible
+        # A plan that changes widths fits; this policy has none, and that is all it can say.
+        return Answer(Status.UNKNOWN, Termination.COMPLETED, warnings=("no plan of one width per class fits",))
+    branches: dict[str, tuple[Branch, ...]] = {
+        name: (write_branch(instance, name, np.full(c.num_epochs, node)),)
+        for (name, c), node in zip(instance.classes.items(), found.paths.nodes[:, 0], strict=True)
+    }
+    return Answer(
+        status=Status.FEASIBLE,
+        termination=_termination(found.stopped_by),
+        solution=BoaSolution(branches=branches),
+        objective=found.value,
+    )
+
+
+def build_frontier(instance: BoaInstance) -> Frontier:
+    """Compute the whole frontier of the instance's problem, of mixed plans; its breakpoints are pure plans.
+
+    Parameters
+    ----------
+    instance
+        Its budget and policy are ignored.
+
+    Returns
+    -------
+    Frontier
+        Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
+    """
+    features = describe(instance)["features"]
+    if instance.problem is Problem.CONTINUOUS:
+        beyond = {"quotas", "real-widths"} & features
+        return build_typed_frontier(instance) if beyond else build_continuous_frontier(instance)
+    if not features <= {"gpu-types"}:
+        return build_linked_frontier(instance)
+    start = time.perf_counter()
+    line = layered.build_frontier(state_graphs(instance))
+
+    def locate(budget: float) -> layered.FrontierPoint:
+        point = line.at(budget)
+        if isinstance(point, layered.BudgetShortfall):
+            raise InfeasibleError(too_little(instance, point.least_budget, budget))
+        return point
+
+    def budget_for(objective_s: float) -> FrontierPoint:
+        point = line.for_value(objective_s)
+        if point is None:
+            raise InfeasibleError(too_fast(float(line.value[-1]), objective_s))
+        return _write_point(instance, point)
+
+    return Frontier(
+        formulation=instance.formulation,
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        budget_unit=instance.budget_unit.value,
+        objective_unit="s",
+        budgets=line.consumption,
+        objectives=line.value,
+        at=lambda budget: _write_point(instance, locate(budget)),
+        budget_for=budget_for,
+        solution_at=lambda budget: write_mixed(instance, line.plan_at(locate(budget))),
+        exact_between=True,
+        solve_seconds=time.perf_counter() - start,
+    )
+
+
+def state_graphs(instance: BoaInstance) -> layered.LayeredGraphs:
+    """State the problem as one layered graph per class, in the order of the classes.
+
+    Returns
+    -------
+    LayeredGraphs
+        Values in seconds of (weighted) mean completion time, consumption in ``instance.budget_unit`` (Lemma 4.8 with
+        weights).
+    """
+    values, consumptions, enter_values, enter_consumptions = zip(
+        *(state_class(instance, name) for name in instance.classes), strict=True
+    )
+    return layered.LayeredGraphs.from_lists(values, consumptions, enter_values, enter_consumptions)
+
+
+def state_class(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return value and consumption (E, K) of running an epoch on an option, and (K,) of coming to hold it."""
+    job_class, options = instance.classes[name], instance.options(name)
+    rate = job_class.arrival_rate_per_hour
+    seconds = SECONDS_PER_HOUR * job_class.weight * rate / instance.total_weighted_rate_per_hour * options.wall
+    use = rate * options.price * options.widths * options.held
+    hours = job_class.epoch_size_gpu_hours[:, None] / options.speeds
+    return seconds * hours, use * hours, seconds * options.pause_h, use * options.pause_h
+
+
+def _solve_mixed(
+    instance: BoaInstance, request: SolveRequest, graphs: layered.LayeredGraphs, budget: float
+) -> Answer[BoaSolution]:
+    bound = layered.maximise_bound(graphs, budget, effort=layered.Effort(request.stopwatch))
+    if isinstance(bound, layered.BudgetShortfall):
+        return infeasible_answer(instance, *least_budget(instance))
+    plan, certificate = layered.mix_paths(bound), _certify(bound)
+    return Answer(
+        status=status_of(plan.value, certificate.bound, request),
+        termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,
+        solution=write_mixed(instance, plan),
+        objective=plan.value,
+        bound=min(certificate.bound, plan.value),
+        bound_proof=BoundProof.LAGRANGIAN,
+        certificates=(certificate,),
+        shadow_prices=_price_budget(instance, graphs, bound, request),
+        counters={"passes": float(bound.passes)},
+    )
+
+
+def _certify(bound: layered.LagrangianBound) -> LagrangianCertificate:
+    return LagrangianCertificate(multipliers={BUDGET: bound.multiplier}, bound=bound.bound)
+
+
+def _termination(stopped_by: str | None) -> Termination:
+    if stopped_by is None:
+        return Termination.COMPLETED
+    return Termination.TIME_LIMIT if stopped_by == "time" else Termination.WORK_LIMIT
+
+
+def _price_budget(
+    instance: BoaInstance, graphs: layered.LayeredGraphs, bound: layered.LagrangianBound, request: SolveRequest
+) -> dict[str, ShadowPrice]:
+    """Return the slopes of the mixed frontier on both sides of the budget, which differ at a breakpoint only.
+
+    Nothing is returned when time runs out.
+    """
+    if not bound.attained:
+        return {}
+    try:
+        prices = layered.find_multiplier_range(graphs, bound, effort=layered.Effort(request.stopwatch))
+    except OutOfEffortError:
+        return {}
+    return {BUDGET: price_of(instance, *prices)}
+
+
+def _write_point(instance: BoaInstance, point: layered.FrontierPoint) -> FrontierPoint:
+    return FrontierPoint(
+        budget=point.budget,
+        objective=point.value,
+        shadow_price=price_of(instance, point.less_multiplier, point.more_multiplier),
+        certificate=LagrangianCertificate(multipliers={BUDGET: point.more_multiplier}, bound=point.value),
+    )

@@ -1,0 +1,159 @@
+"""Quotas, and types that cost to leave: whole widths on the engine of linked paths (design 4.1 and 4.4).
+
+A class is a layered graph as in :mod:`optplan.formulations.boa.exact.layered_paths`; its nodes are pairs of GPU type
+and width, a switch costs by the type left, and every quota is a limit of its own beside the budget. The bound is a
+maximum over one multiplier per limit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from optplan.contracts import (
+    Answer,
+    BoundProof,
+    ExhaustiveCertificate,
+    LagrangianCertificate,
+    ShadowPrice,
+    SolveRequest,
+    Termination,
+)
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
+from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.continuous import price_of
+from optplan.formulations.boa.exact.feasibility import explain_shortfall
+from optplan.formulations.boa.exact.paths import write_columns, write_mixture
+from optplan.formulations.boa.judge.duality import path_costs
+from optplan.solvers import linked
+from optplan.solvers.layered import Effort
+from optplan.solvers.layered.effort import OutOfEffortError
+
+
+def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Solve the problems with whole widths exactly, with any limits and changes.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, policy pure or mixed, with a budget.
+    request
+        Gap and time limit.
+
+    Returns
+    -------
+    Answer
+        With a Lagrangian certificate, and an exhaustive one where the bound of a pure plan rests on it; one-sided
+        shadow prices, of the mixed problem, of every limit.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    family, effort = state_family(instance), Effort(request.stopwatch)
+    if instance.policy is Policy.PURE:
+        closed = linked.solve_pure(family, gap=request.gap, effort=effort)
+        if isinstance(closed, linked.LinkedShortfall):
+            return explain_shortfall(instance, family, closed)
+        return _answer_pure(instance, request, family, closed)
+    found = linked.maximise_bound(family, effort=effort)
+    if isinstance(found, linked.LinkedShortfall):
+        return explain_shortfall(instance, family, found)
+    return _answer_mixed(instance, request, family, found)
+
+
+def state_family(instance: BoaInstance) -> linked.LinkedGraphs:
+    """State the problem as one layered graph per class, with the limits of the instance.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    return linked.LinkedGraphs.from_costs(path_costs(instance), np.array(list(instance.limits.values())))
+
+
+def certify(instance: BoaInstance, found: linked.LinkedBound) -> LagrangianCertificate:
+    """Write a bound as a certificate."""
+    multipliers = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
+    return LagrangianCertificate(multipliers=multipliers, bound=found.bound)
+
+
+def find_prices(
+    instance: BoaInstance, family: linked.LinkedFamily, found: linked.LinkedBound, effort: Effort
+) -> dict[str, ShadowPrice]:
+    """Find the one-sided shadow prices of all limits; those for which time is left."""
+    prices = {}
+    for position, limit in enumerate(instance.limit_names):
+        try:
+            less, more = linked.find_price_range(family, found, position, effort=effort)
+        except OutOfEffortError:
+            break
+        prices[limit] = price_of(instance, less, more, limit)
+    return prices
+
+
+def _answer_mixed(
+    instance: BoaInstance, request: SolveRequest, family: linked.LinkedGraphs, found: linked.LinkedBound
+) -> Answer[BoaSolution]:
+    """Answer with the mixed plan that attains the bound."""
+    mixture = found.mixture
+    objective = None if mixture is None else mixture.value
+    return Answer(
+        status=status_of(objective, found.bound, request),
+        termination=Termination.COMPLETED if found.attained else Termination.TIME_LIMIT,
+        solution=None if mixture is None else write_mixture(instance, mixture),
+        objective=objective,
+        bound=found.bound if objective is None else min(found.bound, objective),
+        bound_proof=BoundProof.LAGRANGIAN,
+        certificates=(certify(instance, found),),
+        shadow_prices=find_prices(instance, family, found, Effort(request.stopwatch)),
+        counters={"passes": float(found.passes)},
+    )
+
+
+def _answer_pure(
+    instance: BoaInstance, request: SolveRequest, family: linked.LinkedGraphs, closed: linked.LinkedSolution
+) -> Answer[BoaSolution]:
+    """Answer with the best plan of one path per class, as far as the gap was closed."""
+    certificates: list[LagrangianCertificate | ExhaustiveCertificate] = [certify(instance, closed.lagrangian)]
+    bound, proof = closed.lagrangian.bound, BoundProof.LAGRANGIAN
+    warnings: tuple[str, ...] = ()
+    if math.isinf(closed.bound):
+        # Infeasible is said of limits that even mixed plans exceed: that has a proof which anybody can check.
+        warnings = ("it is proven that no plan with one row per class keeps all limits; ask for policy mixed",)
+    elif closed.exhaustion is not None:
+        bound, proof = closed.bound, BoundProof.EXHAUSTIVE
+        multipliers = dict(zip(instance.limit_names, closed.exhaustion.multipliers.tolist(), strict=True))
+        certificates.append(
+            ExhaustiveCertificate(
+                multipliers=multipliers,
+                allowance=closed.exhaustion.allowance,
+                optimum=closed.exhaustion.optimum,
+                bound=bound,
+            )
+        )
+    if bound < closed.bound < math.inf:
+        # Branching went beyond what the certificates prove.
+        bound, proof = closed.bound, BoundProof.EXHAUSTION
+    objective = None if closed.paths is None else closed.paths.total_value
+    return Answer(
+        status=status_of(objective, bound, request),
+        termination=_end(closed.stopped_by),
+        solution=None if closed.paths is None else write_columns(instance, closed.paths.payload),
+        objective=objective,
+        bound=bound if objective is None else min(bound, objective),
+        bound_proof=proof,
+        certificates=tuple(certificates),
+        shadow_prices=find_prices(instance, family, closed.lagrangian, Effort(request.stopwatch)),
+        counters={"passes": float(closed.passes), "labels": float(closed.labels), "pairs": float(closed.pairs)},
+        warnings=warnings,
+    )
+
+
+def _end(stopped_by: str | None) -> Termination:
+    if stopped_by is None:
+        return Termination.COMPLETED
+    return Termination.TIME_LIMIT if stopped_by == "time" else Termination.WORK_LIMIT

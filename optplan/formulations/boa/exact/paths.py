@@ -1,0 +1,191 @@
+"""BOA's plans as one path per class: from step costs to the engine that takes them, and back to widths.
+
+With one limit and changes that cost the same whatever one leaves, that is the engine of budgeted layered paths;
+otherwise it is the one of linked paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.contracts.judgement import PathCosts
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers import layered, linked
+from optplan.solvers.layered import Effort
+
+
+@dataclass(frozen=True)
+class PathsAnswer:
+    """The best plan for some step costs.
+
+    Parameters
+    ----------
+    solution, objective
+        The plan and its value; both None where a limit on the search was met before any plan was found.
+    bound
+        No plan within the limits has less.
+    """
+
+    solution: BoaSolution | None
+    objective: float | None
+    bound: float
+
+
+def solve_costs(
+    instance: BoaInstance,
+    costs: Sequence[PathCosts],
+    *,
+    limits: FloatArray | None = None,
+    gap: float = 1e-6,
+    stopwatch: Stopwatch | None = None,
+) -> PathsAnswer | None:
+    """Find the best plan under given step costs.
+
+    Parameters
+    ----------
+    instance
+        Its classes, options and policy; its own costs are not looked at.
+    costs
+        One per class; a run value of +inf forbids a node.
+    limits
+        (L,) Amounts of the limits; those of the instance when None.
+    gap
+        Relative gap at which a search for a pure plan may stop.
+    stopwatch
+        Time limit.
+
+    Returns
+    -------
+    PathsAnswer or None
+        None when it is proven that no plan keeps the limits.
+
+    Raises
+    ------
+    UsageError
+        When limits are asked of an instance without a budget.
+    """
+    amounts = np.array(list(instance.limits.values())) if limits is None else limits
+    effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
+    if amounts.size > 1 or any(graph.num_groups > 1 for graph in costs):
+        return _solve_linked(instance, costs, amounts, gap, effort)
+    graphs = layered.LayeredGraphs.from_lists(
+        [graph.run_value for graph in costs],
+        [graph.run_consumption[0] for graph in costs],
+        [graph.enter_value[0] for graph in costs],
+        [graph.enter_consumption[0, 0] for graph in costs],
+    )
+    budget = float(amounts[0])
+    if instance.policy is Policy.MIXED:
+        bound = layered.maximise_bound(graphs, budget, effort=effort)
+        if isinstance(bound, layered.BudgetShortfall):
+            return None
+        plan = layered.mix_paths(bound)
+        return PathsAnswer(write_mixed(instance, plan), plan.value, min(bound.bound, plan.value))
+    found = layered.solve_pure(graphs, budget, gap=gap, effort=effort)
+    if isinstance(found, layered.BudgetShortfall):
+        return None
+    return PathsAnswer(write_pure(instance, found.paths), found.value, found.bound)
+
+
+def _solve_linked(
+    instance: BoaInstance, costs: Sequence[PathCosts], amounts: FloatArray, gap: float, effort: Effort
+) -> PathsAnswer | None:
+    family = _state_linked(costs, amounts)
+    if instance.policy is Policy.MIXED:
+        bound = linked.maximise_bound(family, effort=effort)
+        if isinstance(bound, linked.LinkedShortfall):
+            return None
+        if bound.mixture is None:
+            return PathsAnswer(None, None, bound.bound)
+        mixture = bound.mixture
+        return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
+    found = linked.solve_pure(family, gap=gap, effort=effort)
+    if isinstance(found, linked.LinkedShortfall):
+        return None
+    if found.paths is None:  # only a search that ran to its end proves that there is no plan
+        return PathsAnswer(None, None, found.bound) if found.stopped_by is not None else None
+    value = found.paths.total_value
+    return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
+
+
+def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> linked.LinkedGraphs:
+    """State linked graphs, which know finite numbers only; forbidden nodes are closed instead."""
+    forbidden = [np.isinf(graph.run_value) for graph in costs]
+    finite = [
+        replace(g, run_value=np.where(closed, 0.0, g.run_value)) for g, closed in zip(costs, forbidden, strict=True)
+    ]
+    family = linked.LinkedGraphs.from_costs(finite, amounts)
+    for graph, closed in enumerate(forbidden):
+        for layer in np.flatnonzero(closed.any(axis=1)).tolist():
+            allowed = np.zeros(family.run_value.shape[1], dtype=np.bool_)
+            allowed[family.places(graph, np.flatnonzero(~closed[layer]).astype(np.int32))] = True
+            family = family.restrict(graph, layer, allowed)
+    return family
+
+
+def write_branch(instance: BoaInstance, name: str, columns: IntArray, fraction: float = 1.0) -> Branch:
+    """Write positions (E,) in a class's options as a branch."""
+    options = instance.options(name)
+    types = None
+    if len(instance.gpu_types) > 1:
+        types = tuple(options.gpu_types[group] for group in options.group[columns].tolist())
+    return Branch(fraction=fraction, widths=options.widths[columns].astype(float), gpu_types=types)
+
+
+def write_pure(instance: BoaInstance, paths: layered.PathBatch) -> BoaSolution:
+    """Write one path per class as widths."""
+    return BoaSolution(
+        branches={
+            name: (write_branch(instance, name, _columns_of(instance, name, paths, position)),)
+            for position, name in enumerate(instance.classes)
+        }
+    )
+
+
+def write_mixed(instance: BoaInstance, plan: layered.MixedPlan) -> BoaSolution:
+    """Write one path per class, but two of one class, as widths."""
+    branches = dict(write_pure(instance, plan.paths).branches)
+    if plan.mixed_graph is not None and plan.other is not None:
+        name = list(instance.classes)[plan.mixed_graph]
+        branches[name] = (
+            branches[name][0].replace(fraction=1.0 - plan.fraction),
+            write_branch(instance, name, _columns_of(instance, name, plan.other, 0), plan.fraction),
+        )
+    return BoaSolution(branches=branches)
+
+
+def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolution:
+    """Write the nodes (classes, E) of one path per class as widths."""
+    return BoaSolution(
+        branches={
+            name: (write_branch(instance, name, nodes[position, : job_class.num_epochs].astype(np.int64)),)
+            for position, (name, job_class) in enumerate(instance.classes.items())
+        }
+    )
+
+
+def write_mixture(instance: BoaInstance, mixture: linked.Mixture) -> BoaSolution:
+    """Write paths with fractions as widths."""
+    branches = {}
+    for position, (name, job_class) in enumerate(instance.classes.items()):
+        own = np.flatnonzero(mixture.graph == position).tolist()
+        branches[name] = tuple(
+            write_branch(
+                instance,
+                name,
+                mixture.columns.payload[path, : job_class.num_epochs].astype(np.int64),
+                float(mixture.fraction[path]),
+            )
+            for path in own
+        )
+    return BoaSolution(branches=branches)
+
+
+def _columns_of(instance: BoaInstance, name: str, nodes: layered.PathBatch, position: int) -> IntArray:
+    return nodes.nodes[position, : instance.classes[name].num_epochs].astype(np.int64)

@@ -1,0 +1,169 @@
+"""Problem (7) as a disciplined convex program: several GPU types, quotas, interruptions.
+
+Rows n are the (class, epoch)s; points, curves, ``u`` and ``z`` are those of
+:mod:`optplan.formulations.boa.models.pieces`. Variables: the fraction ``y`` of a row's jobs at a point, and on a curve
+the fraction ``p``, the GPU-time ``U`` and the time ``Z`` of that fraction, per unit of work, all at least 0::
+
+    minimise    sum rho[n] (sum over points of z y  +  sum over curves of Z)          (weighted, seconds)
+    subject to  sum rho[n] c[h] (sum over points of u y  +  sum over curves of U) <= b       (family ``budget``)
+                the same without c[h], over points and curves of type h, <= q[h]             (family ``quota.<type>``)
+                sum over points of y  +  sum over curves of p = 1 in each row                (family ``fraction-sum``)
+                p u(least width) <= U <= p u(largest width)                                  (family ``allowed-width``)
+                Z >= p z(U / p)                                                              (perspective of z)
+
+The perspective is a rotated second-order cone for Amdahl's law, ``Z = f p + (1 - f) R`` with ``R K >= p^2`` and
+``U = (1 - f) p + f K``, and a power cone for a power law, ``Z^(1 - a) U^a >= p``; both are stated in units of the
+geometric mean of the curve's ends. A point's weight is the perspective of a table's piecewise linear z.
+
+This is the independent check of ``sorted-slopes`` and ``typed-choices``, with which it shares no statement. The
+engine's point is moved towards one that all limits have room for until it keeps them, and the bound is re-derived from
+the engine's multipliers by the evaluator, so that neither rests on the engine's tolerances. An interior-point method
+ends in the middle of a set of optima, so more rows may be divided than limits bind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts.result import Answer, BoundProof, ShadowPrice, SolveRequest, Termination
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.answers import certificate_at, status_of
+from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
+from optplan.schema import FloatArray
+from optplan.solvers.conic import ENGINE, ConicRun, engine_version, solve_program
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+#: By how much limits have to leave room, relatively, for the program to have an interior.
+_ROOM = 1e-7
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the engine said; no division when it was stopped before it had any."""
+
+    run: ConicRun
+    division: Division | None
+    multipliers: FloatArray
+
+
+def solve_typed_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Solve problem (7) with CVXPY and Clarabel.
+
+    Parameters
+    ----------
+    instance
+        Problem continuous, with limits that some plan keeps.
+    request
+        Gap and time limit.
+
+    Returns
+    -------
+    Answer
+        The bound is what the engine's dual values of the limits prove. Shadow prices are these dual values; where the
+        optimum has a kink, they lie between the prices of the two sides.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    EngineError
+        When the engine fails.
+    """
+    pieces = collect_pieces(instance)
+    leanest, factor = pieces.find_leanest()
+    found = _run(pieces, pieces.limits * max(1.0, factor * (1.0 + _ROOM)), request)
+    certificate = certificate_at(instance, *found.multipliers.tolist())
+    solution = objective = None
+    if found.division is not None:
+        solution = pieces.write_solution(pieces.keep_limits(found.division, leanest))
+        objective = evaluate(instance, solution).objective
+    bound = certificate.bound if objective is None else min(certificate.bound, objective)
+    prices = {
+        limit: ShadowPrice(less=price, more=price, unit=instance.price_unit(limit))
+        for limit, price in certificate.multipliers.items()
+    }
+    return Answer(
+        status=status_of(objective, bound, request),
+        termination=found.run.termination,
+        solution=solution,
+        objective=objective,
+        bound=bound,
+        bound_proof=BoundProof.LAGRANGIAN,
+        certificates=(certificate,),
+        shadow_prices=prices if found.run.termination is Termination.COMPLETED else {},
+        counters={"iterations": found.run.iterations},
+        engine=ENGINE,
+        engine_version=engine_version(),
+        warnings=found.run.warnings,
+    )
+
+
+def _run(pieces: Pieces, limits: FloatArray, request: SolveRequest) -> _Found:
+    """State the program, divided so that limits and value are about one, and solve it."""
+    import cvxpy as cp
+    import scipy.sparse as sp
+
+    if request.stopwatch.expired:
+        return _Found(ConicRun(Termination.TIME_LIMIT), None, np.zeros(limits.size))
+    points, curves = pieces.points, pieces.curves
+    y, p = cp.Variable(points.row.size, nonneg=True), cp.Variable(curves.row.size, nonneg=True)
+    curve_time, curve_use, kept = _state_curves(pieces, p)
+    scale_s = float((pieces.seconds * _least_times(pieces)).sum())
+    seconds = ((pieces.seconds / scale_s)[points.row] * points.time) @ y
+    seconds += (pieces.seconds / scale_s)[curves.row] @ curve_time
+    used = (pieces.point_consumption / limits[:, None]) @ y + (pieces.curve_consumption / limits[:, None]) @ curve_use
+    within = used <= 1.0
+    num_rows = pieces.gpus.size
+    at, on = (
+        sp.csr_array((np.ones(row.size), (row, np.arange(row.size))), shape=(num_rows, row.size))
+        for row in (points.row, curves.row)
+    )
+    problem = cp.Problem(cp.Minimize(seconds), [within, at @ y + on @ p == 1.0, *kept])
+    run = solve_program(problem, request)
+    if y.value is None or within.dual_value is None:
+        return _Found(run, None, np.zeros(limits.size))
+    values = (np.asarray(x, dtype=np.float64).reshape(-1) for x in (y.value, p.value, curve_use.value))
+    multipliers = np.maximum(0.0, np.asarray(within.dual_value)) * scale_s / limits
+    return _Found(run, pieces.settle(Division(*values)), multipliers)
+
+
+def _least_times(pieces: Pieces) -> FloatArray:
+    """Return the least time (N,) of each row."""
+    least = np.full(pieces.gpus.size, np.inf)
+    np.minimum.at(least, pieces.points.row, pieces.points.time)
+    np.minimum.at(least, pieces.curves.row, pieces.curves.time_at(pieces.curves.largest))
+    return least
+
+
+def _state_curves(pieces: Pieces, p: cp.Variable) -> tuple[cp.Expression, cp.Expression, list[cp.Constraint]]:
+    """Return time and GPU-time (C,) of the fractions on the curves, and what they have to keep."""
+    import cvxpy as cp
+
+    curves = pieces.curves
+    if not curves.row.size:
+        return p, p, []
+    a = curves.parameter
+    middle = np.sqrt(curves.least * curves.largest)
+    # Of the curve's own unknowns the first says how wide, the second how long; in units of the middle width.
+    wide, long = cp.Variable(a.size, nonneg=True), cp.Variable(a.size, nonneg=True)
+    ends = [
+        np.where(curves.is_power, (end / middle) ** (1.0 - a), end / middle) for end in (curves.least, curves.largest)
+    ]
+    kept = [wide >= cp.multiply(ends[0], p), wide <= cp.multiply(ends[1], p)]
+    amdahl, power = np.flatnonzero(~curves.is_power), np.flatnonzero(curves.is_power)
+    if amdahl.size:
+        sides = cp.vstack([2.0 * p[amdahl], wide[amdahl] - long[amdahl]])
+        kept.append(cp.SOC(wide[amdahl] + long[amdahl], sides, axis=0))
+    if power.size:
+        kept.append(cp.PowCone3D(long[power], wide[power], p[power], 1.0 - a[power]))
+    own = np.where(curves.is_power, 0.0, 1.0)
+    time = cp.multiply(own * a, p) + cp.multiply(np.where(curves.is_power, middle**-a, (1.0 - a) / middle), long)
+    use = cp.multiply(own * (1.0 - a), p)
+    use += cp.multiply(np.where(curves.is_power, middle ** (1.0 - a), a * middle), wide)
+    return time, use, kept

@@ -1,0 +1,450 @@
+r"""BOA's formulation sheet, and its mixed-integer program in Pyomo.
+
+Streams of training jobs arrive at a rented cluster. Decide how many GPUs (the *width*), and of which type, a job of
+each class holds in each of its epochs, so that the mean completion time is least while the time-average of what is
+rented stays within a budget, and within the quotas of GPU types. Under the optimal policy no job queues, so arrivals
+matter through their rates only (Theorem 4.7).
+
+Sets
+----
+``CLASSES``
+    Job classes i.
+``EPOCHS[i]``
+    Epochs j = 1, ..., l_i of a job of class i.
+``TYPES``
+    GPU types h. A job holds GPUs of one type at a time; a class can run on the types for which it has a speedup.
+``WIDTHS[i, h]``
+    Allowed widths k of class i on type h, whole numbers of GPUs; empty where it cannot run.
+
+Parameters
+----------
+``arrivals[i]``
+    Arrivals of class i per hour, lambda_i in the paper (``arrival_rate_per_hour``).
+``X[i, j]``
+    Mean time of epoch j on the reference width, hours (``epoch_size_gpu_hours``); with several types, on one GPU of the
+    type that speeds are relative to.
+``s[i, j, h, k]``
+    Speed at k GPUs of type h relative to that (``speedup``); with several types s[i, j, h, 1] need not be 1.
+``r[i, h]``
+    Mean time of a start or a change of width on type h, without progress, hours (``rescale_s`` or ``rescale_s_on``, /
+    3600); zero in the problem whole.
+``d[i, g, h]``
+    Mean time that a change from type g to type h takes more, hours (``type_change_s``, ``type_change_s_from``); zero
+    for g = h and in the problem whole.
+``wall[h, k]``, ``held[h, k]``
+    Factors by which interruptions of spot GPUs stretch what a job takes, and the time for which it holds its GPUs; 1
+    for GPUs that stay. See *Interruptions*.
+``w[i]``
+    Weight of class i in the mean (``weight``); one unless given.
+``b``, ``c[h]``
+    Budget, and what one GPU of type h counts in it: time-average GPUs with c = 1 (with one type, money is divided by
+    its price), or US dollars per hour with c the price (``budget``, ``price_usd_per_hour``).
+``q[h]``
+    Quota: time-average GPUs of type h (``quota_gpus``), for the types that have one.
+
+Variables
+---------
+``x[i, j, h, k]``
+    Share of the jobs of class i that hold k GPUs of type h in epoch j: 0 or 1 in pure plans, from 0 to 1 in mixed ones.
+``z[i, j, h, k]``
+    Share of the jobs of class i that change to k GPUs of type h at the start of epoch j >= 2; at least 0. Every job
+    enters its first epoch by a start, so there z would be x.
+``y[i, j, g, h, k]``, ``u[i, j, h, k]``
+    In place of z for the classes with some d above zero: share that comes to k GPUs of type h from type g, and share
+    that keeps them, at the start of epoch j >= 2; at least 0.
+
+Objective
+---------
+Least mean completion time in seconds, (2) with weights, types and interruptions::
+
+    3600 * sum_i w[i] arrivals[i] sum_(j,h,k) wall[h,k] * hours[i,j,h,k] / sum_i w[i] arrivals[i]
+
+where ``hours[i,j,h,k]`` = ``X[i,j] / s[i,j,h,k] * x[i,j,h,k] + r[i,h] * z[i,j,h,k]``, or for the classes without z
+``X[i,j] / s[i,j,h,k] * x[i,j,h,k] + sum_g (r[i,h] + d[i,g,h]) * y[i,j,g,h,k]``.
+
+Constraint families, by the names that the evaluator and its messages use
+-------------------------------------------------------------------------
+``budget``
+    (3), or with r = 0 the constraints of (1) and (7): ``sum_h c[h] * gpus[h] <= b``, where
+    ``gpus[h] = sum_i arrivals[i] sum_(j,k) k * held[h,k] * hours[i,j,h,k]`` are the time-average GPUs of type h.
+``quota.<type>``
+    ``gpus[h] <= q[h]``.
+``row-length``
+    One width on one type per epoch: ``sum_(h,k) x[i,j,h,k] == 1``.
+``one-path``, ``fraction-sum``
+    The domain of x: binary in pure plans; in mixed ones the same row says that fractions add up to one.
+``allowed-width``, ``gpu-type``, ``every-class``
+    The index sets: k in WIDTHS[i, h], h in TYPES, i in CLASSES.
+``width-change``
+    The indicator of Lemma 4.8, which the evaluator derives instead of checking:
+    ``z[i,j,h,k] >= x[i,j,h,k] - x[i,j-1,h,k]`` for j >= 2.
+``type-change``
+    The same for the classes with y, for j >= 2, as a flow that knows which type is left: ``entered``,
+    ``x[i,j,h,k] == u[i,j,h,k] + sum_g y[i,j,g,h,k]``; ``kept``, ``u[i,j,h,k] <= x[i,j-1,h,k]``; ``left``,
+    ``sum_k (x[i,j-1,g,k] - u[i,j,g,k]) == sum_(h,k) y[i,j,g,h,k]``.
+
+For given x the cheapest z is the positive part of the difference, because what a change costs does not depend on the
+width left; y, u and x are a flow through a network. So the linear relaxation is exactly the problem of mixed plans.
+
+Interruptions
+-------------
+A job on k spot GPUs of type h is interrupted at the points of a Poisson process of rate nu k while it holds them, also
+while it restarts or does lost work anew. An interruption undoes L hours of work on average (``lost_work_s``), and takes
+R hours until the job runs again (``restart_s``); both are independent of the past. With t0 hours of work and pauses the
+time is that of a busy period which starts with t0 and gets new work at every arrival, so means, and only these, are
+
+* restarts billed (GPUs are held meanwhile): ``wall = held = 1 / (1 - nu k (R + L))``;
+* restarts not billed (GPUs are given back, and there is nothing to interrupt): ``held = 1 / (1 - nu k L)`` and
+  ``wall = held * (1 + nu k R)``.
+
+Where the denominator is not positive the job never finishes, and the width is left out. A pause r that an epoch begins
+with is part of t0. GPUs taken away are replaced by others of the type at the same price.
+
+Deviations and errata
+---------------------
+* (3) prints 1/lambda in front of the operating budget, and (2) and (3) let epochs run from 0. Neither is used: by Lemma
+  4.5, and because b counts GPUs, the factor does not belong to the budget, and an extra epoch 0 would add a start.
+* Lemma 4.3 does not carry over to rescaling as Section 4.3 says: a mixture of two rows of widths can beat every single
+  one. With whole widths s1 = k^0.99, s2 = k^0.05, X = (3, 1) h, r = 0.05 h, one arrival per hour and b = 4.104 the best
+  single row takes 4.05 h and the best mixture 3.41 h.
+* Widths off the concave hull of a speedup can be optimal when widths are whole (Section 3.2 says they cannot), so all
+  allowed widths are used, and measured tables as they are.
+* Concavity as printed in 3.2 says that s(k)/k does not increase, which is less than concavity. The continuous problem
+  uses the lower-left hull of (k/s, 1/s), of which the paper's hull of s is the image (see the module ``conic``).
+* Feasibility asks for a budget above the load (Section 3.2). The least budget of the problem asked is used instead:
+  with rescaling it includes the first starts, and a table that is superlinear somewhere needs less than its load.
+* Weights multiply completion times only, never the budget.
+* Appendix E has types without rescaling, one width per type, and the assignment fraction p of (7), which is
+  ``sum_k x[i,j,h,k]`` here. Rescaling with types (r by the type entered, d by the type left), quotas and interruptions
+  are not in the paper. With a quota, mixtures of two widths on one type can be needed, which (7) does not have.
+
+Source: BOA Constrictor, (1) and Lemma 4.5 (problem whole), Lemma 4.8 with (2) and (3) (problem rescaling), Appendix E
+(GPU types).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination
+from optplan.errors import EngineError, UnsupportedError
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.exact.answers import answer_from_paths, state_paths
+from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
+from optplan.formulations.boa.models.model_data import add_data
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray
+from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, PathsOutcome
+from optplan.solvers.flows import Flow, choice_of_flows
+from optplan.solvers.layered import Effort
+from optplan.solvers.layered.effort import OutOfEffortError
+from optplan.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
+
+#: Absolute feasibility tolerance of HiGHS on the scaled rows, and the relative slack of limits; together they are the
+#: evaluator's tolerance on limits.
+_ENGINE_TOLERANCE = 5e-10
+_BUDGET_SLACK = 5e-10
+#: HiGHS stops a little before the gap that was asked for, so that rounding does not leave it a little after.
+_GAP_SHARE = 0.999
+
+#: Pyomo captures the output of the whole process while HiGHS runs; two threads doing so at once wait for each other.
+_ENGINE_LOCK = threading.Lock()
+
+#: What each termination condition of Pyomo means; every other one is a failure.
+_ENDINGS = {
+    "convergenceCriteriaSatisfied": (Status.OPTIMAL, Termination.COMPLETED),
+    "provenInfeasible": (Status.INFEASIBLE, Termination.COMPLETED),
+    # Costs are not negative, so the problem is not unbounded.
+    "infeasibleOrUnbounded": (Status.INFEASIBLE, Termination.COMPLETED),
+    "maxTimeLimit": (Status.UNKNOWN, Termination.TIME_LIMIT),
+    "iterationLimit": (Status.UNKNOWN, Termination.WORK_LIMIT),
+}
+
+
+def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> pyo.ConcreteModel:
+    """State the problem in Pyomo, in the terms of this module's sheet.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, with a budget. The policy decides on the domain of x.
+    stopwatch
+        Time limit, which is looked at before each part of the model; none when None.
+
+    Returns
+    -------
+    pyomo.environ.ConcreteModel
+        With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``row_length``,
+        ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s`` (seconds) and ``gpus``
+        (time-average GPUs by type). Objective and limits are divided by ``scale_s`` and ``scale_limit``, so that the
+        units of the data do not matter to an engine's absolute tolerances.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    UnsupportedError
+        When the problem is the continuous one.
+    OutOfEffortError
+        When time runs out before the model is complete.
+    """
+    if instance.problem is Problem.CONTINUOUS:
+        raise UnsupportedError("this model has whole widths; the problem 'continuous' is stated in the solver 'conic'")
+    effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
+    effort.charge_pass()
+    import pyomo.environ as pyo
+
+    pure = instance.policy is Policy.PURE
+    # As in the module milp: one budget of a linear program is at least the least one, of several nobody knows.
+    slack = _BUDGET_SLACK if pure or instance.quotas else 0.0
+    parts: tuple[Callable[[Any], None], ...] = (
+        lambda model: add_data(model, instance),
+        lambda model: _add_variables(model, pyo.Binary if pure else pyo.UnitInterval),
+        _add_totals,
+        lambda model: _add_limits(model, slack=slack),
+        _add_rows,
+        _add_width_changes,
+        _add_type_changes,
+    )
+    model = pyo.ConcreteModel(name=instance.name)
+    for add_part in parts:
+        effort.charge_pass()
+        add_part(model)
+    return model
+
+
+def solve_pyomo(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Solve the Pyomo model with HiGHS.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, with a budget.
+    request
+        Gap, seed, time limit.
+
+    Returns
+    -------
+    Answer
+        The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers. When time
+        runs out before HiGHS has the model, there is no plan, and the bound is that of limits which are no object.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    UnsupportedError
+        When the problem is the continuous one.
+    EngineError
+        When HiGHS fails.
+    """
+    infeasible = answer_if_infeasible(instance, request.stopwatch)
+    if infeasible is not None:
+        return infeasible
+    problem = state_paths(instance)
+    try:
+        model = build_pyomo_model(raise_to_least(instance), stopwatch=request.stopwatch)
+        request.stopwatch.emit("pyomo")
+        outcome = OUT_OF_TIME if request.stopwatch.expired else _run(model, instance, problem, request)
+    except OutOfEffortError:
+        outcome = OUT_OF_TIME
+    return answer_from_paths(instance, request, problem, outcome, BoundProof.ENGINE)
+
+
+def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add the shares, with the domain of x."""
+    import pyomo.environ as pyo
+
+    model.x = pyo.Var(model.CELLS, domain=domain)
+    model.z = pyo.Var(model.CHANGES, domain=pyo.UnitInterval)
+    model.u = pyo.Var(model.KEPT, domain=pyo.UnitInterval)
+    model.y = pyo.Var(model.TYPE_CHANGES, domain=pyo.UnitInterval)
+
+
+def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add the sums of Lemma 4.8 as expressions, the second by GPU type, the scale of the first, and the objective."""
+    import pyomo.environ as pyo
+
+    m = model
+    total_rate = sum(m.w[i] * m.arrivals[i] for i in m.CLASSES)
+    per_hour = {i: SECONDS_PER_HOUR * m.w[i] * m.arrivals[i] / total_rate for i in m.CLASSES}
+    #: Hours that a job spends at a node, interruptions not counted: the epoch, and in the first one the start.
+    hours = {(i, j, h, k): m.X[i, j] / m.s[i, j, h, k] + (m.r[i, h] if j == 1 else 0.0) for i, j, h, k in m.CELLS}
+    terms = [(i, h, k, hours[i, j, h, k], m.x[i, j, h, k]) for i, j, h, k in m.CELLS]
+    terms += [(i, h, k, m.r[i, h], m.z[i, j, h, k]) for i, j, h, k in m.CHANGES]
+    terms += [(i, h, k, m.r[i, h] + m.d[i, g, h], m.y[i, j, g, h, k]) for i, j, g, h, k in m.TYPE_CHANGES]
+    m.mean_jct_s = pyo.Expression(
+        expr=pyo.quicksum(per_hour[i] * m.wall[h, k] * each * variable for i, h, k, each, variable in terms)
+    )
+    by_type: dict[str, list[Any]] = {h: [] for h in m.TYPES}
+    for i, h, k, each, variable in terms:
+        by_type[h].append(m.arrivals[i] * k * m.held[h, k] * each * variable)
+    m.gpus = pyo.Expression(m.TYPES, initialize={h: pyo.quicksum(used) for h, used in by_type.items()})
+    least_s = sum(
+        per_hour[i] * min(m.wall[h, k] * hours[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h])
+        for i in m.CLASSES
+        for j in m.EPOCHS[i]
+    )
+    m.scale_s = pyo.Param(initialize=least_s / _count_epochs(m))
+    m.jct = pyo.Objective(expr=m.mean_jct_s / m.scale_s, sense=pyo.minimize)
+
+
+def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add budget and quotas, each divided by its scale; a type that no class can use keeps its quota anyway."""
+    import pyomo.environ as pyo
+
+    m = model
+    limits = {BUDGET: m.b.value} | {f"{QUOTA}{h}": m.q[h] for h in m.q}
+    m.scale_limit = pyo.Param(
+        list(limits), initialize={limit: amount / _count_epochs(m) for limit, amount in limits.items()}
+    )
+    used = pyo.quicksum(m.c[h] * m.gpus[h] for h in m.TYPES)
+    m.budget = pyo.Constraint(expr=used / m.scale_limit[BUDGET] <= m.b / m.scale_limit[BUDGET] * (1.0 + slack))
+    usable = [h for h in m.q if any(len(m.WIDTHS[i, h]) for i in m.CLASSES)]
+    m.quota = pyo.Constraint(
+        usable,
+        rule=lambda m, h: (
+            m.gpus[h] / m.scale_limit[f"{QUOTA}{h}"] <= m.q[h] / m.scale_limit[f"{QUOTA}{h}"] * (1.0 + slack)
+        ),
+    )
+
+
+def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    import pyomo.environ as pyo
+
+    model.row_length = pyo.Constraint(
+        [(i, j) for i in model.CLASSES for j in model.EPOCHS[i]],
+        rule=lambda m, i, j: pyo.quicksum(m.x[i, j, h, k] for h in m.TYPES for k in m.WIDTHS[i, h]) == 1,
+    )
+
+
+def _add_width_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    import pyomo.environ as pyo
+
+    model.width_change = pyo.Constraint(
+        model.CHANGES, rule=lambda m, i, j, h, k: m.z[i, j, h, k] >= m.x[i, j, h, k] - m.x[i, j - 1, h, k]
+    )
+
+
+def _count_epochs(model: Any) -> int:  # noqa: ANN401 - Pyomo has no types
+    return sum(len(model.EPOCHS[i]) for i in model.CLASSES)
+
+
+def _add_type_changes(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
+    """Add who comes from which type, for the classes in which that matters."""
+    import pyomo.environ as pyo
+
+    m = model
+    left_by: dict[tuple[str, int, str], list[Any]] = {}
+    entered_by: dict[tuple[str, int, str, int], list[Any]] = {}
+    for i, j, g, h, k in m.TYPE_CHANGES:
+        left_by.setdefault((i, j, g), []).append(m.y[i, j, g, h, k])
+        entered_by.setdefault((i, j, h, k), []).append(m.y[i, j, g, h, k])
+    m.entered = pyo.Constraint(
+        m.KEPT,
+        rule=lambda m, i, j, h, k: m.x[i, j, h, k] == m.u[i, j, h, k] + pyo.quicksum(entered_by[i, j, h, k]),
+    )
+    m.kept = pyo.Constraint(m.KEPT, rule=lambda m, i, j, h, k: m.u[i, j, h, k] <= m.x[i, j - 1, h, k])
+    m.left = pyo.Constraint(
+        list(left_by),
+        rule=lambda m, i, j, g: (
+            pyo.quicksum(m.x[i, j - 1, g, k] - m.u[i, j, g, k] for k in m.WIDTHS[i, g])
+            == pyo.quicksum(left_by[i, j, g])
+        ),
+    )
+
+
+def _run(
+    model: Any,  # noqa: ANN401 - Pyomo has no types
+    instance: BoaInstance,
+    problem: BudgetedPaths,
+    request: SolveRequest,
+) -> PathsOutcome:
+    """Hand the model to HiGHS through Pyomo and read what it says."""
+    from pyomo.contrib.solver.solvers.highs import Highs
+
+    mixed = instance.policy is Policy.MIXED
+    engine = Highs()
+    with _ENGINE_LOCK:  # the time that is left is asked for inside: waiting counts
+        results = engine.solve(
+            model,
+            load_solutions=False,
+            raise_exception_on_nonoptimal_result=False,
+            time_limit=request.stopwatch.remaining_s,
+            rel_gap=request.gap * _GAP_SHARE,
+            abs_gap=0.0,
+            solver_options={
+                # As in the module milp: in the rows of rescaling presolve finds next to nothing and is slow.
+                "presolve": "off" if instance.problem is Problem.RESCALING else "choose",
+                "parallel": "off",
+                "random_seed": request.seed % 2**31,
+                "mip_feasibility_tolerance": _ENGINE_TOLERANCE,
+                "primal_feasibility_tolerance": _ENGINE_TOLERANCE,
+                "dual_feasibility_tolerance": _ENGINE_TOLERANCE,
+            },
+        )
+    name = results.termination_condition.name
+    if name not in _ENDINGS:
+        message = f"HiGHS, called by Pyomo, ended with {name}, which has no meaning for this problem"
+        raise EngineError(message)
+    status, termination = _ENDINGS[name]
+    choice = multipliers = None
+    # An interrupted linear program leaves values that need not be feasible; an interrupted search leaves an incumbent.
+    if results.incumbent_objective is not None and (status is Status.OPTIMAL or not mixed):
+        results.solution_loader.load_vars()
+        choice = choice_of_flows(problem, _read_flows(model, instance), mixed=mixed)
+        status = Status.FEASIBLE if status is Status.UNKNOWN and choice is not None else status
+    if mixed and status is Status.OPTIMAL:
+        multipliers = _read_multipliers(model, instance, results.solution_loader.get_duals())
+    bound = results.objective_bound
+    return PathsOutcome(
+        status=status,
+        termination=termination,
+        choice=choice,
+        bound=float(bound * model.scale_s.value) if bound is not None and np.isfinite(bound) else None,
+        multipliers=multipliers,
+        engine="HiGHS through Pyomo",
+        engine_version=".".join(str(part) for part in engine.version()),
+    )
+
+
+def _read_multipliers(
+    model: Any,  # noqa: ANN401 - Pyomo has no types
+    instance: BoaInstance,
+    duals: Mapping[Any, float],
+) -> FloatArray:
+    """Read the dual values (L,) of the limits, in seconds per unit; zero for quotas of types that no class can use."""
+    rows = {BUDGET: model.budget} | {f"{QUOTA}{h}": model.quota[h] for h in model.quota}
+    return np.array(
+        [
+            max(0.0, -float(duals[rows[limit]])) * float(model.scale_s.value / model.scale_limit[limit])
+            if limit in rows
+            else 0.0
+            for limit in instance.limit_names
+        ]
+    )
+
+
+def _read_flows(model: Any, instance: BoaInstance) -> list[Flow]:  # noqa: ANN401 - Pyomo has no types
+    """Read x class by class, and y and u where they are."""
+    m, flows = model, []
+    typed = {i for i, *_ in m.KEPT}
+    for i in instance.classes:
+        types = [h for h in m.TYPES if len(m.WIDTHS[i, h])]
+        pairs = [(h, k) for h in types for k in m.WIDTHS[i, h]]
+        at = np.array([[m.x[i, j, h, k].value for h, k in pairs] for j in m.EPOCHS[i]])
+        if i not in typed:
+            flows.append(Flow.of_shares(at))
+            continue
+        later = [j for j in m.EPOCHS[i] if j > 1]
+        stay = np.array([[m.u[i, j, h, k].value for h, k in pairs] for j in later])
+        enter = np.array([[[m.y[i, j, g, h, k].value for h, k in pairs] for g in types] for j in later])
+        flows.append(Flow(at, stay, enter, np.array([types.index(h) for h, _ in pairs])))
+    return flows

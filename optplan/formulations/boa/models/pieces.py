@@ -1,0 +1,320 @@
+"""Problem (7) in the form in which convex and linear engines take it: points of tables, and curves, by (class, epoch).
+
+A (class, epoch) is a row. Per unit of its work, running on k GPUs of a type takes time ``z`` and uses GPU-time ``u`` of
+the type: ``z = wall / s`` and ``u = k held / s``. On a table that is one *point* per vertex of the type's own
+lower-left hull; on a closed form a *curve* from the least to the largest width,
+
+Amdahl, serial fraction f
+    ``z = f + (1 - f) / k``, ``u = 1 - f + f k``;
+power law, exponent a
+    ``z = k^-a``, ``u = k^(1 - a)``.
+
+The decisions are the fraction of a row's jobs at each point, and on each curve the fraction p together with its
+GPU-time ``U = p u``. In these terms consumption is linear, and time, ``p z(U / p)``, is convex: the perspective of z.
+Where a curve has nothing to decide (one width; s(k) = 1, where the least is as fast as any; s(k) = k, where the largest
+uses as little as any) it is a point.
+
+This is the statement of the independent checks ``conic`` and ``highs-lp``; the exact solver has its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, has_real_widths
+from optplan.formulations.boa.exact.divisions import Share, write_divisions
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup import AmdahlSpeedup, lower_left_hull
+from optplan.units import SECONDS_PER_HOUR
+
+#: A smaller fraction of a row's jobs, which engines leave everywhere, is dropped.
+_LEAST_FRACTION = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Vertices of tables' hulls (P,): row, GPU type (a position in the instance's), GPU-time, time and width."""
+
+    row: IntArray
+    gpu_type: IntArray
+    use: FloatArray
+    time: FloatArray
+    width: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Closed forms (C,) in which a width is to be decided.
+
+    Parameters
+    ----------
+    row, gpu_type
+        As in :class:`Points`.
+    is_power
+        Whether the form is a power law; Amdahl otherwise.
+    parameter
+        Exponent or serial fraction, between 0 and 1, exclusively.
+    least, largest
+        Bounds of the width, different.
+    """
+
+    row: IntArray
+    gpu_type: IntArray
+    is_power: NDArray[np.bool_]
+    parameter: FloatArray
+    least: FloatArray
+    largest: FloatArray
+
+    def use_at(self, width: FloatArray) -> FloatArray:
+        """Return GPU-time per unit of work at widths (C,)."""
+        return np.where(self.is_power, width ** (1.0 - self.parameter), 1.0 + self.parameter * (width - 1.0))
+
+    def time_at(self, width: FloatArray) -> FloatArray:
+        """Return time per unit of work at widths (C,)."""
+        amdahl = self.parameter + (1.0 - self.parameter) / width
+        return np.where(self.is_power, width**-self.parameter, amdahl)
+
+    def slope_at(self, width: FloatArray) -> FloatArray:
+        """Return the change of time per GPU-time more, at widths (C,)."""
+        power = -self.parameter / ((1.0 - self.parameter) * width)
+        return np.where(self.is_power, power, -(1.0 - self.parameter) / (self.parameter * width**2))
+
+    def take(self, positions: IntArray) -> Curves:
+        """Return the curves at some positions, in that order."""
+        return Curves(
+            self.row[positions],
+            self.gpu_type[positions],
+            self.is_power[positions],
+            self.parameter[positions],
+            self.least[positions],
+            self.largest[positions],
+        )
+
+    def width_at(self, use: FloatArray) -> FloatArray:
+        """Return the widths (C,) of a GPU-time per unit of work."""
+        power = np.maximum(use, 1e-300) ** (1.0 / (1.0 - self.parameter))
+        width = np.where(self.is_power, power, 1.0 + (use - 1.0) / self.parameter)
+        return np.clip(width, self.least, self.largest)
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """How the jobs of all rows are divided.
+
+    Parameters
+    ----------
+    points
+        (P,) Fraction at each point.
+    curves
+        (C,) Fraction on each curve.
+    use
+        (C,) GPU-time of that fraction, per unit of work of the row.
+    """
+
+    points: FloatArray
+    curves: FloatArray
+    use: FloatArray
+
+    def move(self, other: Division, step: float) -> Division:
+        """Return the division that is a step from 0 to 1 on the way to another; consumption moves in proportion."""
+        return Division(
+            *(
+                (1.0 - step) * own + step * there
+                for own, there in zip(
+                    (self.points, self.curves, self.use), (other.points, other.curves, other.use), strict=True
+                )
+            )
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Problem (7).
+
+    Parameters
+    ----------
+    instance
+        Whose problem it is.
+    gpus, seconds
+        (N,) What a unit of u and of z counts in each row: GPUs, and seconds of (weighted) mean completion time.
+    points, curves
+        What the rows divide their jobs among.
+    """
+
+    instance: BoaInstance
+    gpus: FloatArray
+    seconds: FloatArray
+    points: Points
+    curves: Curves
+
+    @cached_property
+    def limits(self) -> FloatArray:
+        """(L,) Amounts of the limits."""
+        return np.array(list(self.instance.limits.values()))
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """(L, F) What one GPU of each type counts in each limit."""
+        prices, types = self.instance.prices_in_budget, list(self.instance.gpu_types)
+        rows = [
+            [prices[t] if limit == BUDGET else float(limit == f"{QUOTA}{t}") for t in types]
+            for limit in self.instance.limit_names
+        ]
+        return np.array(rows)
+
+    @property
+    def point_consumption(self) -> FloatArray:
+        """(L, P) Consumption when all jobs of the row run at a point."""
+        return self.counts[:, self.points.gpu_type] * (self.gpus[self.points.row] * self.points.use)
+
+    @property
+    def curve_consumption(self) -> FloatArray:
+        """(L, C) Consumption per unit of GPU-time on a curve."""
+        return self.counts[:, self.curves.gpu_type] * self.gpus[self.curves.row]
+
+    def consumption(self, division: Division) -> FloatArray:
+        """Return the totals (L,) of a division."""
+        return self.point_consumption @ division.points + self.curve_consumption @ division.use
+
+    def find_leanest(self) -> tuple[Division, float]:
+        """Return a division of the least common factor of the limits, and that factor.
+
+        The least a type takes is at its first point or at the least width of its curve, so this is a linear program.
+        """
+        from scipy.optimize import linprog
+        from scipy.sparse import csr_array
+
+        least_use = self.curves.use_at(self.curves.least)
+        use = np.concatenate([self.point_consumption, self.curve_consumption * least_use], axis=1)
+        row = np.concatenate([self.points.row, self.curves.row])
+        factor = np.append(np.zeros(row.size), 1.0)
+        within = np.concatenate([use / self.limits[:, None], -np.ones((self.limits.size, 1))], axis=1)
+        whole = csr_array((np.ones(row.size), (row, np.arange(row.size))), shape=(self.gpus.size, row.size + 1))
+        found = linprog(factor, A_ub=within, b_ub=np.zeros(self.limits.size), A_eq=whole, b_eq=np.ones(self.gpus.size))
+        fraction = np.asarray(found.x[:-1])
+        points, curves = fraction[: self.points.row.size], fraction[self.points.row.size :]
+        return self.settle(Division(points, curves, curves * least_use)), float(found.x[-1])
+
+    def settle(self, division: Division) -> Division:
+        """Return a division within its bounds, which engines keep up to their tolerance; small fractions go."""
+        points, curves = (np.where(f > _LEAST_FRACTION, f, 0.0) for f in (division.points, division.curves))
+        total = np.bincount(self.points.row, weights=points, minlength=self.gpus.size)
+        total = total + np.bincount(self.curves.row, weights=curves, minlength=self.gpus.size)
+        each = np.divide(division.use, curves, out=np.zeros(curves.size), where=curves > 0.0)
+        each = np.clip(each, self.curves.use_at(self.curves.least), self.curves.use_at(self.curves.largest))
+        curves = curves / total[self.curves.row]
+        return Division(points / total[self.points.row], curves, curves * each)
+
+    def keep_limits(self, division: Division, leanest: Division) -> Division:
+        """Return a division moved towards the leanest one by as much as limits are exceeded."""
+        used, least = self.consumption(division), self.consumption(leanest)
+        over = (used > self.limits) & (used > least)
+        steps = (used[over] - self.limits[over]) / (used[over] - least[over])
+        return division.move(leanest, min(1.0, float(steps.max(initial=0.0))))
+
+    def write_solution(self, division: Division) -> BoaSolution:
+        """Write a division as branches."""
+        types = list(self.instance.gpu_types)
+        shares: list[list[Share]] = [[] for _ in self.gpus]
+        taken = np.flatnonzero(division.points > 0.0)
+        for row, which, width, fraction in zip(
+            self.points.row[taken].tolist(),
+            self.points.gpu_type[taken].tolist(),
+            self.points.width[taken].tolist(),
+            division.points[taken].tolist(),
+            strict=True,
+        ):
+            shares[row].append(Share(fraction, types[which], width))
+        fractions = np.where(division.curves > 0.0, division.curves, 1.0)
+        widths = self.curves.width_at(division.use / fractions)
+        for curve in np.flatnonzero(division.curves > 0.0).tolist():
+            fraction, which = float(division.curves[curve]), int(self.curves.gpu_type[curve])
+            shares[int(self.curves.row[curve])].append(Share(fraction, types[which], float(widths[curve])))
+        branches, first = {}, 0
+        for name, job_class in self.instance.classes.items():
+            rows = shares[first : first + job_class.num_epochs]
+            first += job_class.num_epochs
+            branches[name] = write_divisions(self.instance, [sorted(row, reverse=True) for row in rows])
+        return BoaSolution(branches=branches)
+
+
+def collect_pieces(instance: BoaInstance) -> Pieces:
+    """State problem (7).
+
+    Parameters
+    ----------
+    instance
+        Problem continuous, with a budget.
+    """
+    points: list[tuple[FloatArray, ...]] = []
+    curves: list[tuple[FloatArray, ...]] = []
+    gpus, seconds, first = [], [], 0
+    scale_s = SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour
+    for name, job_class in instance.classes.items():
+        gpus.append(job_class.arrival_rate_per_hour * job_class.epoch_size_gpu_hours)
+        seconds.append(scale_s * job_class.weight * gpus[-1])
+        rows = np.arange(first, first + job_class.num_epochs)
+        first += rows.size
+        for which, gpu_type in enumerate(instance.gpu_types):
+            if gpu_type not in instance.options(name).gpu_types:
+                continue
+            if has_real_widths(instance, name, gpu_type):
+                constant, curve = _split_curve(instance, name, gpu_type, rows)
+                points.append(_with_type(constant, which))
+                curves.append(_with_type(curve, which))
+            else:
+                points.append(_with_type(_list_vertices(instance, name, gpu_type, rows), which))
+    at, on = _join(points, 5), _join(curves, 6)
+    return Pieces(
+        instance,
+        np.concatenate(gpus),
+        np.concatenate(seconds),
+        Points(at[0].astype(np.int64), at[1].astype(np.int64), *at[2:]),
+        Curves(on[0].astype(np.int64), on[1].astype(np.int64), on[2].astype(np.bool_), *on[3:]),
+    )
+
+
+def _join(parts: list[tuple[FloatArray, ...]], num_columns: int) -> list[FloatArray]:
+    """Return columns one after another, of no parts as well."""
+    return [np.concatenate([np.empty(0), *(part[column] for part in parts)]) for column in range(num_columns)]
+
+
+def _with_type(columns: tuple[FloatArray, ...], which: int) -> tuple[FloatArray, ...]:
+    """Insert the GPU type after the row."""
+    return (columns[0], np.full(columns[0].size, float(which)), *columns[1:])
+
+
+def _list_vertices(instance: BoaInstance, name: str, gpu_type: str, rows: IntArray) -> tuple[FloatArray, ...]:
+    """Return row, GPU-time, time and width of the vertices of a table."""
+    widths = instance.allowed_widths(name, gpu_type)
+    wall, held = instance.gpu_types[gpu_type].stretch(widths)
+    speeds = np.broadcast_to(instance.speeds(name, gpu_type), (rows.size, widths.size))
+    use, time = widths * held / speeds, wall / speeds
+    row, column = np.nonzero(lower_left_hull(use, time))
+    return rows[row].astype(np.float64), use[row, column], time[row, column], widths[column].astype(np.float64)
+
+
+def _split_curve(
+    instance: BoaInstance, name: str, gpu_type: str, rows: IntArray
+) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
+    """Return the epochs of a closed form that are points, and those that are curves."""
+    curve, widths = instance.classes[name].speedup[gpu_type], instance.allowed_widths(name, gpu_type)
+    is_amdahl = isinstance(curve, AmdahlSpeedup)
+    given = curve.serial_fraction if isinstance(curve, AmdahlSpeedup) else getattr(curve, "exponent")  # noqa: B009
+    parameter = np.broadcast_to(given, rows.shape).astype(np.float64)
+    least, largest = float(widths[0]), float(widths[-1])
+    scalable = 1.0 - parameter if is_amdahl else parameter
+    fixed = (scalable == 0.0) | (scalable == 1.0) | (least == largest)
+    width = np.where(scalable[fixed] == 0.0, least, largest)
+    speed = 1.0 / (1.0 - scalable[fixed] * (1.0 - 1.0 / width)) if is_amdahl else width ** scalable[fixed]
+    row = rows.astype(np.float64)
+    free = np.flatnonzero(~fixed)
+    bounds = (np.full(free.size, least), np.full(free.size, largest))
+    return (
+        (row[fixed], width / speed, 1.0 / speed, width),
+        (row[free], np.full(free.size, float(not is_amdahl)), parameter[free], *bounds),
+    )

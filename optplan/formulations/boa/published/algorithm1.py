@@ -1,0 +1,317 @@
+"""The paper's own heuristic: Algorithm 1, the BOA Width Calculator (section 4.3 and appendix C), as printed.
+
+Glue configurations are sampled, the glued problem (1) is solved for a running budget, real widths are rounded to the
+hull, the true cost with rescaling is computed by Lemma 4.8, and the running budget shrinks by one per cent until that
+cost fits. Where the printed text leaves a choice, this is what is done:
+
+- A super-epoch's speed is the size-weighted *harmonic* mean of its epochs' speeds, which is what makes its duration the
+  sum of theirs; the paper says "weighted average".
+- "Nearest integer on the hull" means the nearest vertex of the hull, ties to the smaller; cost is evaluated with the
+  true tables.
+- The loop ends without a plan for a configuration when the running budget falls below the least that the glued problem
+  needs; as printed it would not end.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts import Answer, PathCosts, SolveRequest, Status, Termination
+from optplan.errors import EngineError
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.exact.feasibility import infeasible_answer, least_budget
+from optplan.formulations.boa.judge.duality import path_costs
+from optplan.formulations.boa.judge.evaluation import TOLERANCE
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup import lower_left_hull
+from optplan.speedup.hulls import BoolArray
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+#: Number of sampled glue configurations (Algorithm 1, line 2).
+SAMPLES = 50
+#: Factor by which the running budget shrinks (Algorithm 1, line 20).
+STEP = 0.99
+
+
+@dataclass(frozen=True)
+class SuperEpochs:
+    """The glued problem (1): one row per super-epoch of every class.
+
+    Parameters
+    ----------
+    value, consumption
+        (N, K) Of running the super-epoch at each width; +inf where a class has fewer widths.
+    vertex
+        (N, K) Vertices of the hull.
+    first
+        For each class, the row of its first super-epoch, and at the end N.
+    glue
+        For each class, how many epochs a super-epoch has.
+    """
+
+    value: FloatArray
+    consumption: FloatArray
+    vertex: BoolArray
+    first: IntArray
+    glue: tuple[int, ...]
+
+
+#: Given a running budget, (N, 2) value and consumption of each super-epoch at its optimal real width; None: infeasible.
+InnerSolver = Callable[[float], FloatArray | None]
+
+
+def solve_algorithm1(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Run Algorithm 1 with problem (1) solved by sorting the hull's segments once per configuration."""
+    return run_algorithm1(instance, request, sort_segments)
+
+
+def solve_algorithm1_cvxpy(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Run Algorithm 1 with problem (1) as the convex program (6) in CVXPY, compiled once per configuration.
+
+    Raises
+    ------
+    EngineError
+        When CVXPY or its solver fails.
+    """
+    import cvxpy
+
+    answer = run_algorithm1(instance, request, compile_program)
+    return replace(answer, engine="cvxpy", engine_version=cvxpy.__version__)
+
+
+def run_algorithm1(
+    instance: BoaInstance,
+    request: SolveRequest,
+    prepare: Callable[[SuperEpochs], InnerSolver],
+    *,
+    samples: int = SAMPLES,
+    step: float = STEP,
+) -> Answer[BoaSolution]:
+    """Run Algorithm 1.
+
+    Parameters
+    ----------
+    instance
+        Problem rescaling, with a budget.
+    request
+        Seed and time limit; a configuration that the limit interrupts between two inner solves gives nothing.
+    prepare
+        Makes the inner solver of a glued problem.
+    samples, step
+        The paper's 50 and 0.99.
+
+    Returns
+    -------
+    Answer
+        Feasible without a bound, infeasible, or unknown when no configuration gave a plan.
+    """
+    costs, budget = path_costs(instance), instance.budget_amount()
+    total, parts = least_budget(instance)
+    if total > budget * (1 + TOLERANCE):
+        return infeasible_answer(instance, total, parts)
+    rng = np.random.default_rng(request.seed)
+    best: tuple[float, list[IntArray]] | None = None
+    inner_solves = finished = 0
+    while finished < samples and not request.stopwatch.expired:
+        glue = tuple(2 ** int(rng.integers(0, int(np.log2(len(c.run_value))) + 1)) for c in costs)
+        epochs = glue_epochs(costs, glue)
+        search = _Search(costs, epochs, prepare(epochs), budget, step, request.stopwatch)
+        found = search.shrink_running_budget()
+        inner_solves += search.solves
+        finished += not search.cut_short
+        if found is not None and (best is None or found[0] < best[0]):
+            best = found
+        request.stopwatch.emit("glue configurations", objective=best[0] if best else None, fraction=finished / samples)
+    termination = Termination.COMPLETED if finished == samples else Termination.TIME_LIMIT
+    counters = {"configurations": float(finished), "inner_solves": float(inner_solves)}
+    if best is None:
+        return Answer(Status.UNKNOWN, termination, counters=counters)
+    rows = {c.name: widths_of(c)[row].astype(float) for c, row in zip(costs, best[1], strict=True)}
+    solution = BoaSolution(branches={name: (Branch(widths=widths),) for name, widths in rows.items()})
+    return Answer(Status.FEASIBLE, termination, solution=solution, objective=best[0], counters=counters)
+
+
+def widths_of(costs: PathCosts) -> IntArray:
+    """Return the widths (K,) behind the nodes of a class on one GPU type."""
+    return np.array(costs.labels, dtype=np.int64)
+
+
+def glue_epochs(costs: list[PathCosts], glue: tuple[int, ...]) -> SuperEpochs:
+    """Glue every ``glue[i]`` consecutive epochs of class i into a super-epoch (the last one may be shorter)."""
+    widest = max(len(c.labels) for c in costs)
+    values, consumptions, counts = [], [], []
+    for c, size in zip(costs, glue, strict=True):
+        starts = np.arange(0, len(c.run_value), size)
+        pad = ((0, 0), (0, widest - len(c.labels)))
+        values.append(np.pad(np.add.reduceat(c.run_value, starts), pad, constant_values=np.inf))
+        consumptions.append(np.pad(np.add.reduceat(c.run_consumption[0], starts), pad, constant_values=np.inf))
+        counts.append(starts.size)
+    value, consumption = np.concatenate(values), np.concatenate(consumptions)
+    vertex = lower_left_hull(consumption, value)
+    return SuperEpochs(value, consumption, vertex, np.concatenate(([0], np.cumsum(counts))), glue)
+
+
+def sort_segments(epochs: SuperEpochs) -> InnerSolver:
+    """Solve the glued problem for every budget at once: all hull segments in the order of their slopes."""
+    rows, columns = np.nonzero(epochs.vertex)
+    order = np.lexsort((epochs.consumption[rows, columns], rows))
+    rows, columns = rows[order], columns[order]
+    v, c = epochs.value[rows, columns], epochs.consumption[rows, columns]
+    inside = rows[1:] == rows[:-1]
+    gain, cost, owner = (v[:-1] - v[1:])[inside], (c[1:] - c[:-1])[inside], rows[1:][inside]
+    by_slope = np.argsort(-gain / cost, kind="stable")
+    gain, cost, owner = gain[by_slope], cost[by_slope], owner[by_slope]
+    is_first = np.concatenate(([True], ~inside))
+    start = np.column_stack((v[is_first], c[is_first]))
+    spent = start[:, 1].sum() + np.concatenate(([0.0], np.cumsum(cost)))
+
+    def solve(budget: float) -> FloatArray | None:
+        if budget < spent[0] * (1 - TOLERANCE):
+            return None
+        whole = max(0, int(np.searchsorted(spent, budget, side="right")) - 1)
+        point = start.copy()
+        np.subtract.at(point[:, 0], owner[:whole], gain[:whole])
+        np.add.at(point[:, 1], owner[:whole], cost[:whole])
+        if whole < cost.size:
+            part = max(0.0, budget - spent[whole]) / cost[whole]
+            point[owner[whole]] += part * np.array([-gain[whole], cost[whole]])
+        return point
+
+    return solve
+
+
+def compile_program(epochs: SuperEpochs) -> InnerSolver:
+    """State the glued problem as the convex program (6): values within range, consumption above the hull's segments."""
+    import cvxpy as cp
+    import scipy.sparse as sp
+
+    rows, columns = np.nonzero(epochs.vertex)
+    order = np.lexsort((epochs.consumption[rows, columns], rows))
+    rows, columns = rows[order], columns[order]
+    v, c = epochs.value[rows, columns], epochs.consumption[rows, columns]
+    number = len(epochs.value)
+    is_first = np.diff(rows, prepend=-1) > 0
+    dearest, least_use = v[is_first], c[is_first]
+    cheapest = v[np.append(is_first[1:], True)]
+    inside = np.flatnonzero(~is_first) - 1
+    slope = (c[inside + 1] - c[inside]) / (v[inside + 1] - v[inside])
+    # GPU use above the least one of the row, on the line through two neighbouring vertices: slope * (value - anchor).
+    anchor = v[inside] - (c[inside] - least_use[rows[inside]]) / slope
+    pick = sp.csr_array((np.ones(inside.size), (np.arange(inside.size), rows[inside])), shape=(inside.size, number))
+    scale_v, scale_c = dearest.sum(), least_use.sum()
+    value, extra = cp.Variable(number), cp.Variable(number, nonneg=True)
+    room = cp.Parameter(nonneg=True)
+    constraints = [value >= cheapest / scale_v, value <= dearest / scale_v, cp.sum(extra) <= room]
+    if inside.size:
+        steep = slope * scale_v / scale_c
+        constraints.append(pick @ extra >= cp.multiply(steep, pick @ value - anchor / scale_v))
+    program = cp.Problem(cp.Minimize(cp.sum(value)), constraints)
+
+    def solve(budget: float) -> FloatArray | None:
+        if budget < scale_c * (1 - TOLERANCE):
+            return None
+        if budget <= scale_c * (1 + TOLERANCE):  # nothing to decide, and no interior for an interior-point method
+            return np.column_stack((dearest, least_use))
+        room.value = budget / scale_c - 1.0
+        _run_program(program)
+        point = np.clip(value.value * scale_v, cheapest, dearest)
+        # Where the budget leaves room, the program may give any consumption above the hull; the hull's own is meant.
+        use = least_use.copy()
+        np.maximum.at(use, rows[inside], least_use[rows[inside]] + slope * (point[rows[inside]] - anchor))
+        return np.column_stack((point, use))
+
+    return solve
+
+
+def _run_program(program: cp.Problem) -> None:
+    import cvxpy as cp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions, which are rounded here anyway
+        try:
+            program.solve(solver=cp.CLARABEL)
+        except cp.error.SolverError as error:
+            message = f"CVXPY could not solve the glued problem ({error}); use solver published-algorithm1"
+            raise EngineError(message) from None
+    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
+        message = (
+            f"CVXPY calls the glued problem {program.status}, although the least budget does not exceed the budget"
+        )
+        raise EngineError(message)
+
+
+@dataclass
+class _Search:
+    """One glue configuration (lines 12 to 27).
+
+    Parameters
+    ----------
+    costs, epochs, solve
+        The instance, its super-epochs and the inner solver for them.
+    budget, step
+        The true budget, and the factor by which the running budget shrinks.
+    stopwatch
+        Ends the search when it has expired.
+    solves
+        Inner solves so far.
+    cut_short
+        Whether the stopwatch ended the search.
+    """
+
+    costs: list[PathCosts]
+    epochs: SuperEpochs
+    solve: InnerSolver
+    budget: float
+    step: float
+    stopwatch: Stopwatch
+    solves: int = 0
+    cut_short: bool = False
+
+    def shrink_running_budget(self) -> tuple[float, list[IntArray]] | None:
+        """Lower the running budget until the rounded widths keep the true one; None when it never happens."""
+        running_budget = self.budget
+        while not self.stopwatch.expired:
+            point = self.solve(running_budget)
+            self.solves += 1
+            if point is None:
+                return None
+            rows = _round_to_vertices(self.costs, self.epochs, point)
+            value, consumption = _true_cost(self.costs, rows)
+            if consumption <= self.budget * (1 + TOLERANCE):
+                return value, rows
+            running_budget *= self.step
+        self.cut_short = True
+        return None
+
+
+def _round_to_vertices(costs: list[PathCosts], epochs: SuperEpochs, point: FloatArray) -> list[IntArray]:
+    """Round each super-epoch's real width to the nearest vertex and spread it over its epochs (positions, not GPUs)."""
+    rows = []
+    for number, c in enumerate(costs):
+        block = slice(epochs.first[number], epochs.first[number + 1])
+        widths = widths_of(c)
+        rate = c.run_consumption[0, 0, 0] / c.run_value[0, 0] / widths[0]  # GPUs per second of value, at one GPU
+        real = point[block, 1] / (point[block, 0] * rate)
+        distance = np.where(epochs.vertex[block, : len(c.labels)], np.abs(real[:, None] - widths), np.inf)
+        rows.append(np.repeat(distance.argmin(axis=1), epochs.glue[number])[: len(c.run_value)])
+    return rows
+
+
+def _true_cost(costs: list[PathCosts], rows: list[IntArray]) -> tuple[float, float]:
+    """Return value and consumption of widths by Lemma 4.8."""
+    value = consumption = 0.0
+    for c, row in zip(costs, rows, strict=True):
+        layers = np.arange(row.size)
+        entering = np.concatenate(([True], row[1:] != row[:-1]))
+        value += float((c.run_value[layers, row] + entering * c.enter_value[0, layers, row]).sum())
+        run, enter = c.run_consumption[0], c.enter_consumption[0, 0]
+        consumption += float((run[layers, row] + entering * enter[layers, row]).sum())
+    return value, consumption

@@ -1,0 +1,276 @@
+"""Why each class gets the GPUs that it gets: the neighbours of every choice, alone and re-solved.
+
+For each run of epochs with the same GPUs: the next narrower and the next wider width, and each other GPU type. What a
+neighbour changes when everything else stays is computed by the evaluator; what it costs to force it is the difference
+between two optima: that with the choice forced, for all jobs of the class, and everything else decided anew, and that
+with nothing forced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
+from optplan.contracts.judgement import Evaluation
+from optplan.contracts.result import MEETING, Result, Status
+from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
+from optplan.formulations.boa.data.options import Options
+from optplan.formulations.boa.judge.evaluation import evaluate, types_along
+from optplan.formulations.boa.study.forcing import Kept, solve_forced
+from optplan.progress import Listener, Stopwatch
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A run of epochs (from ``first`` to before ``end``) of a branch in which a class holds one option."""
+
+    name: str
+    number: int
+    branch: Branch
+    first: int
+    end: int
+    column: int
+
+
+@dataclass(frozen=True)
+class _Forced:
+    """The best objective of a forced choice and its bound, as of :class:`~optplan.contracts.Alternative`."""
+
+    objective: float | None
+    bound: float | None
+
+
+def explain(
+    instance: BoaInstance,
+    result: Result[BoaSolution],
+    *,
+    only: tuple[str, ...] = (),
+    time_limit_s: float | None = None,
+    on_event: Listener | None = None,
+) -> Explanation:
+    """Explain the widths of a result.
+
+    Parameters
+    ----------
+    instance
+        The problem that the result solves; whole or rescaling.
+    result
+        With a solution that keeps rules and limits. Where it is not optimal, the problem is solved anew: forcing is
+        held against the best plan.
+    only
+        Classes to explain; all when empty.
+    time_limit_s
+        Seconds for each re-solve; what is not proven by then has a bound below its objective.
+    on_event
+        Called after each choice.
+
+    Returns
+    -------
+    Explanation
+        Changes of the budget in ``instance.budget_unit``.
+
+    Raises
+    ------
+    UsageError
+        When the result has no solution, or a class is unknown.
+    UnsupportedError
+        For the continuous problem, whose widths all have the same marginal rate, the shadow price.
+    """
+    if result.solution is None or result.objective is None:
+        message = f"there is no solution to explain (status {result.status})"
+        raise UsageError(message)
+    if instance.problem is Problem.CONTINUOUS:
+        message = (
+            "in the continuous problem every width has the same marginal rate, the shadow price, and nothing is chosen "
+            "between neighbours; explain a result of the problem whole or rescaling"
+        )
+        raise UnsupportedError(message)
+    for name in only:
+        if name not in instance.classes:
+            message = f"no class {name!r} in {instance.name!r}; {nearest_name_hint(name, list(instance.classes))}"
+            raise UsageError(message)
+    watch = Stopwatch(None, on_event)
+    judged = evaluate(instance, result.solution)
+    places = [place for place in _list_places(instance, result.solution) if not only or place.name in only]
+    forcing = _Forcing(instance, result.gap_target, time_limit_s)
+    forcing.find_best(result)
+    choices = []
+    for number, place in enumerate(places, start=1):
+        choices.append(_explain_place(instance, result.solution, judged, place, forcing))
+        watch.emit("explain", fraction=number / len(places))
+    best = forcing.best
+    return Explanation(
+        formulation=instance.formulation,
+        instance_name=instance.name,
+        instance_hash=result.instance_hash,
+        solver=result.solver,
+        objective=result.objective,
+        objective_unit=result.objective_unit,
+        best_objective=best.objective,
+        best_bound=best.bound,
+        budget_unit=instance.budget_unit.value,
+        multipliers=result.certificates[0].multipliers if result.certificates else {},
+        choices=tuple(forcing.settle(choice) for choice in choices),
+        seconds=watch.elapsed_s,
+    )
+
+
+class _Forcing:
+    """Re-solves with one choice forced; the same question is asked of the engine once."""
+
+    def __init__(self, instance: BoaInstance, gap: float, time_limit_s: float | None) -> None:
+        self._instance = instance
+        self._gap = gap
+        self._time_limit_s = time_limit_s
+        self._best = _Forced(None, None)
+        self._known: dict[tuple[str, bytes], _Forced] = {}
+
+    @property
+    def best(self) -> _Forced:
+        """The least objective found so far, forced or not, and its bound."""
+        return self._best
+
+    def find_best(self, result: Result[BoaSolution]) -> None:
+        """Find the best plan with nothing forced: that of an optimal result, or solved anew."""
+        if result.status is Status.OPTIMAL:
+            self._best = _Forced(result.objective, result.bound)
+            return
+        found = self._solve({})
+        self._best = _Forced(
+            min(value for value in (result.objective, found.objective) if value is not None),
+            max((bound for bound in (result.bound, found.bound) if bound is not None), default=None),
+        )
+
+    def force(self, name: str, kept: Kept, alternative: Alternative) -> Alternative:
+        """Return the alternative with the best objective, and its bound, when it is forced."""
+        key = (name, kept[name].tobytes())
+        if key not in self._known:
+            self._known[key] = self._solve(kept)
+            self._note(self._known[key])
+        forced = self._known[key]
+        return alternative.replace(forced_objective=forced.objective, forced_bound=forced.bound)
+
+    def settle(self, choice: ExplainedChoice) -> ExplainedChoice:
+        """Return the choice with the costs of its alternatives, once the best plan is known for good."""
+        settled = []
+        for one in choice.alternatives:
+            objective, bound, cost = one.forced_objective, one.forced_bound, None
+            if bound is not None and self._best.bound is not None:
+                # Forcing only takes plans away, so what bounds all of them bounds those that are left.
+                bound = max(bound, self._best.bound)
+                bound = bound if objective is None else min(bound, objective)
+            if objective is not None and self._best.objective is not None:
+                cost = objective - self._best.objective
+                cost = 0.0 if abs(cost) <= self._tell_apart(self._best.objective) else cost
+            settled.append(one.replace(forced_bound=bound, forced_cost=cost))
+        return choice.replace(alternatives=tuple(settled))
+
+    def _note(self, forced: _Forced) -> None:
+        """Take over a forced plan that is better than the best one known: it is a plan of the problem, too."""
+        best = self._best.objective
+        if forced.objective is not None and best is not None and forced.objective < best - self._tell_apart(best):
+            self._best = _Forced(forced.objective, self._best.bound)
+
+    def _tell_apart(self, objective: float) -> float:
+        """Return the least difference from an objective that is not for want of searching on."""
+        return max(self._gap, MEETING) * objective
+
+    def _solve(self, kept: Kept) -> _Forced:
+        found = solve_forced(self._instance, kept, gap=self._gap, stopwatch=Stopwatch(self._time_limit_s))
+        return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
+
+
+def label_option(instance: BoaInstance, options: Options, column: int) -> str:
+    """Name an option as users speak of it: ``8 GPUs``, or ``8 a100`` where there are several types."""
+    width = int(options.widths[column])
+    if len(instance.gpu_types) == 1:
+        return "1 GPU" if width == 1 else f"{width} GPUs"
+    return f"{width} {options.gpu_types[options.group[column]]}"
+
+
+def _list_places(instance: BoaInstance, solution: BoaSolution) -> Iterator[_Place]:
+    for name in instance.classes:
+        options = instance.options(name)
+        for number, branch in enumerate(solution.branches[name], start=1):
+            types = types_along(instance, branch)
+            columns = [options.find(str(t), w) for t, w in zip(types, branch.widths.tolist(), strict=True)]
+            held = np.array(columns, dtype=np.int64)
+            firsts = np.flatnonzero(np.concatenate(([True], np.diff(held) != 0)))
+            ends = np.append(firsts[1:], held.size)
+            for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
+                yield _Place(name, number, branch, first, end, int(held[first]))
+
+
+def _explain_place(
+    instance: BoaInstance, solution: BoaSolution, judged: Evaluation, place: _Place, forcing: _Forcing
+) -> ExplainedChoice:
+    options = instance.options(place.name)
+    alternatives = []
+    own = options.of_type(options.gpu_types[options.group[place.column]])
+    for direction, column in ((Direction.NARROWER, place.column - 1), (Direction.WIDER, place.column + 1)):
+        if own.start <= column < own.stop:
+            alone = _change_alone(instance, solution, judged, place, direction, column)
+            alternatives.append(forcing.force(place.name, _keep(instance, place, slice(column, column + 1)), alone))
+    for gpu_type in options.gpu_types:
+        pairs = options.of_type(gpu_type)
+        if pairs != own:
+            other = Alternative(direction=Direction.OTHER_TYPE, label=f"any {gpu_type}")
+            alternatives.append(forcing.force(place.name, _keep(instance, place, pairs), other))
+    if _hold_several(solution.branches[place.name]):
+        one = slice(place.column, place.column + 1)
+        throughout = Alternative(
+            direction=Direction.ONE_WIDTH, label=f"{label_option(instance, options, place.column)}, always"
+        )
+        alternatives.append(forcing.force(place.name, _keep(instance, place, one, throughout=True), throughout))
+    return ExplainedChoice(
+        subject=place.name,
+        branch=place.number,
+        share=place.branch.fraction,
+        first=place.first + 1,
+        last=place.end,
+        label=label_option(instance, options, place.column),
+        alternatives=tuple(alternatives),
+    )
+
+
+def _hold_several(branches: tuple[Branch, ...]) -> bool:
+    """Whether the jobs of a class do not all hold the same all the time."""
+    widths = {width for branch in branches for width in branch.widths.tolist()}
+    return len(widths) > 1 or len({gpu_type for branch in branches for gpu_type in branch.gpu_types or ()}) > 1
+
+
+def _change_alone(
+    instance: BoaInstance,
+    solution: BoaSolution,
+    judged: Evaluation,
+    place: _Place,
+    direction: Direction,
+    column: int,
+) -> Alternative:
+    """Have the evaluator judge the solution with one place changed."""
+    options = instance.options(place.name)
+    widths = place.branch.widths.copy()
+    widths[place.first : place.end] = options.widths[column]
+    branches = list(solution.branches[place.name])
+    branches[place.number - 1] = place.branch.replace(widths=widths)
+    changed = evaluate(instance, BoaSolution(branches={**solution.branches, place.name: tuple(branches)}))
+    return Alternative(
+        direction=direction,
+        label=label_option(instance, options, column),
+        objective_change=changed.objective - judged.objective,
+        budget_change=changed.consumption[BUDGET] - judged.consumption[BUDGET],
+    )
+
+
+def _keep(instance: BoaInstance, place: _Place, columns: slice, *, throughout: bool = False) -> Kept:
+    """Allow a class only some options in the place's epochs (throughout: in all)."""
+    options, epochs = instance.options(place.name), instance.classes[place.name].num_epochs
+    kept = np.ones((epochs, options.widths.size), dtype=np.bool_)
+    forced = slice(0, epochs) if throughout else slice(place.first, place.end)
+    kept[forced] = False
+    kept[forced, columns] = True
+    return {place.name: kept}

@@ -1,0 +1,139 @@
+"""Wrong estimates, sampled: what the true speedups, sizes and arrivals may be when the instance only estimates them.
+
+Errors are factors, lognormal with mean 1 and a stated relative standard deviation, independent of one another and the
+same in all epochs of a class:
+
+* one of its arrival rate, and one of its sizes;
+* one of how well it scales on each GPU type: nothing at the reference width, the stated size at the allowed width that
+  is farthest from it (as a rule the widest), in between in proportion to the logarithm of the width and of opposite
+  sign on the two sides of the reference width, as a wrong exponent does. With several types there is a second one, of
+  the same size, of the speed of the whole type;
+* one of the speed at each single width: what measurements have of noise.
+
+Noise that is independent from width to width is the hardest case for a planner, and makes a planner who knew the truth
+look best: there is always a width that happens to be quicker than it should be.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from optplan.formulations.boa.data.instance import BoaInstance, Problem
+from optplan.formulations.boa.data.job_classes import Widths
+from optplan.schema import NUMBER, FloatArray, FrozenModel
+from optplan.speedup import TableSpeedup
+
+
+class EstimateErrors(FrozenModel):
+    """How wrong estimates may be: relative standard deviations.
+
+    Parameters
+    ----------
+    speedup
+        Of the speed at the allowed width of each GPU type that is farthest from the reference width; less at nearer
+        ones, none at the reference width. With several types also of the speed of each whole type.
+    noise
+        Of the speed at each single width, the reference width of an instance with one type excepted: its speed is 1 by
+        definition.
+    size
+        Of each class's epoch sizes, all by the same factor.
+    arrival
+        Of each class's arrival rate.
+    """
+
+    speedup: Annotated[float, Field(ge=0, le=2), NUMBER] = 0.0
+    noise: Annotated[float, Field(ge=0, le=2), NUMBER] = 0.0
+    size: Annotated[float, Field(ge=0, le=2), NUMBER] = 0.0
+    arrival: Annotated[float, Field(ge=0, le=2), NUMBER] = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> EstimateErrors:
+        if not (self.speedup or self.noise or self.size or self.arrival):
+            message = "all errors are zero; give at least one of speedup, noise, size and arrival, such as speedup 0.1"
+            raise ValueError(message)
+        return self
+
+
+@dataclass(frozen=True)
+class ClassFactors:
+    """Truth over estimate for one class: its rate, its sizes, and its speed (K,) at each option."""
+
+    arrival: float
+    size: float
+    speed: FloatArray
+
+
+#: By class, in the order of the instance.
+Factors = dict[str, ClassFactors]
+
+
+def draw_factors(instance: BoaInstance, errors: EstimateErrors, *, seed: int, number: int) -> Factors:
+    """Draw one sample.
+
+    Parameters
+    ----------
+    instance
+        The estimates.
+    errors
+        Their errors.
+    seed, number
+        The same pair gives the same sample, whatever was drawn before or elsewhere.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence((seed, number)))
+    factors = {}
+    for name, job_class in instance.classes.items():
+        options, reference = instance.options(name), job_class.reference_width
+        arrival, size = (float(_draw(rng, error, np.ones(1))[0]) for error in (errors.arrival, errors.size))
+        speed = _draw(rng, errors.noise, np.ones(options.widths.size), independent=True)
+        if len(instance.gpu_types) == 1:
+            speed[options.widths == reference] = 1.0
+        for gpu_type in options.gpu_types:
+            pairs = options.of_type(gpu_type)
+            distance = np.log(options.widths[pairs] / reference)
+            speed[pairs] *= _draw(rng, errors.speedup, distance / (np.abs(distance).max() or 1.0))
+            if len(instance.gpu_types) > 1:
+                speed[pairs] *= _draw(rng, errors.speedup, np.ones(1))
+        factors[name] = ClassFactors(arrival, size, speed)
+    return factors
+
+
+def _draw(rng: np.random.Generator, error: float, share: FloatArray, *, independent: bool = False) -> FloatArray:
+    """Draw lognormal factors of mean 1; of their log-scale each gets a share. Numbers are drawn even for no error."""
+    sigma = math.sqrt(math.log1p(error**2)) * share
+    normal = rng.standard_normal(share.size if independent else 1)
+    return np.asarray(np.exp(sigma * normal - sigma**2 / 2.0))
+
+
+def apply_factors(instance: BoaInstance, factors: Factors) -> BoaInstance:
+    """Return the instance as it truly is in a sample; speedups become tables at the allowed widths.
+
+    Raises
+    ------
+    ValueError
+        For the continuous problem, whose widths a table does not cover.
+    """
+    if instance.problem is Problem.CONTINUOUS:
+        message = "the plan of a continuous problem has whole widths; sample the problem that it is run as"
+        raise ValueError(message)
+    classes = {}
+    for name, job_class in instance.classes.items():
+        options, drawn = instance.options(name), factors[name]
+        speedup = {}
+        for gpu_type in options.gpu_types:
+            pairs = options.of_type(gpu_type)
+            speeds = job_class.speedup[gpu_type].at(options.widths[pairs]) * drawn.speed[pairs]
+            speedup[gpu_type] = TableSpeedup(
+                gpus=options.widths[pairs], speedup=speeds[0] if len(speeds) == 1 else speeds
+            )
+        classes[name] = job_class.replace(
+            arrival_rate_per_hour=job_class.arrival_rate_per_hour * drawn.arrival,
+            epoch_size_gpu_hours=job_class.epoch_size_gpu_hours * drawn.size,
+            speedup=speedup,
+            widths=Widths(),
+        )
+    return instance.replace(classes=classes)

@@ -1,0 +1,320 @@
+"""How a plan fares when estimates are wrong (6.4, figure 8), and the plan that fares best on average.
+
+The widths stay as planned, jobs run at their true speeds: completion times and what is used of the budget follow from
+Lemma 4.8 with the true figures. Against each sample stands what a planner who knew the truth could have done with the
+same use of the limits. The robust plan is the optimum of the mean over samples: values and consumptions of a path are
+linear in the sampled inverse speeds, so it is the same problem with averaged costs, solved by the same engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+
+import numpy as np
+
+from optplan.contracts.judgement import Evaluation, PathCosts
+from optplan.contracts.sensitivity import SampledPlan, Sensitivity
+from optplan.errors import InfeasibleError, UsageError, VerificationError
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
+from optplan.formulations.boa.exact.paths import solve_costs
+from optplan.formulations.boa.judge.duality import least_path, path_costs
+from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
+from optplan.formulations.boa.planning import as_run
+from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors
+from optplan.progress import Listener, Stopwatch
+from optplan.schema import FloatArray
+
+#: Samples that one task of a process pool takes: few enough for progress to move.
+_CHUNK = 25
+#: The parts of step costs that are averaged over samples.
+_COSTS = ("run_value", "run_consumption", "enter_value", "enter_consumption")
+
+
+class BoaSampledPlan(SampledPlan):
+    """One plan, run under every sample of the truth.
+
+    Parameters
+    ----------
+    solution
+        The widths.
+    """
+
+    solution: BoaSolution
+
+
+class BoaSensitivity(Sensitivity):
+    """How sensitive widths are to errors of the estimates.
+
+    Parameters
+    ----------
+    plans
+        The one asked about, then the robust one if there is one.
+    """
+
+    plans: tuple[BoaSampledPlan, ...]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What every sample is asked; small enough to send to other processes."""
+
+    instance: BoaInstance
+    solution: BoaSolution
+    errors: EstimateErrors
+    seed: int
+    compare: bool
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A plan in one sample."""
+
+    objective: float
+    consumption: dict[str, float]
+    cost_usd_per_hour: float | None
+    best_objective: float | None
+
+
+def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and how to run them
+    instance: BoaInstance,
+    solution: BoaSolution,
+    errors: EstimateErrors,
+    *,
+    samples: int = 1000,
+    robust_samples: int = 0,
+    compare: bool = True,
+    seed: int = 0,
+    gap: float = 1e-6,
+    processes: int = 1,
+    on_event: Listener | None = None,
+) -> BoaSensitivity:
+    """Run a plan under sampled truths.
+
+    Parameters
+    ----------
+    instance
+        The estimates, with a budget.
+    solution
+        The plan, which keeps rules and limits; of a continuous problem the whole widths that it is run as count.
+    errors
+        How wrong the estimates may be.
+    samples
+        How many truths.
+    robust_samples
+        From how many others a robust plan is made; 0 for none.
+    compare
+        Whether to find what a planner who knew each truth could do.
+    seed
+        The same seed gives the same samples, for any number of processes.
+    gap
+        Relative gap at which the search for the robust plan may stop.
+    processes
+        How many processes share the samples.
+    on_event
+        Called as samples are done.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget, or other processes cannot be started.
+    InfeasibleError
+        When no plan keeps the limits on average over the robust samples.
+    """
+    watch = Stopwatch(None, on_event)
+    run_instance, run_solution = as_run(instance, solution)
+    plans: list[tuple[str, BoaSolution, float | None]] = [("planned", run_solution, None)]
+    if robust_samples:
+        watch.emit("robust plan")
+        robust = solve_robust(run_instance, errors, first=samples, samples=robust_samples, seed=seed, gap=gap)
+        plans.append(("robust", robust.solution, robust.bound))
+    sampled = []
+    for position, (name, plan, bound) in enumerate(plans):
+        question = _Question(run_instance, plan, errors, seed, compare)
+        done = []
+        for sample in _ask(question, samples, processes):
+            done.append(sample)
+            watch.emit(name, fraction=(position + len(done) / samples) / len(plans))
+        sampled.append(_collect(name, plan, bound, evaluate(run_instance, plan), done))
+    return BoaSensitivity(
+        formulation=instance.formulation,
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        objective_unit="s",
+        limits=instance.limits,
+        limit_units={limit: instance.limit_unit(limit).value for limit in instance.limit_names},
+        errors=errors.model_dump(),
+        samples=samples,
+        robust_samples=robust_samples,
+        seed=seed,
+        plans=tuple(sampled),
+        seconds=watch.elapsed_s,
+    )
+
+
+@dataclass(frozen=True)
+class RobustPlan:
+    """The plan that is best on average.
+
+    Parameters
+    ----------
+    solution
+        The widths.
+    objective, bound
+        Means over the samples: what the plan has, and what no plan within the limits is below.
+    """
+
+    solution: BoaSolution
+    objective: float
+    bound: float
+
+
+def solve_robust(
+    instance: BoaInstance, errors: EstimateErrors, *, first: int, samples: int, seed: int, gap: float = 1e-6
+) -> RobustPlan:
+    """Find the plan whose mean objective over samples is least, its mean use of each limit within the limit.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, with a budget.
+    errors
+        How wrong its estimates may be.
+    first, samples
+        Numbers of the samples: from ``first`` on, so many.
+    seed
+        Of the samples.
+    gap
+        Relative gap at which the search may stop.
+
+    Returns
+    -------
+    RobustPlan
+        The evaluator has confirmed its mean objective, sample by sample.
+
+    Raises
+    ------
+    InfeasibleError
+        When no plan keeps the limits on average.
+    UsageError
+        When the search met its limit on work before any plan was found.
+    VerificationError
+        When the evaluator does not confirm the objective.
+    """
+
+    def draw() -> Iterator[BoaInstance]:
+        # Drawn again for each use: many samples of large tables are more than the memory of a laptop.
+        for number in range(first, first + samples):
+            yield apply_factors(instance, draw_factors(instance, errors, seed=seed, number=number))
+
+    answer = solve_costs(instance, average_costs(path_costs(sample) for sample in draw()), gap=gap)
+    if answer is None:
+        message = f"no plan keeps the limits on average over {samples} samples of the errors; raise the limits"
+        raise InfeasibleError(message)
+    if answer.solution is None or answer.objective is None:
+        message = f"no plan was found that keeps the limits on average over {samples} samples, and none was excluded"
+        raise UsageError(f"{message}; ask for a mixed plan, or raise the limits")
+    mean = float(np.mean([evaluate(sample, answer.solution).objective for sample in draw()]))
+    if not abs(mean - answer.objective) <= TOLERANCE * mean:
+        message = f"robust plan: the engine's mean objective {answer.objective!r} is {mean!r} by the evaluator"
+        raise VerificationError(message)
+    return RobustPlan(answer.solution, answer.objective, answer.bound)
+
+
+def average_costs(samples: Iterable[list[PathCosts]]) -> list[PathCosts]:
+    """Average the step costs of each class over samples; limits, labels and groups are those of the first.
+
+    Parameters
+    ----------
+    samples
+        At least one, each with the same classes; taken one after the other.
+    """
+    first: list[PathCosts] = []
+    totals: list[dict[str, FloatArray]] = []
+    count = 0
+    for count, graphs in enumerate(samples, start=1):
+        if count == 1:
+            first = graphs
+            totals = [{part: np.zeros_like(getattr(graph, part)) for part in _COSTS} for graph in graphs]
+        for total, graph in zip(totals, graphs, strict=True):
+            for part in _COSTS:
+                total[part] += getattr(graph, part)
+    return [
+        PathCosts(graph.name, graph.labels, graph.group, graph.limits, **{part: total[part] / count for part in _COSTS})
+        for graph, total in zip(first, totals, strict=True)
+    ]
+
+
+def _ask(question: _Question, samples: int, processes: int) -> Iterator[_Sample]:
+    """Yield the samples in their order, as they are done."""
+    if processes == 1:
+        for number in range(samples):
+            yield _run_sample(question, number)
+        return
+    chunks = [range(start, min(start + _CHUNK, samples)) for start in range(0, samples, _CHUNK)]
+    # Spawned processes inherit nothing, so results cannot depend on the state of this one.
+    with ProcessPoolExecutor(min(processes, len(chunks)), mp_context=get_context("spawn")) as pool:
+        try:
+            for done in pool.map(partial(_run_chunk, question), chunks):
+                yield from done
+        except BrokenProcessPool:
+            message = (
+                f"processes: got {processes}, but one of them ended before its work did; each imports the main script "
+                "again, so call this below `if __name__ == '__main__':` in a script that is a file, or use processes=1 "
+                "(which also needs less memory)"
+            )
+            raise UsageError(message) from None
+
+
+def _run_chunk(question: _Question, numbers: range) -> list[_Sample]:
+    return [_run_sample(question, number) for number in numbers]
+
+
+def _run_sample(question: _Question, number: int) -> _Sample:
+    instance = question.instance
+    factors = draw_factors(instance, question.errors, seed=question.seed, number=number)
+    truth = apply_factors(instance, factors)
+    judged = evaluate(truth, question.solution)
+    return _Sample(
+        objective=judged.objective,
+        consumption=judged.consumption,
+        cost_usd_per_hour=judged.measures.get("cost_usd_per_hour"),
+        best_objective=_find_best(truth, judged) if question.compare else None,
+    )
+
+
+def _find_best(truth: BoaInstance, judged: Evaluation) -> float:
+    """Bound what a planner who knew the truth could do with what the plan uses of each limit, mixed plans included."""
+    used, costs = np.array([judged.consumption[limit] for limit in truth.limit_names]), path_costs(truth)
+    found = solve_costs(truth.replace(policy=Policy.MIXED), costs, limits=used)
+    # The plan itself keeps these limits. Should the engine deny that, by rounding, there is still what no use is below.
+    unlimited = sum(least_path(graph, np.zeros(used.size)) for graph in costs)
+    return min(unlimited if found is None else found.bound, judged.objective)
+
+
+def _collect(
+    name: str, solution: BoaSolution, bound: float | None, expected: Evaluation, samples: list[_Sample]
+) -> BoaSampledPlan:
+    costs = [sample.cost_usd_per_hour for sample in samples]
+    best = [sample.best_objective for sample in samples]
+    return BoaSampledPlan(
+        name=name,
+        expected_objective=expected.objective,
+        expected_consumption=expected.consumption,
+        objective=_gather([sample.objective for sample in samples]),
+        consumption={
+            limit: _gather([sample.consumption[limit] for sample in samples]) for limit in expected.consumption
+        },
+        cost_usd_per_hour=None if None in costs else _gather(costs),
+        best_objective=None if None in best else _gather(best),
+        solution=solution,
+        bound=bound,
+    )
+
+
+def _gather(numbers: list[float] | list[float | None]) -> FloatArray:
+    return np.array(numbers, dtype=np.float64)

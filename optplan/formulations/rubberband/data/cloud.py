@@ -1,0 +1,85 @@
+"""The cloud that a search rents its instances from: prices, billing and delays."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from optplan.formulations.rubberband.data.distributions import ConstantDistribution, Distribution, warn_of_clipping
+from optplan.schema import NUMBER, AmountOrZero, FrozenModel, PositiveAmount
+from optplan.units import SECONDS_PER_HOUR
+
+#: Most instances that may be allowed: counts are listed one by one.
+_LARGEST_COUNT = 1_000_000
+
+_Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
+
+
+class Cloud(FrozenModel):
+    """What instances of the one rented type cost, and how long it takes to get them (RubberBand, section 4.1).
+
+    Parameters
+    ----------
+    gpus_per_instance
+        GPUs of an instance, g.
+    price_usd_per_hour
+        Of a whole instance.
+    billing
+        ``per-instance``: an instance is paid from the start of its initialisation until it is released;
+        ``per-function``: a GPU is paid while a trial runs on it, and nothing else is.
+    minimum_charge_s
+        Seconds that every instance is paid for at least (per instance only).
+    provision_s
+        Seconds from a request for instances to the beginning of their initialisation (SCALE), once a request.
+    initialise_s
+        Seconds until a new instance can train (INIT_INSTANCE), drawn for each instance.
+    data_gb
+        Data that every new instance downloads.
+    data_price_usd_per_gb
+        Its price.
+    most_instances
+        Limit on instances held at once; None where the provider always has more.
+    instance_type, region, price_source, price_date
+        Where the price comes from: provenance, not data.
+    """
+
+    gpus_per_instance: _Count
+    price_usd_per_hour: PositiveAmount
+    billing: Literal["per-instance", "per-function"] = "per-instance"
+    minimum_charge_s: AmountOrZero = 60.0
+    provision_s: Distribution = ConstantDistribution(value_s=0.0)
+    initialise_s: Distribution = ConstantDistribution(value_s=0.0)
+    data_gb: AmountOrZero = 0.0
+    data_price_usd_per_gb: AmountOrZero = 0.0
+    most_instances: _Count | None = None
+    instance_type: str = ""
+    region: str = ""
+    price_source: str = ""
+    price_date: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Cloud:
+        warn_of_clipping("cloud.provision_s", self.provision_s)
+        warn_of_clipping("cloud.initialise_s", self.initialise_s)
+        return self
+
+    @property
+    def is_per_instance(self) -> bool:
+        """Whether instances are paid while they are held, and not GPUs while they train."""
+        return self.billing == "per-instance"
+
+    @property
+    def price_usd_per_s(self) -> float:
+        """Price of a whole instance."""
+        return self.price_usd_per_hour / SECONDS_PER_HOUR
+
+    @property
+    def gpu_price_usd_per_s(self) -> float:
+        """Price of one of its GPUs."""
+        return self.price_usd_per_s / self.gpus_per_instance
+
+    @property
+    def data_usd_per_instance(self) -> float:
+        """What a new instance pays for its data."""
+        return self.data_gb * self.data_price_usd_per_gb

@@ -1,0 +1,228 @@
+"""RubberBand's data: a search, a training profile, a cloud and a limit; and its decisions.
+
+Glossary: a *trial* is one configuration of a search; a *stage* ends when all its trials have done their iterations; a
+*bracket* is a chain of stages on one cluster; *held* instances are those paid for, of which a stage uses some.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from optplan.contracts.instance import Instance, Solution
+from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.formulations.rubberband.data.cloud import Cloud
+from optplan.formulations.rubberband.data.experiment import Experiment, Stage, brackets
+from optplan.formulations.rubberband.data.training import TrainingProfile
+from optplan.quantities import MoneyBudget
+from optplan.schema import NUMBER, FrozenModel, PositiveAmount
+
+#: The limits' names in certificates, shadow prices and relaxations.
+DEADLINE = "deadline"
+BUDGET = "budget"
+
+
+class Objective(StrEnum):
+    """What is made least; the other one is limited."""
+
+    #: Expected cost, within a deadline.
+    COST = "cost"
+    #: Expected completion time, within a budget.
+    TIME = "time"
+
+
+class Problem(StrEnum):
+    """Which of RubberBand's problems is asked."""
+
+    CHEAPEST = "cheapest"
+    FASTEST = "fastest"
+    CHEAPEST_WITH_CONFIDENCE = "cheapest-with-confidence"
+
+
+class Mode(StrEnum):
+    """Which allocations a stage may get."""
+
+    #: Any number of trials at a time: n trials on c slots take ceil(n / c) waves.
+    ANY = "any"
+    #: The paper's rule: GPUs over the least of a trial are a factor or a multiple of the number of trials.
+    FAIR = "fair"
+
+
+class RubberBandInstance(Instance):
+    """One problem of RubberBand: a search on a cluster that may change its size between stages.
+
+    Parameters
+    ----------
+    experiment
+        The search.
+    training
+        How long its trials take.
+    cloud
+        What instances cost, and how long it takes to get them.
+    objective
+        ``cost`` within the deadline, or ``time`` within the budget.
+    deadline_s
+        Limit on the expected completion time; None where only the frontier is asked.
+    budget
+        Limit on the expected cost, such as ``25usd``; None likewise.
+    confidence
+        With it the deadline is kept with at least this probability, and not in the mean.
+    mode
+        Which allocations a stage may get.
+    """
+
+    formulation: Literal["rubberband"] = "rubberband"
+    version: Literal[1] = 1
+    experiment: Experiment
+    training: TrainingProfile
+    cloud: Cloud
+    objective: Objective = Objective.COST
+    deadline_s: PositiveAmount | None = None
+    budget: MoneyBudget | None = None
+    confidence: Annotated[float, Field(gt=0, lt=1), NUMBER] | None = None
+    mode: Mode = Mode.ANY
+
+    @model_validator(mode="after")
+    def _check(self) -> RubberBandInstance:
+        self._check_limits()
+        self._check_widths()
+        return self
+
+    def _check_limits(self) -> None:
+        if self.objective is Objective.COST and self.budget is not None:
+            problem = f"is {self.budget}, but the objective is the cost itself"
+            raise DataError("budget", problem, "set objective to time, or leave the budget out")
+        if self.objective is Objective.TIME and self.deadline_s is not None:
+            problem = f"is {self.deadline_s:g} s, but the objective is the time itself"
+            raise DataError("deadline_s", problem, "set objective to cost, or leave the deadline out")
+        if self.objective is Objective.TIME and self.confidence is not None:
+            problem = f"is {self.confidence:g}, but there is no deadline to keep"
+            raise DataError("confidence", problem, "set objective to cost, or leave the confidence out")
+
+    def _check_widths(self) -> None:
+        training, cloud = self.training, self.cloud
+        if training.largest_gpus is None and cloud.most_instances is None:
+            problem = "are known for any number of GPUs, and nothing limits the number of instances"
+            fix = "give training.most_gpus or cloud.most_instances"
+            raise DataError("training.seconds_per_iteration", problem, fix)
+        needed = math.ceil(training.least_gpus / cloud.gpus_per_instance)
+        if cloud.most_instances is not None and needed > cloud.most_instances:
+            problem = f"is {cloud.most_instances}; a trial of {training.least_gpus} GPUs needs {needed}"
+            raise DataError("cloud.most_instances", problem, "raise it, or lower training.least_gpus")
+        factors = training.factor_by_instances
+        if factors is not None and needed > factors.instances[-1]:
+            problem = f"ends at {factors.instances[-1]} instances; a trial of {training.least_gpus} GPUs spans {needed}"
+            raise DataError("training.factor_by_instances", problem, f"measure the factor for {needed} instances")
+
+    @cached_property
+    def brackets(self) -> tuple[tuple[Stage, ...], ...]:
+        """The stages by cluster; see :func:`~optplan.formulations.rubberband.data.experiment.brackets`."""
+        return brackets(self.experiment)
+
+    @property
+    def problem(self) -> Problem:
+        """Which problem is asked."""
+        if self.objective is Objective.TIME:
+            return Problem.FASTEST
+        return Problem.CHEAPEST if self.confidence is None else Problem.CHEAPEST_WITH_CONFIDENCE
+
+    def fields_of_problem(self, problem: str) -> dict[str, object]:
+        """Return the fields to change so that another problem is asked, to which its limit then has to be added.
+
+        Raises
+        ------
+        UsageError
+            When there is no such problem, or the probability of one is missing.
+        """
+        if problem not in list(Problem):
+            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
+        if problem == Problem.FASTEST:
+            return {"objective": Objective.TIME, "deadline_s": None, "confidence": None}
+        if problem == Problem.CHEAPEST:
+            return {"objective": Objective.COST, "budget": None, "confidence": None}
+        if self.confidence is None:
+            message = f"problem: {problem} needs the probability; give one, as in --set confidence=0.95"
+            raise UsageError(message)
+        return {"objective": Objective.COST, "budget": None}
+
+    @property
+    def objective_unit(self) -> str:
+        """US dollars, or seconds."""
+        return "usd" if self.objective is Objective.COST else "s"
+
+    @property
+    def limit_name(self) -> str:
+        """The name of the one limit."""
+        return DEADLINE if self.objective is Objective.COST else BUDGET
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether the limit has an amount."""
+        return (self.deadline_s if self.objective is Objective.COST else self.budget) is not None
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limit by name: the deadline in seconds, or the budget in US dollars.
+
+        Raises
+        ------
+        UsageError
+            When the instance has none.
+        """
+        return {self.limit_name: self.limit_as_given(self.limit_name)[0]}
+
+    def limit_as_given(self, limit: str) -> tuple[float, str]:
+        """Return the limit as the instance's own fields state it, and the unit there.
+
+        Raises
+        ------
+        UsageError
+            When the instance has none of that name.
+        """
+        if limit == DEADLINE and self.deadline_s is not None:
+            return self.deadline_s, "s"
+        if limit == BUDGET and self.budget is not None:
+            return self.budget.value, self.budget.unit.value
+        example = "--deadline 20min or deadline_s=1200" if limit == DEADLINE else "--budget 25usd or budget='25usd'"
+        message = f"instance {self.name!r} has no {limit}; give one, as in {example}"
+        raise UsageError(message)
+
+    def price_unit(self, limit: str) -> str:
+        """Return the unit of a limit's shadow price."""
+        return "usd per s of deadline" if limit == DEADLINE else "s per usd of budget"
+
+    @cached_property
+    def stage_cache(self) -> dict[Any, Any]:
+        """What :mod:`~optplan.formulations.rubberband.laws.stages` has computed of this instance."""
+        return {}
+
+
+class StageAllocation(FrozenModel):
+    """What one stage gets.
+
+    Parameters
+    ----------
+    instances
+        Held through the stage, m.
+    gpus
+        Used in it, a, of the m * g that are held.
+    """
+
+    instances: Annotated[int, Field(ge=1), NUMBER]
+    gpus: Annotated[int, Field(ge=1), NUMBER]
+
+
+class RubberBandSolution(Solution):
+    """What RubberBand decides: for each stage the instances held and the GPUs used.
+
+    Parameters
+    ----------
+    brackets
+        One chain of stages for each cluster, in the order of the instance's.
+    """
+
+    brackets: tuple[tuple[StageAllocation, ...], ...]

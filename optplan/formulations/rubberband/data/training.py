@@ -1,0 +1,402 @@
+"""The training profile: how long an iteration takes on how many GPUs, what varies, and what a start costs.
+
+A trial of a stage on p GPUs first starts, then trains::
+
+    start + max(0, x * S + I_1 + ... + I_x - x * s(p))
+
+with x iterations of s(p) seconds each. I_i is the time of one iteration, drawn anew each time (``iteration_noise``),
+S the trial's own pace, drawn once per trial and stage (``trial_noise``); without such noise each is s(p). So the first
+kind of deviation grows with the square root of the iterations, the second with the iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from optplan.errors import DataError
+from optplan.formulations.rubberband.data.distributions import (
+    ConstantDistribution,
+    Distribution,
+    EmpiricalDistribution,
+    LogNormalDistribution,
+    NormalDistribution,
+    warn_of_clipping,
+)
+from optplan.schema import (
+    NUMBER,
+    AmountOrZero,
+    ByName,
+    FloatArray,
+    FrozenModel,
+    IntArray,
+    Numbers,
+    PositiveAmount,
+    WholeNumbers,
+    require_amounts,
+)
+from optplan.speedup import Speedup
+from optplan.speedup.curves import list_widths
+
+#: Most GPUs of a trial that are looked at where a formula covers any number.
+_LARGEST_WIDTH = 1_000_000
+
+#: Factors whose mean is this close to one are taken to have mean one.
+_MEAN_TOLERANCE = 1e-6
+
+_Gpus = Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER]
+
+
+class NormalNoise(FrozenModel):
+    """Normally distributed around the mean; times below zero count as zero.
+
+    Parameters
+    ----------
+    sd_s
+        Standard deviation of an iteration's time in seconds, on any number of GPUs; or
+    sd_fraction
+        the same as a fraction of the mean.
+    """
+
+    form: Literal["normal"] = "normal"
+    sd_s: AmountOrZero | None = None
+    sd_fraction: AmountOrZero | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> NormalNoise:
+        _require_one_deviation(self.sd_s, self.sd_fraction)
+        return self
+
+    def around(self, mean_s: float) -> Distribution:
+        """Return the distribution of a time with that mean."""
+        return NormalDistribution(mean_s=mean_s, sd_s=_deviation(self.sd_s, self.sd_fraction, mean_s))
+
+
+class LogNormalNoise(FrozenModel):
+    """Log-normally distributed with the given mean.
+
+    Parameters
+    ----------
+    sd_s
+        Standard deviation of an iteration's time in seconds, on any number of GPUs; or
+    sd_fraction
+        the same as a fraction of the mean.
+    """
+
+    form: Literal["log-normal"] = "log-normal"
+    sd_s: AmountOrZero | None = None
+    sd_fraction: AmountOrZero | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> LogNormalNoise:
+        _require_one_deviation(self.sd_s, self.sd_fraction)
+        return self
+
+    def around(self, mean_s: float) -> Distribution:
+        """Return the distribution of a time with that mean."""
+        return LogNormalDistribution(mean_s=mean_s, sd_s=_deviation(self.sd_s, self.sd_fraction, mean_s))
+
+
+class EmpiricalNoise(FrozenModel):
+    """Measured factors, each equally likely.
+
+    Parameters
+    ----------
+    factors
+        (V,) Measured times divided by their mean.
+    """
+
+    form: Literal["empirical"] = "empirical"
+    factors: Numbers
+
+    @field_validator("factors")
+    @classmethod
+    def _check(cls, factors: FloatArray) -> FloatArray:
+        if factors.ndim != 1 or not factors.size:
+            message = f"got an array of shape {factors.shape}; a list of at least one factor is needed"
+            raise ValueError(message)
+        require_amounts(factors)
+        mean = float(factors.mean())
+        if abs(mean - 1.0) > _MEAN_TOLERANCE:
+            message = f"the mean of the factors is {mean:.6g}; it must be 1: divide each measured time by their mean"
+            raise ValueError(message)
+        return factors
+
+    def around(self, mean_s: float) -> Distribution:
+        """Return the distribution of a time with that mean."""
+        return EmpiricalDistribution(values_s=mean_s * self.factors)
+
+
+#: Any noise, as the type of a field; its own field ``form`` says which it is.
+Noise = Annotated[NormalNoise | LogNormalNoise | EmpiricalNoise, Field(discriminator="form")]
+
+
+class MeasuredSeconds(FrozenModel):
+    """Seconds of an iteration as measured, such as on 1, 2, 4 and 8 GPUs.
+
+    Between two measurements the *throughput*, 1/seconds, is interpolated linearly in the number of GPUs; outside
+    them nothing is known.
+
+    Parameters
+    ----------
+    gpus
+        (K,) GPUs of the trial, increasing.
+    seconds
+        (K,) Mean seconds of one iteration there; they may rise.
+    """
+
+    form: Literal["measured"] = "measured"
+    gpus: WholeNumbers
+    seconds: Numbers
+
+    @model_validator(mode="after")
+    def _check(self) -> MeasuredSeconds:
+        gpus, seconds = self.gpus, self.seconds
+        if gpus.ndim != 1 or not gpus.size or seconds.shape != gpus.shape:
+            message = f"got {gpus.size} numbers of GPUs and {seconds.size} times; give one time for each, at least one"
+            raise ValueError(message)
+        if gpus[0] < 1 or np.any(np.diff(gpus) <= 0):
+            message = f"gpus is {gpus.tolist()}; numbers of at least 1 in increasing order are needed"
+            raise ValueError(message)
+        require_amounts(seconds)
+        return self
+
+    def knows(self, gpus: IntArray) -> NDArray[np.bool_]:
+        """Say for each number of GPUs whether the seconds are known there."""
+        known: NDArray[np.bool_] = (gpus >= self.gpus[0]) & (gpus <= self.gpus[-1])
+        return known
+
+    def at(self, gpus: IntArray) -> FloatArray:
+        """Return the seconds of an iteration on each (known) number of GPUs."""
+        seconds = 1.0 / np.interp(gpus, self.gpus, 1.0 / self.seconds)
+        place = np.minimum(np.searchsorted(self.gpus, gpus), self.gpus.size - 1)
+        return np.where(self.gpus[place] == gpus, self.seconds[place], seconds)
+
+    @property
+    def most_gpus(self) -> int | None:
+        """Largest number of GPUs measured."""
+        return int(self.gpus[-1])
+
+    def list_known(self) -> str:
+        """Write for a message where the seconds are known."""
+        return f"measured on {list_widths(self.gpus)}"
+
+
+class ScaledSeconds(FrozenModel):
+    """Seconds of an iteration by a speedup curve, such as one fitted to measurements.
+
+    Parameters
+    ----------
+    base_s
+        Mean seconds of one iteration where the speedup is 1.
+    speedup
+        The curve; one for all iterations.
+    """
+
+    form: Literal["scaled"] = "scaled"
+    base_s: PositiveAmount
+    speedup: Speedup
+
+    @field_validator("speedup")
+    @classmethod
+    def _check(cls, speedup: Speedup) -> Speedup:
+        if speedup.num_epochs is not None:
+            message = f"has {speedup.num_epochs} rows, one for each epoch; give one curve, which holds in all stages"
+            raise ValueError(message)
+        return speedup
+
+    def knows(self, gpus: IntArray) -> NDArray[np.bool_]:
+        """Say for each number of GPUs whether the seconds are known there."""
+        widths = self.speedup.known_widths()
+        return gpus >= 1 if widths is None else np.isin(gpus, widths)
+
+    def at(self, gpus: IntArray) -> FloatArray:
+        """Return the seconds of an iteration on each (known) number of GPUs."""
+        seconds: FloatArray = self.base_s / self.speedup.at(gpus)[0]
+        return seconds
+
+    @property
+    def most_gpus(self) -> int | None:
+        """Largest number of GPUs that the curve knows; None when it knows any."""
+        widths = self.speedup.known_widths()
+        return None if widths is None else int(widths[-1])
+
+    def list_known(self) -> str:
+        """Write for a message where the seconds are known."""
+        widths = self.speedup.known_widths()
+        return "known for any number of GPUs" if widths is None else f"known for {list_widths(widths)}"
+
+
+class NodeFactors(FrozenModel):
+    """By what factor an iteration takes longer when its GPUs are spread over several instances.
+
+    Parameters
+    ----------
+    instances
+        (K,) Instances spanned, increasing; between two of them the factor is interpolated, beyond the last unknown.
+    factor
+        (K,) Seconds there relative to the profile's.
+    """
+
+    instances: WholeNumbers
+    factor: Numbers
+
+    @model_validator(mode="after")
+    def _check(self) -> NodeFactors:
+        instances, factor = self.instances, self.factor
+        if instances.ndim != 1 or not instances.size or factor.shape != instances.shape:
+            message = f"got {instances.size} numbers of instances and {factor.size} factors; give one for each"
+            raise ValueError(message)
+        if instances[0] != 1 or np.any(np.diff(instances) <= 0):
+            message = f"instances is {instances.tolist()}; increasing numbers that begin with 1 are needed"
+            raise ValueError(message)
+        require_amounts(factor)
+        return self
+
+
+def _read_table(value: object) -> Any:  # noqa: ANN401 - what comes in, goes on to the union
+    """Read ``{1: 4.0, 2: 2.2}`` as measured seconds."""
+    if not isinstance(value, Mapping) or "form" in value or not value:
+        return value
+    try:
+        pairs = sorted((int(str(gpus)), seconds) for gpus, seconds in value.items())
+    except ValueError:
+        return value
+    return {"form": "measured", "gpus": [gpus for gpus, _ in pairs], "seconds": [seconds for _, seconds in pairs]}
+
+
+_AnySeconds = Annotated[MeasuredSeconds | ScaledSeconds, Field(discriminator="form")]
+
+#: Seconds of an iteration, as the type of a field; a mapping from GPUs to seconds is a measured table.
+Seconds = Annotated[
+    _AnySeconds,
+    BeforeValidator(_read_table, json_schema_input_type=dict[str, float] | _AnySeconds),
+]
+
+
+class TrainingProfile(FrozenModel):
+    """How long trials take (RubberBand, section 4.1); all trials share it.
+
+    Parameters
+    ----------
+    seconds_per_iteration
+        Mean seconds of an iteration, s(p), by GPUs of the trial.
+    factor_by_instances
+        What spanning several instances adds; None where the seconds were measured as trials will be placed.
+    iteration_noise, trial_noise
+        How single iterations, and a trial's pace through a stage, vary around the mean.
+    start_s
+        Seconds until a trial trains in a stage: loading its checkpoint, connecting its workers.
+    start_s_on
+        By number of GPUs: the same on that many GPUs and more, up to the next number listed.
+    least_gpus
+        Least GPUs that a trial fits on, p0.
+    most_gpus
+        Most GPUs that a trial may get; None leaves it to what is known.
+    """
+
+    seconds_per_iteration: Seconds
+    factor_by_instances: NodeFactors | None = None
+    iteration_noise: Noise | None = None
+    trial_noise: Noise | None = None
+    start_s: Distribution = ConstantDistribution(value_s=0.0)
+    start_s_on: ByName[Distribution] = Field(default_factory=dict)
+    least_gpus: _Gpus = 1
+    most_gpus: _Gpus | None = None
+
+    @field_validator("start_s_on", mode="before")
+    @classmethod
+    def _check_start_keys(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        for key in value:
+            if not (str(key).isascii() and str(key).isdigit() and int(str(key)) >= 1):
+                message = f"got the key {key!r}; numbers of GPUs are needed, as in {{8: 12.5}}"
+                raise ValueError(message)
+        return {str(int(str(key))): distribution for key, distribution in value.items()}
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainingProfile:
+        least = np.array([self.least_gpus], dtype=np.int64)
+        if not self.seconds_per_iteration.knows(least)[0]:
+            problem = f"is {self.seconds_per_iteration.list_known()}, not on {self.least_gpus}, the least of a trial"
+            fix = f"measure an iteration on {self.least_gpus} GPUs, or set least_gpus to a number that is measured"
+            raise DataError("seconds_per_iteration", problem, fix)
+        if self.most_gpus is not None and self.most_gpus < self.least_gpus:
+            raise DataError("most_gpus", f"is {self.most_gpus}, below least_gpus ({self.least_gpus})", "raise it")
+        self._warn_of_noise()
+        return self
+
+    def _warn_of_noise(self) -> None:
+        """Warn once for each distribution that is clipped; the quickest iterations are clipped most."""
+        largest = self.largest_gpus or self.least_gpus
+        widths = np.arange(self.least_gpus, min(largest, self.least_gpus + 1024) + 1, dtype=np.int64)
+        widths = widths[self.seconds_per_iteration.knows(widths)]
+        quickest = float(self.seconds_per_iteration.at(widths).min())
+        for field, noise in (("iteration_noise", self.iteration_noise), ("trial_noise", self.trial_noise)):
+            if noise is not None:
+                warn_of_clipping(f"training.{field}", noise.around(quickest))
+        warn_of_clipping("training.start_s", self.start_s)
+        for gpus, start in self.start_s_on.items():
+            warn_of_clipping(f"training.start_s_on.{gpus}", start)
+
+    @property
+    def largest_gpus(self) -> int | None:
+        """Most GPUs that a trial can get as far as the profile knows; None when any."""
+        known = self.seconds_per_iteration.most_gpus
+        return min((most for most in (known, self.most_gpus) if most is not None), default=None)
+
+    def knows(self, gpus: IntArray, instances: IntArray) -> NDArray[np.bool_]:
+        """Say for numbers of GPUs and of instances spanned whether a trial may run so, and how fast is known."""
+        known = self.seconds_per_iteration.knows(gpus) & (gpus >= self.least_gpus)
+        if self.most_gpus is not None:
+            known &= gpus <= self.most_gpus
+        if self.factor_by_instances is not None:
+            known &= instances <= self.factor_by_instances.instances[-1]
+        return known
+
+    def seconds(self, gpus: IntArray, instances: IntArray) -> FloatArray:
+        """Return the mean seconds of an iteration, s(p), for (known) GPUs and instances spanned."""
+        seconds = self.seconds_per_iteration.at(gpus)
+        table = self.factor_by_instances
+        return seconds if table is None else seconds * np.interp(instances, table.instances, table.factor)
+
+    def iteration(self, mean_s: float) -> Distribution:
+        """Return the distribution of one iteration's time, I, where its mean is s(p) = ``mean_s``."""
+        constant = ConstantDistribution(value_s=mean_s)
+        return constant if self.iteration_noise is None else self.iteration_noise.around(mean_s)
+
+    def pace(self, mean_s: float) -> Distribution:
+        """Return the distribution of a trial's pace in seconds per iteration, S, where its mean is ``mean_s``."""
+        constant = ConstantDistribution(value_s=mean_s)
+        return constant if self.trial_noise is None else self.trial_noise.around(mean_s)
+
+    def start(self, gpus: int) -> Distribution:
+        """Return the distribution of the seconds until a trial on that many GPUs trains."""
+        reached = [listed for listed in self._start_widths if listed <= gpus]
+        return self.start_s_on[str(reached[-1])] if reached else self.start_s
+
+    def corners(self) -> tuple[int, ...]:
+        """Return the GPUs between which times change smoothly: what was measured, and the last before another start."""
+        known = self.seconds_per_iteration
+        measured = known.gpus.tolist() if isinstance(known, MeasuredSeconds) else []
+        return (*measured, *(gpus - 1 for gpus in self._start_widths))
+
+    @cached_property
+    def _start_widths(self) -> tuple[int, ...]:
+        return tuple(sorted(int(gpus) for gpus in self.start_s_on))
+
+
+def _require_one_deviation(sd_s: float | None, sd_fraction: float | None) -> None:
+    if (sd_s is None) == (sd_fraction is None):
+        message = "give either sd_s (seconds) or sd_fraction (of the mean)"
+        raise ValueError(message)
+
+
+def _deviation(sd_s: float | None, sd_fraction: float | None, mean_s: float) -> float:
+    return sd_s if sd_s is not None else (sd_fraction or 0.0) * mean_s

@@ -1,0 +1,177 @@
+"""A bracket as a held graph: layers are stages, nodes are instances held, options are allocations (design 4.5).
+
+Values are expected US dollars and consumptions expected seconds, whichever of the two is limited. Which instance counts
+can be best: with a fixed initialisation time, costs between two counts that some allocation needs are linear in what is
+held, so that those counts are enough. Where initialisation times vary, the latest of several is not linear in their
+number, and all counts are nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
+from optplan.formulations.rubberband.exact.charges import (
+    MinimumCharges,
+    find_longest_useful_s,
+    may_pay_off,
+    state_charges,
+)
+from optplan.formulations.rubberband.judge.evaluation import expected_latest_s, growth
+from optplan.formulations.rubberband.laws.stages import StageOptions, stage_options
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.held import Growth, HeldGraph
+
+Chooser = Callable[[RubberBandInstance, int, int, IntArray], tuple[IntArray, IntArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """One bracket, ready for the engine.
+
+    Parameters
+    ----------
+    graph
+        Values in US dollars, consumptions in seconds.
+    held
+        (K,) Instances held at each node.
+    gpus
+        (O,) GPUs of each option.
+    charges
+        Minimum charges; None where no instance can be released before its own.
+    """
+
+    graph: HeldGraph
+    held: IntArray
+    gpus: IntArray
+    charges: MinimumCharges | None
+
+    def write(self, options: IntArray) -> tuple[StageAllocation, ...]:
+        """Write a path as allocations."""
+        held = self.held[self.graph.node[options]]
+        return tuple(
+            StageAllocation(instances=instances, gpus=gpus)
+            for instances, gpus in zip(held.tolist(), self.gpus[options].tolist(), strict=True)
+        )
+
+
+def state_chains(instance: RubberBandInstance) -> tuple[Chain, ...]:
+    """State every bracket of an instance."""
+    return tuple(state_chain(instance, bracket) for bracket in range(len(instance.brackets)))
+
+
+def state_chain(instance: RubberBandInstance, bracket: int, choose: Chooser | None = None) -> Chain:
+    """State one bracket.
+
+    Parameters
+    ----------
+    instance
+        The problem; its limit is not looked at.
+    bracket
+        Which of its brackets.
+    choose
+        Returns nodes and positions of the options of a (bracket, stage) while so much (K,) is held; None for those that
+        can be best for some limit on expected time or cost.
+    """
+    select = _choose_options if choose is None else choose
+    offered = [stage_options(instance, bracket, stage) for stage in range(len(instance.brackets[bracket]))]
+    held = list_held(instance, offered)
+    chosen = [select(instance, bracket, stage, held) for stage in range(len(offered))]
+    layers, gpus = [], []
+    for (node, position), options in zip(chosen, offered, strict=True):
+        seconds = options.expected_s[position]
+        layers.append((node, _run_usd(instance, options, position, held[node]), seconds))
+        gpus.append(options.gpus[position])
+    used = np.concatenate(gpus)
+    start_s, start_usd = growth(instance, 0, held)
+    graph = HeldGraph.from_layers((start_usd, start_s), state_growth(instance, held), layers)
+    return Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
+
+
+def list_held(instance: RubberBandInstance, offered: list[StageOptions]) -> IntArray:
+    """Return the instance counts (K,) that are worth holding."""
+    needed = np.unique(np.concatenate([options.instances for options in offered]))
+    if instance.cloud.initialise_s.is_constant:
+        return needed
+    return np.arange(1, needed[-1] + 1)
+
+
+def state_growth(instance: RubberBandInstance, held: IntArray) -> Growth:
+    """Return what more instances cost: held ones pay throughout, new ones from the start of their initialisation."""
+    cloud = instance.cloud
+    price, data = cloud.price_usd_per_s if cloud.is_per_instance else 0.0, cloud.data_usd_per_instance
+    provision_s, count = cloud.provision_s.expected_s, held.astype(float)
+    nothing = np.zeros(held.size)
+    leave_usd = count * (price * provision_s - data)
+    if cloud.initialise_s.is_constant:
+        latest_s = cloud.initialise_s.expected_s
+        enter_usd, enter_s = count * (data + price * latest_s), np.full(held.size, provision_s + latest_s)
+        return Growth(leave_usd, nothing, enter_usd, enter_s)
+    return Growth(
+        leave_value=leave_usd,
+        leave_consumption=nothing,
+        enter_value=count * data,
+        enter_consumption=np.full(held.size, provision_s),
+        wait=expected_latest_s(instance, np.arange(held.size)),
+        value_factor=count * price,
+        consumption_factor=np.ones(held.size),
+    )
+
+
+def write_solution(chains: tuple[Chain, ...], paths: list[IntArray]) -> RubberBandSolution:
+    """Write one path per bracket as a solution."""
+    return RubberBandSolution(brackets=tuple(chain.write(path) for chain, path in zip(chains, paths, strict=True)))
+
+
+def _run_usd(instance: RubberBandInstance, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
+    """Return what running options costs on instances held."""
+    cloud = instance.cloud
+    if cloud.is_per_instance:
+        return cloud.price_usd_per_s * held * options.expected_s[position]
+    return cloud.gpu_price_usd_per_s * options.busy_gpu_s[position]
+
+
+def _choose_options(
+    instance: RubberBandInstance, bracket: int, stage: int, held: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Return the nodes, in order, and the positions of the options that can be best while so much is held."""
+    options = stage_options(instance, bracket, stage)
+    fitting = np.searchsorted(options.instances, held, side="right")
+    if not instance.cloud.is_per_instance:
+        return _list_undominated(options, fitting)
+    first = int(np.argmax(fitting > 0))
+    # Of what fits, the quickest; of the equally quick, the one on the fewest instances and GPUs.
+    leads = np.append(True, np.diff(np.minimum.accumulate(options.expected_s)) < 0)
+    quickest = np.maximum.accumulate(np.where(leads, np.arange(leads.size), 0))[fitting[first:] - 1]
+    some, place = np.unique(quickest, return_inverse=True)
+    longest_s = find_longest_useful_s(instance, bracket, stage, some)
+    nodes, positions = [np.arange(first, held.size)], [quickest]
+    slack = longest_s > options.expected_s[some]
+    useful = {own: may_pay_off(instance, bracket, stage, own) for own in some[slack].tolist()}
+    for row in np.flatnonzero(slack[place]).tolist():
+        own, seconds = quickest[row], options.expected_s[: fitting[first + row]]
+        slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[place[row]]))
+        slower = slower[(slower != own) & useful[int(own)][slower]]
+        nodes.append(np.full(slower.size, first + row))
+        positions.append(slower)
+    node, position = np.concatenate(nodes), np.concatenate(positions)
+    by_node = np.argsort(node, kind="stable")
+    return node[by_node], position[by_node]
+
+
+def _list_undominated(options: StageOptions, fitting: IntArray) -> tuple[IntArray, IntArray]:
+    """Return, by node, the options that no other that fits beats in both time and GPU-seconds paid."""
+    nodes, positions = [], []
+    kept = np.empty(0, dtype=np.intp)
+    for node, (before, after) in enumerate(zip([0, *fitting[:-1].tolist()], fitting.tolist(), strict=True)):
+        if after > before:
+            some = np.append(kept, np.arange(before, after))
+            some = some[np.lexsort((options.busy_gpu_s[some], options.expected_s[some]))]
+            least = np.minimum.accumulate(options.busy_gpu_s[some])
+            kept = some[np.append(True, options.busy_gpu_s[some][1:] < least[:-1])]
+        nodes.append(np.full(kept.size, node))
+        positions.append(kept)
+    return np.concatenate(nodes), np.concatenate(positions)

@@ -1,0 +1,281 @@
+"""Minimum charges for the engine: what the beginning of a path is sure to pay on top, and what is still open.
+
+With M the minimum charge, an instance whose life has mean m and variance v misses at least max(0, M - m) of it, and
+at most (sqrt(v + (M - m)^2) + M - m) / 2 (Scarf, "A min-max solution of an inventory problem", 1958). These ends are
+enough to compare beginnings; whole plans are charged exactly, by the distribution of every life.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.judge.evaluation import expected_latest_s
+from optplan.formulations.rubberband.laws.completion import initialisation_law
+from optplan.formulations.rubberband.laws.minimum_charges import has_minimum_charges, lasts, missing_s, varies
+from optplan.formulations.rubberband.laws.stages import option_of, stage_law, stage_options, trial_time
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.held import Charge, HeldGraph
+
+#: Means and deviations closer than this, relatively, are the same.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class MinimumCharges:
+    """Minimum charges of one bracket; the oldest instances are released first.
+
+    Parameters
+    ----------
+    instance, bracket
+        Whose they are.
+    graph
+        Nodes and options of the bracket; consumptions are seconds.
+    held
+        (K,) Instances held at each node.
+    gpus
+        (O,) GPUs of each option.
+    lasting
+        (O,) Whether an option alone takes the minimum charge.
+    """
+
+    instance: RubberBandInstance
+    bracket: int
+    graph: HeldGraph
+    held: IntArray
+    gpus: IntArray
+    lasting: NDArray[np.bool_]
+
+    def charge(self, options: IntArray) -> Charge:
+        """Return what beginnings of paths pay on top; open is what would be missing if all were released at once.
+
+        Parameters
+        ----------
+        options
+            (L, j + 1) The options taken in the first layers.
+        """
+        count, stages = options.shape
+        held = np.column_stack([np.zeros(count, dtype=np.int64), self.held[self.graph.node[options]]])
+        alive, nothing = np.zeros((count, stages)), np.zeros(count)
+        least, most = np.zeros(count), np.zeros(count)
+        for stage in range(stages):
+            change = held[:, stage + 1] - held[:, stage]
+            if stage:
+                # The oldest go first: what a count of all up to a stage leaves after the release is what stays of them.
+                before = np.cumsum(alive[:, :stage], axis=1)
+                after = np.maximum(before - np.maximum(-change, 0)[:, None], 0.0)
+                left = np.diff(after, axis=1, prepend=0.0)
+                released = self._bound_missing(options[:, :stage], alive[:, :stage] - left)
+                least, most = least + released[0], most + released[1]
+                alive[:, :stage] = left
+            alive[:, stage] = np.maximum(change, 0)
+        last = self._bound_missing(options, alive)
+        settled = least + last[0] if stages == self.graph.num_layers else least
+        return Charge(settled, nothing, np.maximum(most + last[1] - settled, 0.0), nothing)
+
+    def settle(self, options: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return exactly what whole paths pay on top: US dollars, and no seconds.
+
+        Parameters
+        ----------
+        options
+            (L, J) The option taken in each layer.
+        """
+        nothing = np.zeros(len(options))
+        if not self._varies:
+            return self.charge(options).settled_value, nothing
+        held, gpus = self.held[self.graph.node[options]].tolist(), self.gpus[options].tolist()
+        usd = [minimum_charge_usd(self.instance, self.bracket, *path) for path in zip(held, gpus, strict=True)]
+        return np.array(usd), nothing
+
+    @cached_property
+    def _varies(self) -> bool:
+        return varies(self.instance)
+
+    def _bound_missing(self, options: IntArray, released: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound what (L,) instances released after the last stage pay on top, given how many came in each stage."""
+        least, most = np.zeros(len(options)), np.zeros(len(options))
+        # Once a stage takes the minimum charge alone, only those that came later can miss any of it.
+        lasting = np.flip(np.logical_or.accumulate(np.flip(self.lasting[options], axis=1), axis=1), axis=1)
+        price, minimum_s = self.instance.cloud.price_usd_per_s, self.instance.cloud.minimum_charge_s
+        for first in range(options.shape[1]):
+            rows = np.flatnonzero((released[:, first] > 0) & ~lasting[:, first])
+            if rows.size:
+                mean_s, variance = self._life(options[rows], first)
+                missing = minimum_s - mean_s
+                usd = price * released[rows, first]
+                least[rows] += usd * np.maximum(missing, 0.0)
+                most[rows] += usd * 0.5 * (np.sqrt(variance + missing**2) + missing)
+        return least, most
+
+    def _life(self, options: IntArray, first: int) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of the lives of instances that came before stage ``first``, up to the last stage."""
+        path = options[:, first:]
+        nodes, stage_s = self.graph.node[path], self.graph.consumption[path]
+        before = self.held[self.graph.node[options[:, first - 1]]] if first else 0
+        new = self.held[nodes[:, 0]] - before
+        _, waits_s = self.graph.growth.between(nodes[:, :-1], nodes[:, 1:])
+        mean_s = expected_latest_s(self.instance, new) + stage_s.sum(axis=1) + waits_s.sum(axis=1)
+        if not self._varies:
+            return mean_s, np.zeros(mean_s.size)
+        grown = np.column_stack([new, np.maximum(np.diff(self.held[nodes], axis=1), 0)])
+        provision = self.instance.cloud.provision_s.deviation_s**2 * (grown[:, 1:] > 0).sum(axis=1)
+        variance = self._stage_variances(path).sum(axis=1) + self._latest_variances(grown).sum(axis=1) + provision
+        return mean_s, variance
+
+    def _stage_variances(self, path: IntArray) -> FloatArray:
+        """Return upper bounds of options' variances: of normal trials, that of a chain, which no maximum passes."""
+        used = np.unique(path)
+        for option in used[np.isnan(self._option_variances[used])].tolist():
+            self._option_variances[option] = self._find_variance(option)
+        return self._option_variances[path]
+
+    @cached_property
+    def _option_variances(self) -> FloatArray:
+        return np.full(self.gpus.size, np.nan)
+
+    def _find_variance(self, option: int) -> float:
+        stage = int(np.searchsorted(self.graph.first_option, option, side="right")) - 1
+        gpus = int(self.gpus[option])
+        one = option_of(self.instance, self.bracket, stage, gpus)
+        trial = trial_time(self.instance, self.instance.brackets[self.bracket][stage], int(one.gpus_per_trial[0]))
+        if trial.is_normal:
+            return int(one.waves[0]) * trial.deviation_s**2
+        return stage_law(self.instance, self.bracket, stage, gpus).deviation_s ** 2
+
+    def _latest_variances(self, new: IntArray) -> FloatArray:
+        """Return variances of the latest of so many initialisations."""
+        if self.instance.cloud.initialise_s.is_constant:
+            return np.zeros(new.shape)
+        counts, place = np.unique(new, return_inverse=True)
+        found = [
+            initialisation_law(self.instance, count).deviation_s ** 2 if count else 0.0 for count in counts.tolist()
+        ]
+        return np.array(found)[place].reshape(new.shape)
+
+
+def minimum_charge_usd(instance: RubberBandInstance, bracket: int, held: list[int], gpus: list[int]) -> float:
+    """Return what minimum charges add to the cost of a whole path.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bracket
+        Which of its brackets.
+    held, gpus
+        Instances held and GPUs used in each stage.
+    """
+    alive: list[tuple[int, int]] = []
+    missing, before = [], 0
+    for stage, now in enumerate([*held, 0]):
+        if now > before:
+            alive.append((stage, now - before))
+        gone = before - now
+        while gone > 0:
+            first, count = alive.pop(0)
+            taken = min(count, gone)
+            missing.append(taken * missing_s(instance, bracket, held[:stage], gpus[:stage], first))
+            if count > taken:
+                alive.insert(0, (first, count - taken))
+            gone -= taken
+        before = now
+    return instance.cloud.price_usd_per_s * math.fsum(missing)
+
+
+def state_charges(
+    instance: RubberBandInstance, bracket: int, graph: HeldGraph, held: IntArray, gpus: IntArray
+) -> MinimumCharges | None:
+    """State the minimum charges of a bracket; None where every option takes them alone.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bracket
+        Which of its brackets.
+    graph
+        Its graph; consumptions are seconds.
+    held
+        (K,) Instances held at each node.
+    gpus
+        (O,) GPUs of each option.
+    """
+    if not has_minimum_charges(instance):
+        return None
+    lasting = np.zeros(gpus.size, dtype=np.bool_)
+    for stage in range(graph.num_layers):
+        options, own = stage_options(instance, bracket, stage), graph.options(stage)
+        order = np.argsort(options.gpus)
+        place = order[np.searchsorted(options.gpus[order], gpus[own])]
+        lasting[own] = lasts(instance, bracket, stage, options)[place]
+    return None if lasting.all() else MinimumCharges(instance, bracket, graph, held, gpus, lasting)
+
+
+def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int, quickest: IntArray) -> FloatArray:
+    """Return what quickest options (Q,) of a stage take with minimum charges: slower ones may pay off up to that.
+
+    A slower option varies less, perhaps, so that less of the minimum charge is missing. It saves no more than all that
+    is missing in this stage alone.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bracket, stage
+        Which stage, both from zero.
+    quickest
+        (Q,) Positions of options.
+
+    Returns
+    -------
+    FloatArray
+        E[max(minimum, time)] by option; with constant times the time itself.
+    """
+    options = stage_options(instance, bracket, stage)
+    longest_s = options.expected_s[quickest]
+    if not has_minimum_charges(instance) or not varies(instance):
+        return longest_s
+    minimum_s = np.array([instance.cloud.minimum_charge_s])
+    lasting = lasts(instance, bracket, stage, options)[quickest]
+    for place in np.flatnonzero(~lasting).tolist():
+        law = stage_law(instance, bracket, stage, int(options.gpus[quickest[place]]))
+        longest_s[place] += float(law.shortfall(minimum_s)[0])
+    return longest_s
+
+
+def may_pay_off(instance: RubberBandInstance, bracket: int, stage: int, quickest: int) -> NDArray[np.bool_]:
+    """Say for each option (A,) of a stage whether its time may vary less, in what matters, than that of a quicker one.
+
+    A bill with a minimum charge is an increasing convex function of the trials' times, and so are sums and maxima. So
+    nothing is gained over a quicker option that runs all trials at once when its trials are no longer in the increasing
+    convex order: for normal times, when neither mean nor deviation is greater.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bracket, stage
+        Which stage, both from zero.
+    quickest
+        Position of the quicker option.
+    """
+    options = stage_options(instance, bracket, stage)
+    if options.waves[quickest] > 1:
+        return np.ones(options.waves.size, dtype=np.bool_)
+    widths, place = np.unique(options.gpus_per_trial, return_inverse=True)
+    times = [trial_time(instance, instance.brackets[bracket][stage], gpus) for gpus in widths.tolist()]
+    own = times[place[quickest]]
+    covered = [
+        own.is_normal
+        and time.is_normal
+        and own.expected_s <= time.expected_s * (1.0 + _ROUNDING)
+        and own.deviation_s <= time.deviation_s * (1.0 + _ROUNDING)
+        for time in times
+    ]
+    return np.asarray(~np.array(covered, dtype=np.bool_)[place])

@@ -1,0 +1,234 @@
+"""The cheapest plan that keeps the deadline with a given probability (design 4.5).
+
+Labels carry a cost and a distribution of the time so far, on a grid; one dominates another when it costs no more and is
+at every time at least as likely to be done. With times rounded down the cheapest label bounds every plan from below;
+plans themselves are judged by their exact distribution. The grid is refined until both meet or a limit is met.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.contracts.result import (
+    Answer,
+    BoundProof,
+    Infeasibility,
+    Relaxation,
+    SolveRequest,
+    Status,
+    Termination,
+    closes_gap,
+)
+from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.exact.chains import Chain, state_chain, write_solution
+from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
+from optplan.formulations.rubberband.exact.time_labels import GridTimes, TimedPlans, find_timed_plans, list_all_options
+from optplan.formulations.rubberband.judge.evaluation import PROBABILITY_TOLERANCE, evaluate
+from optplan.formulations.rubberband.laws.chances import least_deadline_s
+from optplan.formulations.rubberband.laws.completion import on_time_probability
+from optplan.formulations.rubberband.laws.minimum_charges import varies
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.held import HeldShortfall, solve_held
+from optplan.solvers.layered import Effort
+from optplan.solvers.layered.effort import OutOfEffortError
+
+#: Grid points of the rounds.
+_GRIDS = (64, 128, 256, 512, 1024, 2048)
+#: Labels that a round may keep.
+_MOST_LABELS = 60_000
+#: Halvings of the expected time within which a first plan is sought.
+_HALVINGS = 12
+#: Candidates of a round that are judged exactly.
+_JUDGED = 40
+#: What is said where the bound on any plan's chance is too weak to prove what the labels show.
+_NO_PLAN = (
+    "no plan keeps the deadline with the wanted probability; which deadline would do is not known: try a later one"
+)
+#: Probability that rounding may cost a plan on the grid.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class _Incumbent:
+    """A plan that keeps the deadline with the wanted probability."""
+
+    solution: RubberBandSolution
+    usd: float
+
+
+def solve_held_distributions(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Find the plan of least expected cost whose completion keeps the deadline with the instance's confidence.
+
+    Parameters
+    ----------
+    instance
+        With a deadline and a confidence.
+    request
+        Gap and time limit.
+
+    Returns
+    -------
+    Answer
+        The bound rests on exhaustion: every plan that could be cheaper was looked at, with its times rounded down.
+        Where nothing varies, it is the answer of
+        :func:`~optplan.formulations.rubberband.exact.held_paths.solve_held_paths`.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no deadline.
+    """
+    deadline_s, wanted = instance.limits[DEADLINE], instance.confidence or 0.0
+    if not varies(instance):
+        return solve_held_paths(instance, request)
+    least_s = least_deadline_s(instance, wanted)
+    if least_s > deadline_s * (1.0 + PROBABILITY_TOLERANCE):
+        return _refuse(instance, least_s)
+    chains = tuple(state_chain(instance, bracket, choose=list_all_options) for bracket in range(len(instance.brackets)))
+    search = _Search(instance, chains, request)
+    stopped_by = None
+    try:
+        search.start()
+        for points in _GRIDS:
+            search.refine(points)
+            if search.closed:
+                break
+    except OutOfEffortError as stop:
+        stopped_by = stop.limit
+    return search.conclude(stopped_by)
+
+
+class _Search:
+    """The best plan so far, and the best bound."""
+
+    def __init__(self, instance: RubberBandInstance, chains: tuple[Chain, ...], request: SolveRequest) -> None:
+        self.instance = instance
+        self.chains = chains
+        self.request = request
+        self.deadline_s = instance.limits[DEADLINE]
+        self.wanted = instance.confidence or 0.0
+        self.incumbent: _Incumbent | None = None
+        # Minimum charges only add; and without a deadline nothing is cheaper.
+        self.bound = math.fsum(float(chain.graph.shortest_paths(0.0).value[0]) for chain in chains)
+        self.labels = 0
+
+    @property
+    def usd(self) -> float:
+        """Cost of the best plan so far; infinite without one."""
+        return math.inf if self.incumbent is None else self.incumbent.usd
+
+    @property
+    def closed(self) -> bool:
+        """Whether the wanted gap is reached."""
+        return self.incumbent is not None and closes_gap(self.usd, self.bound, self.request.gap)
+
+    def start(self) -> None:
+        """Find a first plan: the cheapest within an expected time that leaves enough room, by halving."""
+        low, high = 0.0, self.deadline_s * 2.0
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            if self._try_within(middle):
+                low = middle
+            else:
+                high = middle
+        self._report()
+
+    def _try_within(self, expected_s: float) -> bool:
+        """Offer the cheapest plan within an expected time; say whether it is on time often enough."""
+        paths = []
+        for chain in self.chains:
+            effort = Effort(self.request.stopwatch)
+            found = solve_held(chain.graph, expected_s, gap=1e-3, effort=effort, charges=chain.charges)
+            if isinstance(found, HeldShortfall):
+                return True  # so fast is no plan: look at slower ones
+            if found.options is not None:
+                paths.append(found.options)
+        return len(paths) == len(self.chains) and self.offer(paths)
+
+    def offer(self, paths: list[IntArray]) -> bool:
+        """Judge a plan exactly; take it when it keeps the deadline often enough and is cheaper."""
+        solution = write_solution(self.chains, paths)
+        if on_time_probability(self.instance, solution, self.deadline_s) < self.wanted:
+            return False
+        usd = evaluate(self.instance, solution).measures["expected_usd"]
+        if usd < self.usd:
+            self.incumbent = _Incumbent(solution, usd)
+        return True
+
+    def refine(self, points: int) -> None:
+        """Label all plans that could be cheaper on a grid, rounded down: improve the bound, then the plan."""
+        cheapest = [float(chain.graph.shortest_paths(0.0).value[0]) for chain in self.chains]
+        plans = []
+        for number, chain in enumerate(self.chains):
+            times = GridTimes(self.instance, number, chain, self.deadline_s, points)
+            others = math.fsum(cheapest) - cheapest[number]
+            effort = Effort(self.request.stopwatch, max_labels=_MOST_LABELS)
+            plans.append(find_timed_plans(times, self.usd - others, self.wanted - _ROUNDING, effort))
+            self.labels += effort.labels
+        chosen, usd = _combine(plans, self.wanted - _ROUNDING)
+        self.bound = max(self.bound, min(float(usd.min(initial=math.inf)), self.usd))
+        for row in range(min(_JUDGED, usd.size)):
+            if usd[row] >= self.usd:
+                break
+            self.offer([some.options[place] for some, place in zip(plans, chosen[row].tolist(), strict=True)])
+        self._report()
+
+    def _report(self) -> None:
+        self.request.stopwatch.emit("grid", objective=None if self.incumbent is None else self.usd, bound=self.bound)
+
+    def conclude(self, stopped_by: str | None) -> Answer[RubberBandSolution]:
+        """Return what is known now."""
+        found, bound = self.incumbent, min(self.bound, self.usd)
+        closed = found is not None and closes_gap(found.usd, bound, self.request.gap)
+        termination = Termination.COMPLETED if closed else Termination.WORK_LIMIT
+        if stopped_by == "time":
+            termination = Termination.TIME_LIMIT
+        return Answer(
+            status=Status.UNKNOWN if found is None else Status.OPTIMAL if closed else Status.FEASIBLE,
+            termination=termination,
+            solution=None if found is None else found.solution,
+            objective=None if found is None else found.usd,
+            bound=bound if bound < math.inf else None,
+            bound_proof=BoundProof.EXHAUSTION if bound < math.inf else BoundProof.NONE,
+            counters={"labels": float(self.labels)},
+            warnings=(_NO_PLAN,) if bound == math.inf else (),
+        )
+
+
+def _combine(plans: list[TimedPlans], wanted: float) -> tuple[IntArray, FloatArray]:
+    """Choose one plan per bracket so that all together are on time often enough: positions (P, B), costs (P,).
+
+    Clusters are independent, so their probabilities multiply. By increasing cost.
+    """
+    chosen, usd, chance = np.zeros((1, 0), dtype=np.int64), np.zeros(1), np.ones(1)
+    for some in plans:
+        left, right = (g.ravel() for g in np.meshgrid(np.arange(usd.size), np.arange(some.usd.size), indexing="ij"))
+        chosen = np.column_stack([chosen[left], right])
+        usd, chance = usd[left] + some.usd[right], chance[left] * some.chance[right]
+        order = np.lexsort((-chance, usd))
+        order = order[chance[order] >= wanted]
+        # What costs no more and is on time as often makes others superfluous.
+        order = order[chance[order] > np.append(-1.0, np.maximum.accumulate(chance[order]))[:-1]]
+        chosen, usd, chance = chosen[order], usd[order], chance[order]
+    return chosen, usd
+
+
+def _refuse(instance: RubberBandInstance, least_s: float) -> Answer[RubberBandSolution]:
+    """Say that no plan is on time often enough."""
+    given_s, wanted = instance.limits[DEADLINE], instance.confidence or 0.0
+    reason = (
+        f"no plan completes within {least_s:,.4g} s with a probability of {wanted:g}; the deadline is {given_s:,.4g} s"
+    )
+    relaxation = Relaxation(
+        limit=DEADLINE, given=given_s, least_feasible=least_s, unit="s", multipliers={DEADLINE: 1.0}
+    )
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=Infeasibility(
+            reason=reason, relaxations=(relaxation,), multipliers={DEADLINE: 1.0}, factor=least_s / given_s
+        ),
+    )

@@ -1,0 +1,142 @@
+"""When no plan keeps RubberBand's limit: the fastest (or cheapest) there is, and what it is made of, in words."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from optplan.contracts.result import Answer, Infeasibility, Relaxation, SolveRequest, Status, Termination
+from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.exact.chains import Chain
+from optplan.formulations.rubberband.laws.stages import option_of
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.held import HeldShortfall, exchange_charges, find_least
+from optplan.solvers.layered import Effort
+from optplan.units import format_duration
+
+
+def explain_shortfall(
+    instance: RubberBandInstance, chains: tuple[Chain, ...], request: SolveRequest
+) -> Answer[RubberBandSolution]:
+    """Say why no plan keeps the limit, and which limit would do.
+
+    Parameters
+    ----------
+    instance
+        The problem, with a limit that no plan keeps.
+    chains
+        Its brackets.
+    request
+        Time limit.
+
+    Returns
+    -------
+    Answer
+        With status INFEASIBLE; UNKNOWN when the time runs out before the least limit is known.
+    """
+    found = [
+        find_fastest(chain, request) if _limits_time(instance) else find_cheapest(chain, request) for chain in chains
+    ]
+    if any(one.stopped_by is not None for one in found):
+        warning = f"no plan keeps the {instance.limit_name}; what would do is not known yet: give it more time"
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT, warnings=(warning,))
+    amounts = [one.least for one in found]
+    least = max(amounts) if _limits_time(instance) else math.fsum(amounts)
+    given, unit = instance.limit_as_given(instance.limit_name)
+    slowest = int(np.argmax(amounts))
+    words = _explain_time if _limits_time(instance) else _explain_cost
+    multipliers = {instance.limit_name: 1.0}
+    relaxation = Relaxation(
+        limit=instance.limit_name, given=given, least_feasible=least, unit=unit, multipliers=multipliers
+    )
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=Infeasibility(
+            reason=words(instance, chains, found, slowest),
+            relaxations=(relaxation,),
+            multipliers=multipliers,
+            factor=least / given,
+        ),
+    )
+
+
+def find_fastest(chain: Chain, request: SolveRequest) -> HeldShortfall:
+    """Find the least expected seconds of any plan of a bracket."""
+    return find_least(chain.graph, effort=Effort(request.stopwatch), charges=chain.charges)
+
+
+def find_cheapest(chain: Chain, request: SolveRequest) -> HeldShortfall:
+    """Find the least expected US dollars of any plan of a bracket, minimum charges included."""
+    charges = exchange_charges(chain.charges)
+    return find_least(chain.graph.exchanged(), effort=Effort(request.stopwatch), charges=charges)
+
+
+def _limits_time(instance: RubberBandInstance) -> bool:
+    return instance.objective is Objective.COST
+
+
+def _explain_time(
+    instance: RubberBandInstance, chains: tuple[Chain, ...], found: list[HeldShortfall], slowest: int
+) -> str:
+    """Say how long the slowest bracket takes at best, how much of it is delays, and what holds its longest stage up."""
+    chain, options = chains[slowest], found[slowest].options
+    given_s = instance.limits[DEADLINE]
+    what = "this search" if len(chains) == 1 else f"bracket {slowest + 1} of this search"
+    least_s = found[slowest].least
+    sentence = (
+        f"the fastest {what} can run is {_write(least_s, given_s)} s; the deadline is {_write(given_s, least_s)} s"
+    )
+    if options is None:
+        return sentence
+    stage_s: FloatArray = chain.graph.consumption[options]
+    delays_s = least_s - math.fsum(stage_s.tolist())
+    longest = int(np.argmax(stage_s))
+    allocation = chain.write(options)[longest]
+    parts = []
+    if delays_s > 1e-9 * least_s:
+        parts.append(f"{format_duration(delays_s)} go by while instances are provided and initialised")
+    many = "1 trial" if (trials := instance.brackets[slowest][longest].trials) == 1 else f"{trials} trials"
+    parts.append(
+        f"the longest stage is number {longest + 1} with {many}, {format_duration(stage_s[longest])} on "
+        f"{allocation.gpus} GPUs, {_name_obstacle(instance, slowest, longest, allocation.gpus)}"
+    )
+    return f"{sentence}: {'; '.join(parts)}"
+
+
+def _name_obstacle(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> str:
+    """Say why a stage is not faster than on so many GPUs."""
+    option = option_of(instance, bracket, stage, gpus)
+    per_trial, needed = int(option.gpus_per_trial[0]), int(option.instances[0])
+    most, training, cloud = instance.cloud.most_instances, instance.training, instance.cloud
+    if training.largest_gpus == per_trial:
+        return f"{per_trial} for each trial: the profile allows no more"
+    if most is not None and needed + max(1, math.ceil(per_trial / cloud.gpus_per_instance)) > most:
+        return f"as far as the limit of {most} instances allows"
+    return "and more would not make it faster"
+
+
+def _explain_cost(
+    instance: RubberBandInstance, chains: tuple[Chain, ...], found: list[HeldShortfall], slowest: int
+) -> str:
+    """Say what the cheapest plan costs, and which stage costs most of it."""
+    least, given = math.fsum(one.least for one in found), instance.limits[instance.limit_name]
+    sentence = (
+        f"the cheapest this search can run is {_write(least, given)} usd; the budget is {_write(given, least)} usd"
+    )
+    options = found[slowest].options
+    if options is None:
+        return sentence
+    usd: FloatArray = chains[slowest].graph.value[options]
+    dearest = int(np.argmax(usd))
+    held: IntArray = chains[slowest].held[chains[slowest].graph.node[options]]
+    where = f"stage {dearest + 1}" if len(chains) == 1 else f"stage {dearest + 1} of bracket {slowest + 1}"
+    count = "1 instance" if held[dearest] == 1 else f"{held[dearest]} instances"
+    return f"{sentence}: {where} alone takes {usd[dearest]:,.4g} usd on {count}"
+
+
+def _write(number: float, other: float) -> str:
+    """Write a number with the digits that tell it from another, four at least."""
+    digits = max(4, 2 - math.floor(math.log10(max(1e-9, abs(number - other) / max(number, other)))))
+    return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"

@@ -1,0 +1,211 @@
+"""Clusters side by side within one budget: the least time within which all of them can end.
+
+The cheapest plan within a time is the sum of each bracket's cheapest, which no longer time makes dearer. So the least
+time whose cheapest plan keeps the budget is found by halving, between the optimum of the convexified problem and the
+best plan so far; each step is proven by the brackets' own bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.contracts.result import (
+    MEETING,
+    Answer,
+    BoundProof,
+    ExhaustiveCertificate,
+    LagrangianCertificate,
+    ShadowPrice,
+    SolveRequest,
+    Status,
+    Termination,
+    closes_gap,
+)
+from optplan.formulations.rubberband.data.instance import BUDGET, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.exact.chains import Chain, write_solution
+from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.held import HeldShortfall, solve_held
+from optplan.solvers.layered import BUDGET_TOLERANCE, Effort, build_frontier
+from optplan.solvers.layered.effort import OutOfEffortError
+
+
+@dataclass(frozen=True)
+class _Convexified:
+    """The optimum of the convexified problem: the least time, and the prices of the budget on either side of it."""
+
+    time_s: float
+    less: float
+    more: float
+
+
+@dataclass(frozen=True)
+class _Cheapest:
+    """The cheapest plan found within a time, and a bound of all; ``paths`` is None where no plan is so fast."""
+
+    paths: list[IntArray] | None
+    usd: float
+    bound_usd: float
+    time_s: float
+
+
+def solve_side_by_side(
+    instance: RubberBandInstance, chains: tuple[Chain, ...], budget_usd: float, request: SolveRequest
+) -> Answer[RubberBandSolution]:
+    """Find the fastest plan of several clusters within a budget.
+
+    Parameters
+    ----------
+    instance
+        The problem, with the time as its objective.
+    chains
+        Its brackets.
+    budget_usd
+        For all of them together.
+    request
+        Gap and time limit.
+    """
+    cheapest = [find_cheapest(chain, request) for chain in chains]
+    if math.fsum(one.least for one in cheapest) > budget_usd * (1.0 + BUDGET_TOLERANCE):
+        return explain_shortfall(instance, chains, request)
+    convexified = _solve_convexified(chains, budget_usd)
+    search = _Halving(chains, budget_usd, convexified.time_s, request)
+    search.offer(cheapest)
+    stopped_by = None
+    try:
+        search.run()
+    except OutOfEffortError as stop:
+        stopped_by = stop.limit
+    multipliers = {BUDGET: convexified.more}
+    # At this multiplier the dual bound is the convexified optimum itself.
+    bound_s = min(search.upper_s, search.lower_s)
+    certificates: list[LagrangianCertificate | ExhaustiveCertificate] = [
+        LagrangianCertificate(multipliers=multipliers, bound=convexified.time_s)
+    ]
+    proof = BoundProof.LAGRANGIAN
+    if bound_s > convexified.time_s:
+        proof = BoundProof.EXHAUSTIVE
+        certificates.append(
+            ExhaustiveCertificate(
+                multipliers=multipliers,
+                allowance=bound_s - convexified.time_s,
+                optimum=search.upper_s if bound_s == search.upper_s else None,
+                bound=bound_s,
+            )
+        )
+    closed = search.paths is not None and closes_gap(search.upper_s, bound_s, request.gap)
+    incumbent = search.paths
+    return Answer(
+        status=Status.UNKNOWN if incumbent is None else Status.OPTIMAL if closed else Status.FEASIBLE,
+        termination=Termination.COMPLETED if stopped_by is None else Termination.TIME_LIMIT,
+        solution=None if incumbent is None else write_solution(chains, incumbent),
+        objective=None if incumbent is None else search.upper_s,
+        bound=bound_s,
+        bound_proof=proof,
+        certificates=tuple(certificates),
+        shadow_prices={
+            BUDGET: ShadowPrice(
+                less=None if convexified.less == math.inf else convexified.less,
+                more=convexified.more,
+                unit=instance.price_unit(BUDGET),
+            )
+        },
+        counters={"steps": float(search.steps)},
+    )
+
+
+def _solve_convexified(chains: tuple[Chain, ...], budget_usd: float) -> _Convexified:
+    """Find the least time at which the brackets' lower hulls together keep the budget, and the slopes there."""
+    hulls = [build_frontier(chain.graph) for chain in chains]
+    earliest = max(float(hull.consumption[0]) for hull in hulls)
+    times = np.unique(np.concatenate([hull.consumption for hull in hulls]))
+    times = np.append(earliest, times[times > earliest])
+    usd = np.sum([np.interp(times, hull.consumption, hull.value) for hull in hulls], axis=0)
+    if usd[0] <= budget_usd * (1.0 + BUDGET_TOLERANCE):
+        # More money gains nothing; less of it costs time only when all of it is needed.
+        at_least = usd[0] >= budget_usd * (1.0 - BUDGET_TOLERANCE)
+        return _Convexified(earliest, _price_after(times, usd, 0) if at_least else 0.0, 0.0)
+    place = int(np.argmax(usd <= budget_usd * (1.0 + BUDGET_TOLERANCE)))
+    slope = (times[place] - times[place - 1]) / (usd[place - 1] - usd[place])
+    time_s = float(times[place] - slope * max(0.0, budget_usd - usd[place]))
+    at_end = abs(usd[place] - budget_usd) <= BUDGET_TOLERANCE * budget_usd
+    return _Convexified(time_s, _price_after(times, usd, place) if at_end else float(slope), float(slope))
+
+
+def _price_after(times: FloatArray, usd: FloatArray, place: int) -> float:
+    """Return the seconds lost per US dollar less than at a breakpoint; infinite where nothing less is enough."""
+    if place + 1 == times.size or usd[place + 1] >= usd[place]:
+        return math.inf
+    return float((times[place + 1] - times[place]) / (usd[place] - usd[place + 1]))
+
+
+class _Halving:
+    """The search for the least time: no plan is faster than ``lower_s``, the best found takes ``upper_s``."""
+
+    def __init__(self, chains: tuple[Chain, ...], budget_usd: float, lower_s: float, request: SolveRequest) -> None:
+        self.chains = chains
+        self.budget_usd = budget_usd * (1.0 + BUDGET_TOLERANCE)
+        self.lower_s = lower_s
+        self.upper_s = math.inf
+        self.paths: list[IntArray] | None = None
+        self.request = request
+        self.steps = 0
+
+    def offer(self, cheapest: list[HeldShortfall]) -> None:
+        """Start from the cheapest plan of all."""
+        paths = [one.options for one in cheapest]
+        if any(one.stopped_by is not None for one in cheapest):
+            return
+        found = [path for path in paths if path is not None]
+        self._take(found)
+
+    def run(self) -> None:
+        """Halve until both ends meet."""
+        while self.upper_s > self.lower_s and not closes_gap(self.upper_s, self.lower_s, self.request.gap):
+            if self.request.stopwatch.expired:
+                raise OutOfEffortError("time")
+            middle = 0.5 * (self.lower_s + self.upper_s)
+            # In the middle, then just below the best plan, in turns: often nothing is better.
+            self._step(self.upper_s * (1.0 - 0.5 * MEETING) if self.steps % 2 else middle)
+            self.request.stopwatch.emit("halving", objective=self.upper_s, bound=self.lower_s)
+
+    def _step(self, within_s: float) -> None:
+        """Decide whether the budget is enough for a time."""
+        self.steps += 1
+        paths: list[IntArray] = []
+        bound_usd = 0.0
+        # The engine adds its tolerance, which would make the best plan fit just below its own time.
+        exactly_s = within_s / (1.0 + BUDGET_TOLERANCE)
+        for chain in self.chains:
+            effort = Effort(self.request.stopwatch)
+            found = solve_held(chain.graph, exactly_s, gap=0.0, effort=effort, charges=chain.charges)
+            if isinstance(found, HeldShortfall):
+                self._exclude(within_s)
+                return
+            bound_usd += found.bound
+            if found.options is not None:
+                paths.append(found.options)
+            if found.stopped_by is not None and bound_usd <= self.budget_usd:
+                raise OutOfEffortError(found.stopped_by)
+        if bound_usd > self.budget_usd:
+            self._exclude(within_s)
+        else:
+            self._take(paths)
+
+    def _exclude(self, within_s: float) -> None:
+        """Note that no plan is so fast."""
+        self.lower_s = max(self.lower_s, within_s)
+        if self.upper_s <= self.lower_s * (1.0 + MEETING):
+            self.lower_s = self.upper_s
+
+    def _take(self, paths: list[IntArray]) -> None:
+        """Make paths the best plan, which keeps the budget."""
+        time_s = max(
+            float(chain.graph.follow(path[None]).consumption[0]) for chain, path in zip(self.chains, paths, strict=True)
+        )
+        if time_s < self.upper_s:
+            self.paths, self.upper_s = paths, time_s
+        self.lower_s = min(self.lower_s, self.upper_s)

@@ -1,0 +1,355 @@
+"""Labels of cost and a distribution of time on a grid: the plans of one bracket that may be cheap and on time.
+
+What may follow a node is bounded by W(t), the most that probability to be on time less a price for the cost can be with
+time t left. A label is dropped when it cannot reach the wanted probability within the cost at one of several prices.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.exact.chains import Chain
+from optplan.formulations.rubberband.laws.completion import growth_distributions, stage_distribution
+from optplan.formulations.rubberband.laws.stages import stage_options
+from optplan.schema import FloatArray, IntArray
+from optplan.solvers.held import Charge, no_charge
+from optplan.solvers.held.sweeps import Sweep
+from optplan.solvers.layered import Effort
+
+Spectra = NDArray[np.complex128]
+
+#: Prices of cost, relative to one over the spread between the cheapest plan and the cost allowed.
+_PRICES = (0.0, 0.3, 1.0, 3.0, 10.0)
+#: Labels whose distributions are added up at once.
+_AT_ONCE = 1 << 11
+#: Probabilities closer than this are the same; and how far transforms may be off.
+_ROUNDING = 1e-12
+_BLUR = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class TimedPlans:
+    """Plans of one bracket.
+
+    Parameters
+    ----------
+    usd
+        (P,) Expected cost, minimum charges included.
+    chance
+        (P,) Probability to be on time, with times rounded down.
+    options
+        (P, J) The option taken in each stage.
+    """
+
+    usd: FloatArray
+    chance: FloatArray
+    options: IntArray
+
+
+def list_all_options(
+    instance: RubberBandInstance, bracket: int, stage: int, held: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Return the nodes, in order, and the positions of all options that fit: any may be best for some probability."""
+    options = stage_options(instance, bracket, stage)
+    fitting = np.searchsorted(options.instances, held, side="right")
+    nodes = np.repeat(np.arange(held.size), fitting)
+    return nodes, np.concatenate([np.arange(count) for count in fitting.tolist()])
+
+
+class GridTimes:
+    """Distributions of one bracket's stages and growths, rounded down to a grid that ends with the deadline.
+
+    Parameters
+    ----------
+    instance, bracket
+        Which bracket.
+    chain
+        Its statement, with all options.
+    deadline_s
+        The last point.
+    points
+        How many points there are.
+    """
+
+    def __init__(
+        self, instance: RubberBandInstance, bracket: int, chain: Chain, deadline_s: float, points: int
+    ) -> None:
+        self.instance = instance
+        self.bracket = bracket
+        self.chain = chain
+        self.points = points
+        self.grid_s = np.linspace(0.0, deadline_s, points)
+        self.size = 2 ** math.ceil(math.log2(points) + 1)
+
+    @cached_property
+    def stages(self) -> tuple[IntArray, FloatArray]:
+        """(O,) Row of each option, and (R, G) the distributions."""
+        graph, gpus = self.chain.graph, self.chain.gpus
+        rows = np.empty(gpus.size, dtype=np.int64)
+        found: list[FloatArray] = []
+        for stage in range(graph.num_layers):
+            own = graph.options(stage)
+            different, place = np.unique(gpus[own], return_inverse=True)
+            rows[own] = len(found) + place
+            found.extend(
+                stage_distribution(self.instance, self.bracket, stage, used, self.grid_s).down[:-1]
+                for used in different.tolist()
+            )
+        return rows, np.array(found)
+
+    @cached_property
+    def stage_spectra(self) -> Spectra:
+        """(R, F) Transforms of the distributions of the stages."""
+        return self.transform(self.stages[1])
+
+    def growth_spectra(self, added: IntArray) -> Spectra:
+        """Return (A, F) the transforms of the times in which so many instances come."""
+        different, place = np.unique(added, return_inverse=True)
+        for count in different.tolist():
+            if count not in self._growths:
+                scale, last = growth_distributions(self.instance, 0, count, self.grid_s)
+                both = self.restore(self.transform(scale.down[:-1]) * self.transform(last.down[:-1]))
+                self._growths[count] = self.transform(both)
+        return np.array([self._growths[count] for count in different.tolist()])[place]
+
+    @cached_property
+    def _growths(self) -> dict[int, Spectra]:
+        return {}
+
+    def transform(self, mass: FloatArray) -> Spectra:
+        """Return (N, F) the transforms of functions (N, G) of the grid."""
+        return np.fft.rfft(mass, self.size, axis=-1)
+
+    def restore(self, spectra: Spectra) -> FloatArray:
+        """Return (N, G) the functions of transforms; what lies beyond the grid is lost."""
+        return np.asarray(np.fft.irfft(spectra, self.size, axis=-1)[..., : self.points])
+
+
+class _Outlook:
+    """What may follow each node at one price: by stage, (K, G) before and after the stage runs, and when it is late.
+
+    With a price p, W[k] = the most of P(on time with k steps left) - p * cost; being late leaves ``late`` = -p * least
+    cost. Growing is bounded by the quickest and cheapest growth there is from a node.
+    """
+
+    def __init__(self, times: GridTimes, price: float) -> None:
+        self.price = price
+        graph = times.chain.graph
+        sweep = Sweep(graph, 1.0, 0.0)
+        rows = times.stages[0]
+        self.after: list[FloatArray] = [np.ones((graph.num_nodes, times.points))] * graph.num_layers
+        self.before: list[FloatArray] = list(self.after)
+        self.late_after, self.late_before = -price * sweep.rest, -price * sweep.ahead
+        for stage in range(graph.num_layers - 1, -1, -1):
+            if stage + 1 < graph.num_layers:
+                self.after[stage] = self._look_ahead(times, stage)
+            surplus = self.after[stage] - self.late_after[stage][:, None]
+            own = graph.options(stage)
+            node = graph.node[own]
+            values = np.full((graph.num_nodes, times.points), -np.inf)
+            spectra = times.transform(np.where(np.isfinite(surplus), surplus, 0.0))
+            for piece in np.array_split(np.arange(node.size), 1 + node.size // _AT_ONCE):
+                ran = times.restore(times.stage_spectra[rows[own][piece]] * spectra[node[piece]])
+                cost = price * graph.value[own][piece] - self.late_after[stage][node[piece]]
+                np.maximum.at(values, node[piece], ran - cost[:, None])
+            self.before[stage] = values
+
+    def _look_ahead(self, times: GridTimes, stage: int) -> FloatArray:
+        """Return W after a stage: shrink or stay for nothing, or grow."""
+        graph, before = times.chain.graph, self.before[stage + 1]
+        best = np.maximum.accumulate(before, axis=0)
+        if graph.num_nodes == 1:
+            return best
+        above = np.maximum.accumulate(before[::-1], axis=0)[::-1][1:]
+        late = np.maximum.accumulate(self.late_before[stage + 1][::-1])[::-1][1:]
+        nodes = np.arange(graph.num_nodes - 1)
+        usd, _ = graph.growth.between(nodes, nodes + 1)
+        quickest = times.growth_spectra(np.ones(1, dtype=np.int64))
+        grown = times.restore(
+            times.transform(np.where(np.isfinite(above), above, late[:, None]) - late[:, None]) * quickest
+        )
+        best[:-1] = np.maximum(best[:-1], grown + (late - self.price * usd)[:, None])
+        return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Beginnings of plans: node, cost without charges (L,), mass of the time so far (L, G), options so far (L, j)."""
+
+    node: IntArray
+    usd: FloatArray
+    mass: FloatArray
+    options: IntArray
+    charge: Charge
+
+    def take(self, rows: IntArray) -> _Labels:
+        return _Labels(self.node[rows], self.usd[rows], self.mass[rows], self.options[rows], self.charge.take(rows))
+
+
+def find_timed_plans(times: GridTimes, most_usd: float, wanted: float, effort: Effort) -> TimedPlans:
+    """Return the plans among which are, for every cost, those most likely to be on time.
+
+    Parameters
+    ----------
+    times
+        The bracket.
+    most_usd
+        Plans that cost this much or more are not wanted; +inf for all.
+    wanted
+        Least probability to be on time, with times rounded down.
+    effort
+        Limits on labels and time.
+
+    Raises
+    ------
+    OutOfEffortError
+        When a limit is met.
+    """
+    return _Labelling(times, most_usd, wanted, effort).run()
+
+
+class _Labelling:
+    """Label setting for one bracket on one grid."""
+
+    def __init__(self, times: GridTimes, most_usd: float, wanted: float, effort: Effort) -> None:
+        self.times = times
+        self.graph = times.chain.graph
+        self.most_usd = most_usd
+        self.wanted = wanted
+        self.effort = effort
+        self.least = Sweep(self.graph, 1.0, 0.0)
+        spread = most_usd - self.least.best
+        prices = [0.0] if not 0.0 < spread < math.inf else [factor / spread for factor in _PRICES]
+        self.outlooks = []
+        for price in prices:
+            self.outlooks.append(_Outlook(times, price))
+            effort.charge_pass()
+
+    def run(self) -> TimedPlans:
+        """Go from stage to stage."""
+        nodes = np.arange(self.graph.num_nodes)
+        spectra = self.times.growth_spectra(self.times.chain.held)
+        start = _Labels(
+            nodes,
+            self.graph.start_value.copy(),
+            self.times.restore(spectra),
+            np.zeros((nodes.size, 0), dtype=np.intp),
+            no_charge(nodes.size),
+        )
+        labels = self._run_stage(start, 0)
+        for stage in range(1, self.graph.num_layers):
+            labels = self._run_stage(self._move(labels, stage), stage)
+        usd = labels.usd
+        if self.times.chain.charges is not None:
+            usd = usd + self.times.chain.charges.settle(labels.options)[0]
+        return TimedPlans(usd, labels.mass.sum(axis=1), labels.options)
+
+    def _move(self, labels: _Labels, stage: int) -> _Labels:
+        """Return labels at every node that is worth coming to."""
+        low = labels.usd + labels.charge.settled_value
+        grown_usd, _ = self.graph.growth.between(labels.node[:, None], np.arange(self.graph.num_nodes)[None, :])
+        cost = low[:, None] + grown_usd
+        inside = cost + self.least.ahead[stage] < self.most_usd
+        for outlook in self.outlooks:
+            value = labels.mass @ self._facing(outlook.before[stage], outlook.late_before[stage])
+            inside &= value + outlook.late_before[stage] >= self._needed(outlook, cost)
+        row, node = np.nonzero(inside)
+        moved = labels.take(row)
+        added = self.times.chain.held[node] - self.times.chain.held[moved.node]
+        mass = moved.mass.copy()
+        growing = np.flatnonzero(added > 0)
+        for piece in np.array_split(growing, 1 + growing.size // _AT_ONCE):
+            if piece.size:
+                spectra = self.times.transform(mass[piece]) * self.times.growth_spectra(added[piece])
+                mass[piece] = self.times.restore(spectra)
+                self.effort.charge_labels(0, row.size)
+        return _Labels(node, moved.usd + grown_usd[row, node], mass, moved.options, moved.charge)
+
+    def _facing(self, values: FloatArray, late: FloatArray) -> FloatArray:
+        """Return (G, K) what is left of W over being late when so many steps are gone."""
+        surplus: FloatArray = np.where(np.isfinite(values), values - late[:, None], 0.0)
+        return surplus[:, ::-1].T
+
+    def _needed(self, outlook: _Outlook, cost: FloatArray) -> FloatArray:
+        """Return what W must be at least for a label that has cost so much."""
+        if outlook.price == 0.0:
+            return np.full(cost.shape, self.wanted - _BLUR)
+        return self.wanted - outlook.price * (self.most_usd - cost) - _BLUR
+
+    def _run_stage(self, labels: _Labels, stage: int) -> _Labels:
+        """Return the labels after every option of their nodes."""
+        own = self.graph.options(stage)
+        bounds = np.searchsorted(self.graph.node[own], np.arange(self.graph.num_nodes + 1)) + own.start
+        counts = np.diff(bounds)[labels.node]
+        row = np.repeat(np.arange(labels.node.size), counts)
+        option = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts) + bounds[labels.node][row]
+        usd = labels.usd[row] + self.graph.value[option]
+        low = usd + labels.charge.settled_value[row]
+        cheap = np.flatnonzero(low + self.least.rest[stage, labels.node[row]] < self.most_usd)
+        row, option, usd = row[cheap], option[cheap], usd[cheap]
+        spectra = self.times.transform(labels.mass)
+        kept: list[_Labels] = []
+        for piece in np.array_split(np.arange(row.size), 1 + row.size // _AT_ONCE):
+            some, taken = row[piece], option[piece]
+            mass = self.times.restore(spectra[some] * self.times.stage_spectra[self.times.stages[0][taken]])
+            paths = np.column_stack([labels.options[some], taken])
+            charges = self.times.chain.charges
+            charge = no_charge(piece.size) if charges is None else charges.charge(paths)
+            ran = _Labels(labels.node[some], usd[piece], mass, paths, charge)
+            kept.append(ran.take(self._find_inside(ran, stage)))
+            self.effort.charge_labels(0, sum(part.node.size for part in kept))
+        joined = _join(kept)
+        best = joined.take(_find_undominated(joined))
+        self.effort.charge_labels(best.node.size, best.node.size)
+        return best
+
+    def _find_inside(self, labels: _Labels, stage: int) -> IntArray:
+        """Return the labels that may still be cheap and on time."""
+        cost = labels.usd + labels.charge.settled_value
+        inside = cost + self.least.rest[stage, labels.node] < self.most_usd
+        for outlook in self.outlooks:
+            facing = self._facing(outlook.after[stage], outlook.late_after[stage])
+            value = np.einsum("lg,lg->l", labels.mass, facing.T[labels.node]) + outlook.late_after[stage, labels.node]
+            inside &= value >= self._needed(outlook, cost)
+        return np.flatnonzero(inside)
+
+
+def _find_undominated(labels: _Labels) -> IntArray:
+    """Return labels to which no other at the same node is certain to cost no more and be done no later."""
+    low = labels.usd + labels.charge.settled_value
+    high = low + labels.charge.open_value
+    done = np.cumsum(labels.mass, axis=1)
+    kept: list[int] = []
+    for node in np.unique(labels.node).tolist():
+        here = np.flatnonzero(labels.node == node)
+        own: list[int] = []
+        for label in here[np.lexsort((low[here], high[here]))].tolist():
+            rivals = np.array(own, dtype=np.int64)
+            rivals = rivals[high[rivals] <= low[label]]
+            if not rivals.size or not (done[rivals] >= done[label] - _ROUNDING).all(axis=1).any():
+                own.append(label)
+        kept.extend(own)
+    return np.array(sorted(kept), dtype=np.int64)
+
+
+def _join(parts: list[_Labels]) -> _Labels:
+    """Return labels one after another; at least one part."""
+    charges = [part.charge for part in parts]
+    return _Labels(
+        np.concatenate([part.node for part in parts]),
+        np.concatenate([part.usd for part in parts]),
+        np.concatenate([part.mass for part in parts]),
+        np.concatenate([part.options for part in parts]),
+        Charge(
+            np.concatenate([charge.settled_value for charge in charges]),
+            np.concatenate([charge.settled_consumption for charge in charges]),
+            np.concatenate([charge.open_value for charge in charges]),
+            np.concatenate([charge.open_consumption for charge in charges]),
+        ),
+    )

@@ -1,0 +1,195 @@
+"""What the judge needs: Lagrangian bounds and enumerations of RubberBand's plans, written apart from any solver.
+
+A plan of one bracket is a walk over instances held, with an allocation in each stage. Expected time and cost are sums
+over growths and stages; minimum charges come on top of the cost and are left out of bounds, as they only add. Clusters
+side by side have one completion time, the slowest's; its weight is divided among them, and the best division is part of
+the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance
+from optplan.formulations.rubberband.judge.bracket_walks import TOLERANCE, BracketWalks
+from optplan.formulations.rubberband.laws.chances import least_deadline_s
+from optplan.formulations.rubberband.laws.minimum_charges import varies
+from optplan.schema import FloatArray
+
+#: Seconds given up, as a fraction, to break ties among the fastest plans by their cost.
+_TIE = 1e-10
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    """The least of weighted cost and time over mixed plans, and the weight of the time by bracket that proves it."""
+
+    least: float
+    division: tuple[float, ...]
+
+
+def dual_bound(instance: RubberBandInstance, multipliers: dict[str, float]) -> float:
+    """Re-derive the Lagrangian bound: the least of objective + multiplier * (consumption - limit) over all mixed plans.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its limit.
+    multipliers
+        Of the one limit, in units of the objective per unit of it.
+
+    Returns
+    -------
+    float
+        No plan within the limit has less expected cost (or time).
+    """
+    limit, multiplier = instance.limits[instance.limit_name], multipliers[instance.limit_name]
+    return _weigh(_list_walks(instance), *_weights(instance, multiplier)).least - multiplier * limit
+
+
+def least_consumption(instance: RubberBandInstance, weights: FloatArray) -> dict[str, float]:
+    """Return by part the least weighted consumption of any plan: its time, or its cost with minimum charges.
+
+    Parameters
+    ----------
+    instance
+        The problem; the amount of its limit is not looked at.
+    weights
+        (1,) Of the one limit.
+
+    Returns
+    -------
+    dict of str to float
+        With a deadline the slowest bracket alone, because it decides; with a budget all brackets. With a confidence, a
+        time before which no plan is complete with that probability.
+    """
+    if instance.confidence is not None and varies(instance):
+        return {"search": float(weights[0]) * least_deadline_s(instance, instance.confidence)}
+    walks = _list_walks(instance)
+    if instance.objective is Objective.COST:
+        least = [walk.best(0.0, 1.0).seconds for walk in walks]
+        slowest = int(np.argmax(least))
+        return {f"bracket {slowest + 1}": float(weights[0]) * least[slowest]}
+    return {f"bracket {number}": float(weights[0]) * walk.least_usd() for number, walk in enumerate(walks, start=1)}
+
+
+def least_within(instance: RubberBandInstance, multipliers: dict[str, float], allowance: float) -> float:
+    """Enumerate plans anew and return the least objective of those that keep the limit.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its limit.
+    multipliers
+        Of the one limit.
+    allowance
+        How far above the dual bound objectives are looked for.
+
+    Returns
+    -------
+    float
+        Minimum charges included; infinity when no plan that keeps the limit lies within the allowance.
+    """
+    walks, multiplier = _list_walks(instance), multipliers[instance.limit_name]
+    limit = instance.limits[instance.limit_name] * (1.0 + TOLERANCE)
+    usd_weight, s_weight = _weights(instance, multiplier)
+    weighted = _weigh(walks, usd_weight, s_weight)
+    most = weighted.least + allowance
+    ceiling = most - multiplier * instance.limits[instance.limit_name]
+    most_usd, most_s = (ceiling, limit) if instance.objective is Objective.COST else (limit, ceiling)
+    parts = [walk.best(usd_weight, share).weigh(usd_weight, share) for walk, share in _pair(walks, weighted)]
+    points = []
+    for (walk, share), own in zip(_pair(walks, weighted), parts, strict=True):
+        # The others need at least their own parts of the weighted sum.
+        points.append(walk.list_within(usd_weight, share, most - (math.fsum(parts) - own), most_usd, most_s))
+    if any(not len(some) for some in points):
+        return math.inf
+    best = _least_usd(points, most_s) if instance.objective is Objective.COST else _least_s(points, most_usd)
+    return best if best <= ceiling * (1.0 + TOLERANCE) else math.inf
+
+
+def _weights(instance: RubberBandInstance, multiplier: float) -> tuple[float, float]:
+    """Return the weights of cost and time."""
+    return (1.0, multiplier) if instance.objective is Objective.COST else (multiplier, 1.0)
+
+
+def _list_walks(instance: RubberBandInstance) -> list[BracketWalks]:
+    return [BracketWalks(instance, bracket) for bracket in range(len(instance.brackets))]
+
+
+def _pair(walks: list[BracketWalks], weighted: _Weighted) -> list[tuple[BracketWalks, float]]:
+    return list(zip(walks, weighted.division, strict=True))
+
+
+def _weigh(walks: list[BracketWalks], usd_weight: float, s_weight: float) -> _Weighted:
+    """Minimise usd_weight * (cost of all) + s_weight * (time of the slowest) over mixed plans."""
+    if len(walks) == 1:
+        return _Weighted(walks[0].best(usd_weight, s_weight).weigh(usd_weight, s_weight), (s_weight,))
+    hulls = [_find_hull(walk) for walk in walks]
+    earliest = max(float(hull[0, 0]) for hull in hulls)
+    times = np.unique(np.append(np.concatenate([hull[:, 0] for hull in hulls]), earliest))
+    times = times[times >= earliest]
+    usd = np.sum([np.interp(times, hull[:, 0], hull[:, 1]) for hull in hulls], axis=0)
+    weighted = usd_weight * usd + s_weight * times
+    place = int(np.argmin(weighted))
+    return _Weighted(float(weighted[place]), _divide(hulls, usd_weight, s_weight, float(times[place])))
+
+
+def _divide(hulls: list[FloatArray], usd_weight: float, s_weight: float, time_s: float) -> tuple[float, ...]:
+    """Divide the weight of the time among brackets so that each is best, on its own, at the common time."""
+    least, most = [], []
+    for hull in hulls:
+        slopes = usd_weight * -np.diff(hull[:, 1]) / np.diff(hull[:, 0])
+        before = np.flatnonzero(hull[:-1, 0] < time_s * (1.0 - TOLERANCE))
+        after = np.flatnonzero(hull[1:, 0] > time_s * (1.0 + TOLERANCE))
+        most.append(float(slopes[before[-1]]) if before.size else math.inf)
+        least.append(float(slopes[after[0]]) if after.size else 0.0)
+    division, left = list(least), s_weight - math.fsum(least)
+    for bracket, top in enumerate(most):
+        added = min(max(left, 0.0), top - division[bracket])
+        division[bracket] += added
+        left -= added
+    return tuple(division)
+
+
+def _find_hull(walk: BracketWalks) -> FloatArray:
+    """Return the corners (H, 2) of a bracket's lower hull, (seconds, US dollars), by recursive secants."""
+    fastest = walk.best(0.0, 1.0)
+    cheapest = walk.best(1.0, 0.0)
+    if fastest.seconds > 0.0:
+        fastest = walk.best(1.0, fastest.usd / (_TIE * fastest.seconds))
+    if cheapest.usd > 0.0:
+        cheapest = walk.best(1.0, _TIE * cheapest.usd / max(cheapest.seconds, fastest.seconds))
+    found = [(fastest.seconds, fastest.usd)]
+
+    def refine(left: tuple[float, float], right: tuple[float, float]) -> None:
+        slope = (left[1] - right[1]) / (right[0] - left[0])
+        point = walk.best(1.0, slope)
+        line = left[1] + slope * left[0]
+        if point.weigh(1.0, slope) < line * (1.0 - 1e-12) and left[0] < point.seconds < right[0]:
+            middle = (point.seconds, point.usd)
+            refine(left, middle)
+            found.append(middle)
+            refine(middle, right)
+
+    last = (cheapest.seconds, cheapest.usd)
+    if last[0] > found[0][0] and last[1] < found[0][1]:
+        refine(found[0], last)
+        found.append(last)
+    return np.array(found)
+
+
+def _least_usd(points: list[FloatArray], most_s: float) -> float:
+    """Return the least sum of costs, given (seconds, US dollars) by bracket; infinity when one is never in time."""
+    return math.fsum(some[some[:, 0] <= most_s, 1].min(initial=math.inf) for some in points)
+
+
+def _least_s(points: list[FloatArray], most_usd: float) -> float:
+    """Return the least time within which the cheapest of all brackets together keep a budget."""
+    for time_s in np.unique(np.concatenate([some[:, 0] for some in points])).tolist():
+        if _least_usd(points, time_s) <= most_usd:
+            return float(time_s)
+    return math.inf

@@ -1,0 +1,346 @@
+"""The independent judge of RubberBand: what allocations amount to, and whether they keep the rules.
+
+A barrier ends each stage, so for a plan that is fixed beforehand the expected completion time is the sum of the
+expected times of growths and stages, and the expected cost the sum of theirs (section 4.2), but for the minimum charge
+of an instance, which depends on its whole life. Constraint families, by the names used in every message:
+
+``stages``
+    The solution has an allocation for exactly the stages of the instance.
+``allocation``
+    The GPUs of a stage are such that its trials can run on them by the rule of the mode.
+``instances``
+    The instances held in a stage are at least what its trials need, and at most what the cloud allows.
+``deadline``
+    The expected completion time does not exceed the deadline (of the slowest bracket, where they run side by side).
+``confidence``
+    The deadline is kept with at least the wanted probability.
+``budget``
+    The expected cost does not exceed the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.contracts.judgement import Check, Evaluation
+from optplan.formulations.rubberband.data.instance import (
+    BUDGET,
+    DEADLINE,
+    Objective,
+    RubberBandInstance,
+    RubberBandSolution,
+    StageAllocation,
+)
+from optplan.formulations.rubberband.laws.completion import (
+    completion_quantile,
+    least_possible_s,
+    life_summands,
+    on_time_probability,
+)
+from optplan.formulations.rubberband.laws.convolutions import expected_shortfall
+from optplan.formulations.rubberband.laws.execution import group_instances, list_runs
+from optplan.formulations.rubberband.laws.maxima import expected_maximum
+from optplan.formulations.rubberband.laws.stages import explain_refusal, option_of
+from optplan.schema import FloatArray, IntArray
+from optplan.units import SECONDS_PER_HOUR
+
+#: Relative tolerance of every comparison of the judge; a plan exactly at its limit is feasible.
+TOLERANCE = 1e-9
+
+#: Absolute tolerance on a probability: what the grids of the convolutions may be off.
+PROBABILITY_TOLERANCE = 1e-6
+
+#: Numbers of new instances whose initialisation is listed at first, and at most.
+_FIRST_LISTED = 64
+_MOST_LISTED = 16384
+
+
+@dataclass(frozen=True)
+class _BracketFigures:
+    """Expected figures of one bracket."""
+
+    growth_s: float
+    training_s: float
+    compute_usd: float
+    data_usd: float
+    minimum_charge_usd: float
+    busy_gpu_s: float
+    held_gpu_s: float
+    started: int
+
+    @property
+    def expected_s(self) -> float:
+        return self.growth_s + self.training_s
+
+    @property
+    def expected_usd(self) -> float:
+        return self.compute_usd + self.data_usd + self.minimum_charge_usd
+
+
+def growth(
+    instance: RubberBandInstance, before: int | IntArray, after: int | IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return what changing the number of instances held takes: expected seconds, expected US dollars.
+
+    Growing is one request (SCALE), then the initialisation of all new instances at once (INIT_INSTANCE); all trials
+    wait for the last. Instances held before are paid throughout, new ones from the start of their initialisation.
+    Shrinking takes no time and costs nothing.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    before, after
+        Instances held; zero before the first stage. Numbers, or arrays that broadcast.
+
+    Returns
+    -------
+    tuple of FloatArray
+        Expected seconds, and US dollars without minimum charges: with M the expected latest initialisation of k new
+        instances, price * (before * (E[SCALE] + M) + k * M) + k * data; per function the data only.
+    """
+    cloud = instance.cloud
+    new = np.maximum(np.subtract(after, before), 0)
+    latest_s = expected_latest_s(instance, new)
+    taken_s = np.where(new > 0, cloud.provision_s.expected_s + latest_s, 0.0)
+    usd = new * cloud.data_usd_per_instance
+    if cloud.is_per_instance:
+        usd = usd + cloud.price_usd_per_s * (before * taken_s + new * latest_s)
+    return taken_s, usd
+
+
+def expected_latest_s(instance: RubberBandInstance, counts: IntArray) -> FloatArray:
+    """Return the expected seconds until the last of several new instances is initialised.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    counts
+        New instances, of any shape; none take no time.
+    """
+    most = int(np.max(counts, initial=0))
+    if most > _MOST_LISTED:
+        different, place = np.unique(counts, return_inverse=True)
+        latest = expected_maximum(instance.cloud.initialise_s, different)[place]
+        return latest.reshape(np.shape(counts))
+    listed: FloatArray = instance.stage_cache.get("latest", np.zeros(0))
+    if listed.size <= most:
+        upto = np.arange(max(2 * most, _FIRST_LISTED) + 1)
+        listed = instance.stage_cache["latest"] = expected_maximum(instance.cloud.initialise_s, upto)
+    return np.asarray(listed[counts])
+
+
+def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Evaluation:
+    """Recompute objective, time, cost and every constraint from the allocations.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    solution
+        The allocations to judge; they may break any rule.
+
+    Returns
+    -------
+    Evaluation
+        Objective: expected cost in US dollars, or expected completion time in seconds. Consumption: ``deadline`` in
+        seconds (the time that is kept with the wanted probability, where one is wanted) or ``budget`` in US dollars.
+        Source: section 4.2.
+    """
+    checks = _check_shape(instance, solution)
+    if all(check.holds for check in checks):
+        checks += _check_allocations(instance, solution)
+    limit = instance.limit_name
+    if not all(check.holds for check in checks):
+        return Evaluation(float("nan"), {limit: float("nan")}, {}, tuple(checks))
+    figures = [_follow(instance, solution, bracket) for bracket in range(len(instance.brackets))]
+    measures = _measure(instance, figures, solution)
+    consumption = {DEADLINE: measures["expected_s"]} if limit == DEADLINE else {BUDGET: measures["expected_usd"]}
+    if instance.confidence is not None:
+        measures["confident_s"] = consumption[DEADLINE] = completion_quantile(instance, solution, instance.confidence)
+    if instance.has_limit:
+        checks.append(_check_limit(instance, limit, consumption[limit]))
+        if instance.confidence is not None:
+            chance = on_time_probability(instance, solution, instance.limits[DEADLINE])
+            measures["on_time_probability"] = chance
+            checks[-1] = _check_confidence(instance.confidence, chance)
+    objective = measures["expected_usd" if instance.objective is Objective.COST else "expected_s"]
+    return Evaluation(objective, consumption, measures, tuple(checks))
+
+
+def _measure(
+    instance: RubberBandInstance, figures: list[_BracketFigures], solution: RubberBandSolution
+) -> dict[str, float]:
+    slowest = max(figures, key=lambda bracket: bracket.expected_s)
+    busy, held = sum(f.busy_gpu_s for f in figures), sum(f.held_gpu_s for f in figures)
+    measures = {
+        "expected_s": slowest.expected_s,
+        "expected_usd": sum(f.expected_usd for f in figures),
+        "compute_usd": sum(f.compute_usd for f in figures),
+        "data_usd": sum(f.data_usd for f in figures),
+        "minimum_charge_usd": sum(f.minimum_charge_usd for f in figures),
+        "growth_s": slowest.growth_s,
+        "training_s": slowest.training_s,
+        "busy_gpu_hours": busy / SECONDS_PER_HOUR,
+        "held_gpu_hours": held / SECONDS_PER_HOUR,
+        "utilisation": busy / held,
+        "instances_started": float(sum(f.started for f in figures)),
+        "most_instances": float(sum(max(stage.instances for stage in chain) for chain in solution.brackets)),
+    }
+    if len(instance.brackets) > 1:
+        for number, bracket in enumerate(figures):
+            measures[f"brackets.{number}.expected_s"] = bracket.expected_s
+            measures[f"brackets.{number}.expected_usd"] = bracket.expected_usd
+    return measures
+
+
+def _follow(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int) -> _BracketFigures:
+    """Follow one bracket from stage to stage."""
+    cloud, chain = instance.cloud, solution.brackets[bracket]
+    growth_s = training_s = busy = held_s = 0.0
+    before = started = 0
+    for stage, allocation in enumerate(chain):
+        option = option_of(instance, bracket, stage, allocation.gpus)
+        stage_s, stage_busy = float(option.expected_s[0]), float(option.busy_gpu_s[0])
+        new = max(allocation.instances - before, 0)
+        latest_s = float(expected_latest_s(instance, np.array(new)))
+        grown_s = cloud.provision_s.expected_s + latest_s if new else 0.0
+        growth_s += grown_s
+        training_s += stage_s
+        busy += stage_busy
+        held_s += before * grown_s + new * latest_s + allocation.instances * stage_s
+        started += new
+        before = allocation.instances
+    compute_usd = cloud.price_usd_per_s * held_s if cloud.is_per_instance else cloud.gpu_price_usd_per_s * busy
+    cohorts = group_instances(list_runs(instance, solution, bracket))
+    missing_s = sum(c.count * expected_shortfall_s(instance, bracket, chain, c.first, c.last) for c in cohorts)
+    return _BracketFigures(
+        growth_s=growth_s,
+        training_s=training_s,
+        compute_usd=compute_usd,
+        data_usd=started * cloud.data_usd_per_instance,
+        minimum_charge_usd=cloud.price_usd_per_s * missing_s,
+        busy_gpu_s=busy,
+        held_gpu_s=held_s * cloud.gpus_per_instance,
+        started=started,
+    )
+
+
+def expected_shortfall_s(
+    instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation], first: int, last: int
+) -> float:
+    """Return by how much an instance's paid life is expected to fall short of the minimum charge.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bracket
+        Which one, from zero.
+    chain
+        Its (allowed) allocations, at least up to ``last``.
+    first, last
+        Stages, from zero, at whose start the instance is requested and after which it is released.
+
+    Returns
+    -------
+    float
+        E[max(minimum charge - life, 0)] in seconds; zero per function.
+    """
+    minimum_s = instance.cloud.minimum_charge_s
+    if not instance.cloud.is_per_instance or minimum_s == 0:
+        return 0.0
+    summands = life_summands(instance, bracket, chain, first, last)
+    if least_possible_s(summands) >= minimum_s:
+        return 0.0
+    return expected_shortfall(summands, minimum_s)
+
+
+def _check_shape(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:
+    wanted = [len(chain) for chain in instance.brackets]
+    given = [len(chain) for chain in solution.brackets]
+    return [
+        Check(
+            family="stages",
+            left=float(sum(given)),
+            right=float(sum(wanted)),
+            tolerance=0.0,
+            holds=given == wanted,
+            message=f"the solution must have one allocation for each stage: {wanted} by bracket, got {given}",
+        )
+    ]
+
+
+def _check_allocations(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:
+    checks: list[Check] = []
+    for bracket, chain in enumerate(solution.brackets):
+        for number, allocation in enumerate(chain):
+            checks.extend(_check_allocation(instance, bracket, number, allocation))
+    return checks
+
+
+def _check_allocation(
+    instance: RubberBandInstance, bracket: int, number: int, allocation: StageAllocation
+) -> list[Check]:
+    several = len(instance.brackets) > 1
+    index = f"bracket {bracket + 1} stage {number + 1}" if several else f"stage {number + 1}"
+    reason = explain_refusal(instance, instance.brackets[bracket][number], allocation.gpus)
+    checks = [
+        Check(
+            family="allocation",
+            index=index,
+            left=float(allocation.gpus),
+            right=float(allocation.gpus),
+            tolerance=0.0,
+            holds=not reason,
+            message=reason or "the trials of a stage must be able to run on its GPUs",
+        )
+    ]
+    if reason:
+        return checks
+    needed = int(option_of(instance, bracket, number, allocation.gpus).instances[0])
+    most = instance.cloud.most_instances
+    enough = allocation.instances >= needed
+    within = most is None or allocation.instances <= most
+    checks.append(
+        Check(
+            family="instances",
+            index=index,
+            left=float(needed if within else allocation.instances),
+            right=float(allocation.instances if within else most or 0),
+            tolerance=0.0,
+            holds=enough and within,
+            message="the instances held must be at least those needed"
+            if within
+            else "the instances held must be at most those the cloud allows",
+        )
+    )
+    return checks
+
+
+def _check_limit(instance: RubberBandInstance, limit: str, used: float) -> Check:
+    amount = instance.limits[limit]
+    what = "completion time must not exceed the deadline" if limit == DEADLINE else "cost must not exceed the budget"
+    return Check(
+        family=limit,
+        left=used,
+        right=amount,
+        tolerance=TOLERANCE * amount,
+        holds=used <= amount * (1 + TOLERANCE),
+        message=f"the expected {what}",
+    )
+
+
+def _check_confidence(wanted: float, chance: float) -> Check:
+    return Check(
+        family="confidence",
+        left=wanted,
+        right=chance,
+        tolerance=PROBABILITY_TOLERANCE,
+        holds=wanted <= chance + PROBABILITY_TOLERANCE,
+        message="the deadline must be kept with at least the wanted probability",
+    )

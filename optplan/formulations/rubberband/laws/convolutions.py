@@ -1,0 +1,305 @@
+"""Distributions of sums of independent durations, by numerical convolution.
+
+For what is clipped, skewed or measured, a normal approximation of a trial's time can be far off. Each summand is put on
+a grid, its mass between two grid points split between them so that the mean is kept, and transformed (FFT); powers of
+the transforms give the sum. Splitting widens each summand by at most half a step; the grid is chosen so fine that this
+is at most a thousandth of the variance, and the values are drawn together about the mean by just as much. What remains
+is a relative error of a mean of maxima below 1e-6 for durations with densities, measured against quadrature; sums of
+few measured values keep their jumps, which a grid blurs by its step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from optplan.formulations.rubberband.data.distributions import EmpiricalDistribution
+from optplan.schema import FloatArray
+
+#: Share of the variance that splitting may add before values are drawn together.
+_WIDENING = 1e-3
+
+#: Grid points for a standard deviation of the sum, with densities and with jumps.
+_POINTS_PER_DEVIATION = 128
+_POINTS_PER_DEVIATION_OF_JUMPS = 512
+
+#: Deviations of the sum, and probability of a single summand, that the grid leaves out at either end.
+_REACH = 10.0
+_LEFT_OUT = 1e-13
+
+#: Largest grid; a coarser step is taken where it does not suffice.
+_MOST_POINTS = 2**18
+
+#: Grid points of a distribution that is known by its cdf.
+_POINTS_OF_CDF = 4096
+
+
+class Law(Protocol):
+    """What a summand has to say of itself: every distribution of a duration does, and every sum."""
+
+    @property
+    def expected_s(self) -> float:
+        """Mean."""
+
+    @property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)] for each t."""
+
+
+@dataclass(frozen=True)
+class GridLaw:
+    """A distribution on equally spaced values.
+
+    Parameters
+    ----------
+    first_s, step_s
+        The first value, and the distance between values.
+    mass
+        (N,) Probability of each value.
+    """
+
+    first_s: float
+    step_s: float
+    mass: FloatArray
+
+    @cached_property
+    def values_s(self) -> FloatArray:
+        """(N,) The values."""
+        return np.asarray(self.first_s + self.step_s * np.arange(self.mass.size), dtype=np.float64)
+
+    @cached_property
+    def cumulative(self) -> FloatArray:
+        """(N,) Probability of each value and all before it."""
+        total = np.cumsum(self.mass)
+        cumulative: FloatArray = np.minimum(total / total[-1], 1.0)
+        return cumulative
+
+    @cached_property
+    def expected_s(self) -> float:
+        """Mean."""
+        return float(self.mass @ self.values_s)
+
+    @cached_property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+        return math.sqrt(float(self.mass @ (self.values_s - self.expected_s) ** 2))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return self.mass.size == 1
+
+    def cdf(self, t: FloatArray) -> FloatArray:
+        """Return P(X <= t), linear between midpoints of the grid."""
+        if self.is_constant:
+            return np.where(t >= self.first_s, 1.0, 0.0)
+        return np.interp(t, self.values_s + self.step_s / 2, self.cumulative, left=0.0)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the first value at which the cumulative probability is reached."""
+        place = np.searchsorted(self.cumulative, probability)
+        return self.values_s[np.minimum(place, self.mass.size - 1)]
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)] for each t."""
+        last = self.values_s[-1]
+        inner: FloatArray = np.interp(np.minimum(t, last), self.values_s, self._shortfalls, left=0.0)
+        shortfall: FloatArray = inner + np.maximum(t - last, 0.0)
+        return shortfall
+
+    @cached_property
+    def _shortfalls(self) -> FloatArray:
+        """(N,) E[max(t - X, 0)] where t is each of the values."""
+        return np.concatenate([[0.0], self.step_s * np.cumsum(self.cumulative[:-1])])
+
+
+@dataclass(frozen=True)
+class ClippedLaw:
+    """A distribution with zero in place of what is negative.
+
+    Parameters
+    ----------
+    law
+        The distribution before that.
+    """
+
+    law: GridLaw
+
+    @cached_property
+    def _below(self) -> float:
+        """E[max(-X, 0)]."""
+        return float(self.law.shortfall(np.zeros(1))[0])
+
+    @cached_property
+    def expected_s(self) -> float:
+        """Mean."""
+        return self.law.expected_s + self._below
+
+    @cached_property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+        square = float(self.law.mass @ np.maximum(self.law.values_s, 0.0) ** 2)
+        return math.sqrt(max(square - self.expected_s**2, 0.0))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether there is only one value."""
+        return bool(self.law.values_s[-1] <= 0)
+
+    def quantile(self, probability: FloatArray) -> FloatArray:
+        """Return the least t with P(X <= t) >= probability."""
+        quantile: FloatArray = np.maximum(self.law.quantile(probability), 0.0)
+        return quantile
+
+    def shortfall(self, t: FloatArray) -> FloatArray:
+        """Return E[max(t - X, 0)] for each t."""
+        return np.where(t > 0, self.law.shortfall(np.maximum(t, 0.0)) - self._below, 0.0)
+
+
+def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0) -> GridLaw:
+    """Return the distribution of a sum of independent durations.
+
+    Parameters
+    ----------
+    summands
+        Distributions, and how many independent draws of each are added.
+    offset_s
+        Added to the sum.
+
+    Returns
+    -------
+    GridLaw
+        With the mean and the variance of the sum.
+    """
+    offset = offset_s + sum(count * law.expected_s for law, count in summands if law.is_constant)
+    random = [(law, count) for law, count in summands if not law.is_constant and law.deviation_s > 0]
+    if not random:
+        return GridLaw(offset, 1.0, np.ones(1))
+    mean = sum(count * law.expected_s for law, count in random)
+    variance = sum(count * law.deviation_s**2 for law, count in random)
+    ends = [law.quantile(np.array([_LEFT_OUT, 1 - _LEFT_OUT])) for law, _ in random]
+    # A sum is far from its mean because all of it is, or because one summand is.
+    reach = _REACH * math.sqrt(variance)
+    below = max(law.expected_s - float(end[0]) for (law, _), end in zip(random, ends, strict=True))
+    above = max(float(end[1]) - law.expected_s for (law, _), end in zip(random, ends, strict=True))
+    least = sum(count * float(end[0]) for (_, count), end in zip(random, ends, strict=True))
+    lowest, highest = max(mean - reach - max(below, 0.0), least), mean + reach + max(above, 0.0)
+    step = max(_choose_step(random, variance), (highest - lowest) / (_MOST_POINTS - 4))
+    points = 2 ** math.ceil(math.log2((highest - lowest) / step + 4))
+    spectrum, start, widened = np.ones(points // 2 + 1, dtype=np.complex128), 0.0, 0.0
+    for (law, count), end in zip(random, ends, strict=True):
+        mass = _split(law, float(end[0]), float(end[1]), step)
+        spectrum *= np.fft.rfft(_wrap(mass, points)) ** count
+        place = step * np.arange(mass.size)
+        widened += count * float(mass @ (place - mass @ place) ** 2)
+        start += count * float(end[0])
+    first = math.floor((lowest - start) / step)
+    mass = np.roll(np.fft.irfft(spectrum, points), -(first % points))
+    mass = np.maximum(mass, 0.0)
+    drawn = math.sqrt(variance / widened)
+    return GridLaw(offset + mean + drawn * (start + first * step - mean), drawn * step, mass / mass.sum())
+
+
+def expected_shortfall(summands: list[tuple[Law, int]], t: float) -> float:
+    """Return E[max(t - X, 0)] of a sum of independent durations.
+
+    Parameters
+    ----------
+    summands
+        Distributions, and how many independent draws of each are added.
+    t
+        Seconds.
+    """
+    random = [(law, count) for law, count in summands if not law.is_constant]
+    if len(random) == 1 and random[0][1] == 1:  # no sum, so no grid, which would blur what lies exactly at t
+        rest = t - sum(count * law.expected_s for law, count in summands if law.is_constant)
+        return float(random[0][0].shortfall(np.array([rest]))[0])
+    return float(add_laws(summands).shortfall(np.array([t]))[0])
+
+
+def _choose_step(random: list[tuple[Law, int]], variance: float) -> float:
+    jumps = any(isinstance(law, EmpiricalDistribution) for law, _ in random)
+    points = _POINTS_PER_DEVIATION_OF_JUMPS if jumps else _POINTS_PER_DEVIATION
+    draws = sum(count for _, count in random)
+    # Splitting evenly spread mass adds a sixth of the squared step to the variance of each draw.
+    return min(math.sqrt(variance) / points, math.sqrt(6 * _WIDENING * variance / draws))
+
+
+def _split(law: Law, lowest: float, highest: float, step: float) -> FloatArray:
+    """Put a distribution on a grid from ``lowest`` on: P(X <= t) averaged over each step, then differences."""
+    count = math.ceil((highest - lowest) / step) + 1
+    points: FloatArray = np.asarray(lowest + step * np.arange(count + 1), dtype=np.float64)
+    shortfalls = law.shortfall(points)
+    averages = np.clip(np.diff(shortfalls) / step, 0.0, 1.0)
+    averages[-1] = 1.0
+    return np.diff(np.maximum.accumulate(averages), prepend=0.0)
+
+
+def _wrap(mass: FloatArray, points: int) -> FloatArray:
+    """Wrap masses around a ring of grid points."""
+    if mass.size <= points:
+        return mass if mass.size == points else np.pad(mass, (0, points - mass.size))
+    rows = math.ceil(mass.size / points)
+    wrapped: FloatArray = np.pad(mass, (0, rows * points - mass.size)).reshape(rows, points).sum(axis=0)
+    return wrapped
+
+
+def expected_law_maximum(long: GridLaw, long_count: int, short: GridLaw | None, short_count: int) -> float:
+    """Return the expected maximum of draws of two distributions, of which the first is the larger.
+
+    Parameters
+    ----------
+    long, long_count
+        The larger one, and how many draws of it there are (at least one).
+    short, short_count
+        The smaller one; None where there is none.
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
+    below = np.power(long.cumulative, long_count)
+    if short is not None and short_count:
+        # Up to the middle of the step the maximum counts for this value, after it for the next.
+        below = below * np.power(short.cdf(long.values_s + long.step_s / 2), short_count)
+    return float(long.values_s[-1] - long.step_s * below[:-1].sum())
+
+
+def law_of_cdf(cdf: Callable[[FloatArray], FloatArray], ends_s: tuple[float, float], expected_s: float) -> GridLaw:
+    """Put a distribution that is known by its cdf on a grid.
+
+    Parameters
+    ----------
+    cdf
+        P(X <= t) for each t.
+    ends_s
+        Values between which all but a negligible part of the distribution lies.
+    expected_s
+        The mean, which the grid is shifted to have.
+    """
+    lowest, highest = ends_s
+    points: FloatArray = np.linspace(lowest, highest, _POINTS_OF_CDF)
+    step = (highest - lowest) / (_POINTS_OF_CDF - 1)
+    below = np.maximum.accumulate(np.clip(cdf(points + step / 2), 0.0, 1.0))
+    below[-1] = 1.0
+    mass = np.diff(below, prepend=0.0)
+    kept = np.flatnonzero(mass > 0)
+    mass = mass[kept[0] : kept[-1] + 1]
+    first = expected_s - step * float(mass @ np.arange(mass.size))
+    return GridLaw(first, step, mass)

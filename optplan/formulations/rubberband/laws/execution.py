@@ -1,0 +1,156 @@
+"""What a solution makes happen in each stage: instances that come and go, and trials that run side by side or in line.
+
+The graph and the sampled simulator both start from here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.errors import DataError
+from optplan.formulations.rubberband.data.experiment import Stage
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
+from optplan.formulations.rubberband.laws.stages import explain_refusal
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """One stage as it is executed.
+
+    Parameters
+    ----------
+    stage
+        Its number within the bracket, from 0.
+    trials, iterations
+        How many trials train, and for how many iterations each.
+    gpus_per_trial, nodes_per_trial
+        GPUs that a trial has while it trains, and instances that these are on.
+    seconds_per_iteration
+        Mean seconds of an iteration on these.
+    slots
+        How many trials train at a time; trial i waits for trial i - slots.
+    held, added
+        Instances held in the stage, and how many of them it starts with adding.
+    """
+
+    stage: int
+    trials: int
+    iterations: int
+    gpus_per_trial: int
+    nodes_per_trial: int
+    seconds_per_iteration: float
+    slots: int
+    held: int
+    added: int
+
+    @property
+    def waves(self) -> int:
+        """Trials in the longest chain."""
+        return -(-self.trials // self.slots)
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Instances that are added in one stage and released after another.
+
+    Parameters
+    ----------
+    count
+        How many.
+    first, last
+        The stage that adds them, and the stage after whose barrier they go.
+    """
+
+    count: int
+    first: int
+    last: int
+
+
+def list_runs(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int = 0) -> tuple[StageRun, ...]:
+    """List a bracket's stages as the solution executes them.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    solution
+        GPUs and instances of each stage.
+    bracket
+        Which bracket, from 0.
+
+    Raises
+    ------
+    DataError
+        When the solution has another number of brackets or stages, or a stage cannot be executed so.
+    """
+    if len(solution.brackets) != len(instance.brackets):
+        problem = f"got {len(solution.brackets)} chains of stages; the experiment has {len(instance.brackets)}"
+        raise DataError("brackets", problem, "give one for each cluster")
+    if not 0 <= bracket < len(instance.brackets):
+        raise DataError("bracket", f"got {bracket}; numbers from 0 to {len(instance.brackets) - 1} are allowed")
+    stages, allocations = instance.brackets[bracket], solution.brackets[bracket]
+    if len(allocations) != len(stages):
+        problem = f"got {len(allocations)} stages; the experiment has {len(stages)}"
+        raise DataError(f"brackets.{bracket}", problem, "give an allocation for each stage")
+    runs: list[StageRun] = []
+    for number, (stage, allocation) in enumerate(zip(stages, allocations, strict=True)):
+        before = runs[-1].held if runs else 0
+        runs.append(_plan_run(instance, (bracket, number), stage, allocation, before))
+    return tuple(runs)
+
+
+def _plan_run(
+    instance: RubberBandInstance, place: tuple[int, int], stage: Stage, allocation: StageAllocation, before: int
+) -> StageRun:
+    """Work out how an allocation executes a stage, where ``before`` instances are held already."""
+    path = f"brackets.{place[0]}.{place[1]}"
+    training, per_instance, gpus = instance.training, instance.cloud.gpus_per_instance, allocation.gpus
+    refusal = explain_refusal(instance, stage, gpus)
+    if refusal:
+        raise DataError(f"{path}.gpus", f"got {gpus}; {refusal}")
+    slots = min(stage.trials, gpus // training.least_gpus)
+    gpus_per_trial = max(training.least_gpus, gpus // stage.trials)
+    nodes = -(-gpus_per_trial // per_instance)
+    needed = slots * nodes if nodes > 1 else -(-slots // (per_instance // gpus_per_trial))
+    if allocation.instances < needed:
+        problem = f"got {allocation.instances}; {gpus} GPUs for {stage.trials} trials are on {needed} instances"
+        raise DataError(f"{path}.instances", problem, f"hold at least {needed}, or use fewer GPUs")
+    seconds = training.seconds(np.array([gpus_per_trial]), np.array([nodes]))
+    return StageRun(
+        stage=place[1],
+        trials=stage.trials,
+        iterations=stage.iterations,
+        gpus_per_trial=gpus_per_trial,
+        nodes_per_trial=nodes,
+        seconds_per_iteration=float(seconds[0]),
+        slots=slots,
+        held=allocation.instances,
+        added=max(0, allocation.instances - before),
+    )
+
+
+def group_instances(runs: Sequence[StageRun]) -> tuple[Cohort, ...]:
+    """Group instances by when they come and go; those held longest go first.
+
+    Releasing the oldest first never costs more than another order: no instance gives up before its minimum charge more
+    of it than it must.
+    """
+    cohorts: list[Cohort] = []
+    held: deque[tuple[int, int]] = deque()  # (first stage, count), the oldest first
+    following = [*(run.held for run in runs[1:]), 0]
+    for run, after in zip(runs, following, strict=True):
+        if run.added:
+            held.append((run.stage, run.added))
+        surplus = run.held - after
+        while surplus > 0:
+            first, count = held.popleft()
+            gone = min(count, surplus)
+            cohorts.append(Cohort(gone, first, run.stage))
+            if count > gone:
+                held.appendleft((first, count - gone))
+            surplus -= gone
+    return tuple(cohorts)

@@ -1,0 +1,93 @@
+"""Minimum charges of single instances, by how long they live: what bounds and enumerations ask before a plan is whole.
+
+An instance that is released before its minimum charge is used up pays for the rest of it. Expected values follow from
+the distribution of its life; :func:`optplan.formulations.rubberband.judge.evaluation.evaluate` adds them up over a
+plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
+from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s
+from optplan.formulations.rubberband.laws.stages import StageOptions, trial_time
+from optplan.formulations.rubberband.laws.trials import TrialTime
+
+#: Probability that is left out where a least duration is asked for.
+_LEFT_OUT = 1e-13
+#: Deviations below its mean under which a normal duration is less often than that.
+_REACH = 8.0
+
+
+def has_minimum_charges(instance: RubberBandInstance) -> bool:
+    """Whether instances have a minimum charge at all."""
+    return instance.cloud.is_per_instance and instance.cloud.minimum_charge_s > 0
+
+
+def varies(instance: RubberBandInstance) -> bool:
+    """Whether any duration of an instance is random."""
+    training, cloud = instance.training, instance.cloud
+    starts = [training.start_s, *training.start_s_on.values(), cloud.provision_s, cloud.initialise_s]
+    noisy = training.iteration_noise is not None or training.trial_noise is not None
+    return noisy or not all(start.is_constant for start in starts)
+
+
+def missing_s(
+    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
+) -> float:
+    """Return E[max(minimum charge - life, 0)] of an instance, in seconds; cached by what its life consists of.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bracket
+        Which of its brackets.
+    held, gpus
+        Instances held and GPUs used in the stages up to the one after which the instance is released.
+    first
+        The stage, from zero, at whose start it is requested.
+    """
+    before = max(0, first - 1)
+    key = ("missing", bracket, len(held), first, tuple(held[before:]), tuple(gpus[first:]))
+    if key not in instance.stage_cache:
+        chain = [StageAllocation(instances=m, gpus=a) for m, a in zip(held, gpus, strict=True)]
+        instance.stage_cache[key] = expected_shortfall_s(instance, bracket, chain, first, len(chain) - 1)
+    missing: float = instance.stage_cache[key]
+    return missing
+
+
+def lasts(instance: RubberBandInstance, bracket: int, stage: int, options: StageOptions) -> NDArray[np.bool_]:
+    """Say for each option (A,) of a stage whether it alone is certain to last as long as the minimum charge.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bracket, stage
+        Which stage, both from zero.
+    options
+        Its options.
+    """
+    minimum_s, which = instance.cloud.minimum_charge_s, instance.brackets[bracket][stage]
+    if not varies(instance):
+        return np.asarray(options.expected_s >= minimum_s)
+    widths, place = np.unique(options.gpus_per_trial, return_inverse=True)
+    times = [trial_time(instance, which, gpus) for gpus in widths.tolist()]
+    pairs = list(zip(place.tolist(), options.waves.tolist(), strict=True))
+    least_s = {pair: _least_s(times[pair[0]], pair[1]) for pair in set(pairs)}
+    return np.array([least_s[pair] >= minimum_s for pair in pairs], dtype=np.bool_)
+
+
+def _least_s(time: TrialTime, trials: int) -> float:
+    """Return seconds that trials in series are certain to take."""
+    if time.is_normal:
+        return trials * time.expected_s - _REACH * math.sqrt(trials) * time.deviation_s
+    rare = np.array([_LEFT_OUT / max(time.iterations, 1)])
+    quickest = float(time.pace.quantile(rare)[0]) + float(time.iteration.quantile(rare)[0]) - time.mean_s
+    return trials * (float(time.start.quantile(rare)[0]) + time.iterations * max(0.0, quickest))

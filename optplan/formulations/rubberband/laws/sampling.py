@@ -1,0 +1,286 @@
+"""The sampled simulator: many executions of a plan at once, with their completion times and costs.
+
+The graph of :mod:`optplan.formulations.rubberband.laws.dag` has the same shape in every stage (grow, train in chains,
+meet at the barrier), so the critical paths of all samples (the paper's Algorithm 1) are a few array operations for each
+stage, without the graph. Costs come from the same arrays: what is held until each barrier where instances are billed,
+or who was busy where functions are (section 4.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+import numpy as np
+
+from optplan.errors import UsageError, nearest_name_hint, show_value
+from optplan.formulations.rubberband.data.cloud import Cloud
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.laws.draws import StageLatencies, StageSource
+from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
+from optplan.schema import FloatArray
+
+#: Random numbers that are held at a time, about; memory is a few times as many floats.
+_CHUNK = 2**19
+#: Probability that an interval leaves out the truth on one side, and the standard errors to that end.
+_TAIL = 0.025
+_REACH = 1.959963984540054
+
+
+class Queue(StrEnum):
+    """What trials do that find no free GPUs."""
+
+    #: Each waits for one trial that is fixed beforehand, as in the paper's simulator.
+    CHAINS = "chains"
+    #: They form one line; whichever trial ends first frees its GPUs for the next, as in the paper's executor.
+    DYNAMIC = "dynamic"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A sampled figure.
+
+    Parameters
+    ----------
+    value
+        The estimate.
+    standard_error
+        Of the estimate; NaN where there is one sample only.
+    low, high
+        Ends of its 95 % confidence interval.
+    """
+
+    value: float
+    standard_error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What happened in N sampled executions of a plan; row i is execution i in all arrays.
+
+    Parameters
+    ----------
+    completion_s
+        (N,) seconds until the last barrier of the slowest bracket.
+    cost_usd
+        (N,) price of everything.
+    stage_s
+        By bracket: (N, S) seconds from barrier to barrier.
+    growth_s
+        By bracket: (N, S) seconds of these in which the cluster grew and no trial trained.
+    busy_gpu_s
+        (N,) GPU-seconds in which trials had GPUs.
+    held_gpu_s
+        (N,) GPU-seconds of all instances, from the start of their initialisation until their release.
+    """
+
+    completion_s: FloatArray
+    cost_usd: FloatArray
+    stage_s: tuple[FloatArray, ...]
+    growth_s: tuple[FloatArray, ...]
+    busy_gpu_s: FloatArray
+    held_gpu_s: FloatArray
+
+    @property
+    def size(self) -> int:
+        """How many executions."""
+        return self.completion_s.size
+
+    def mean_s(self) -> Estimate:
+        """Estimate the expected completion time, seconds."""
+        return estimate_mean(self.completion_s)
+
+    def mean_usd(self) -> Estimate:
+        """Estimate the expected cost, US dollars."""
+        return estimate_mean(self.cost_usd)
+
+    def quantiles_s(self, *levels: float) -> FloatArray:
+        """Return the completion times, seconds, that the given shares of executions keep."""
+        return np.asarray(np.quantile(self.completion_s, levels))
+
+    def quantiles_usd(self, *levels: float) -> FloatArray:
+        """Return the costs, US dollars, that the given shares of executions keep."""
+        return np.asarray(np.quantile(self.cost_usd, levels))
+
+    def chance_within(self, deadline_s: float) -> Estimate:
+        """Estimate the probability of completing by a deadline (seconds); exactly then is in time.
+
+        The interval is the exact one (Clopper and Pearson), which covers the truth with at least 95 %.
+        """
+        return _estimate_share(int(np.count_nonzero(self.completion_s <= deadline_s)), self.size)
+
+
+def estimate_mean(values: FloatArray) -> Estimate:
+    """Estimate a mean from independent samples (N,); the interval takes the mean of samples for normal.
+
+    Of paired differences between two plans, sampled with one seed, this says which plan is better.
+    """
+    mean = float(values.mean())
+    if values.size < 2:
+        return Estimate(mean, math.nan, -math.inf, math.inf)
+    error = float(values.std(ddof=1)) / math.sqrt(values.size)
+    return Estimate(mean, error, mean - _REACH * error, mean + _REACH * error)
+
+
+def _estimate_share(count: int, size: int) -> Estimate:
+    from scipy.special import betaincinv
+
+    share = count / size
+    low = float(betaincinv(count, size - count + 1, _TAIL)) if count else 0.0
+    high = float(betaincinv(count + 1, size - count, 1.0 - _TAIL)) if count < size else 1.0
+    return Estimate(share, math.sqrt(share * (1.0 - share) / size), low, high)
+
+
+def sample_plan(
+    instance: RubberBandInstance,
+    solution: RubberBandSolution,
+    *,
+    samples: int = 10_000,
+    seed: int = 0,
+    queue: Queue | str = Queue.CHAINS,
+) -> Samples:
+    """Sample executions of a plan.
+
+    Plans that are sampled with one seed meet the same luck (see :mod:`optplan.formulations.rubberband.laws.draws`), so
+    their differences, sample by sample, say more than their means. More samples begin with the same ones.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    solution
+        GPUs and instances of each stage.
+    samples
+        How many executions.
+    seed
+        Of the random numbers, not below zero.
+    queue
+        What trials do that find no free GPUs.
+
+    Raises
+    ------
+    UsageError
+        When ``samples``, ``seed`` or ``queue`` is not allowed.
+    DataError
+        When the solution has other stages than the experiment.
+    """
+    _check_options(samples, seed, queue)
+    sampled = [
+        _sample_bracket(instance, solution, bracket, samples, seed, Queue(queue))
+        for bracket in range(len(solution.brackets))
+    ]
+    return Samples(
+        completion_s=np.max([each.stage_s.sum(axis=1) for each in sampled], axis=0),
+        cost_usd=np.sum([each.cost_usd for each in sampled], axis=0),
+        stage_s=tuple(each.stage_s for each in sampled),
+        growth_s=tuple(each.growth_s for each in sampled),
+        busy_gpu_s=np.sum([each.busy_gpu_s for each in sampled], axis=0),
+        held_gpu_s=np.sum([each.held_gpu_s for each in sampled], axis=0),
+    )
+
+
+def _check_options(samples: int, seed: int, queue: Queue | str) -> None:
+    _require_whole("samples", samples, least=1)
+    _require_whole("seed", seed, least=0)
+    if queue not in list(Queue):
+        message = f"queue: got {show_value(queue)}; {nearest_name_hint(str(queue), [known.value for known in Queue])}"
+        raise UsageError(message)
+
+
+def _require_whole(option: str, value: object, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        message = f"{option}: got {show_value(value)}; a whole number from {least} on is needed"
+        raise UsageError(message)
+
+
+@dataclass(frozen=True)
+class _BracketSamples:
+    """One bracket of :class:`Samples`."""
+
+    cost_usd: FloatArray
+    stage_s: FloatArray
+    growth_s: FloatArray
+    busy_gpu_s: FloatArray
+    held_gpu_s: FloatArray
+
+
+def _sample_bracket(
+    instance: RubberBandInstance,
+    solution: RubberBandSolution,
+    bracket: int,
+    samples: int,
+    seed: int,
+    queue: Queue,
+) -> _BracketSamples:
+    """Sample a bracket in chunks, so that memory does not grow with samples times trials."""
+    runs = list_runs(instance, solution, bracket)
+    sources = [StageSource(instance, run, bracket, seed) for run in runs]
+    chunk = max(1, _CHUNK // max(source.numbers for source in sources))
+    chunks = []
+    for first in range(0, samples, chunk):
+        size = min(chunk, samples - first)
+        chunks.append(_execute(instance.cloud, runs, [source.draw(size) for source in sources], size, queue))
+    return _BracketSamples(
+        **{field.name: np.concatenate([getattr(each, field.name) for each in chunks]) for field in fields(chunks[0])}
+    )
+
+
+def _execute(
+    cloud: Cloud, runs: Sequence[StageRun], latencies: Sequence[StageLatencies], size: int, queue: Queue
+) -> _BracketSamples:
+    """Execute a bracket with given latencies, ``size`` times."""
+    scale_s, growth_s, stage_s = (np.zeros((size, len(runs))) for _ in range(3))
+    busy_gpu_s = np.zeros(size)
+    for run, latency in zip(runs, latencies, strict=True):
+        if run.added:
+            scale_s[:, run.stage] = latency.scale_s[:, 0]
+            growth_s[:, run.stage] = scale_s[:, run.stage] + latency.initialise_s.max(axis=1)
+        stage_s[:, run.stage] = growth_s[:, run.stage] + run_trials(latency.train_s, run.slots, queue)
+        busy_gpu_s += run.gpus_per_trial * latency.train_s.sum(axis=1)
+    held_s, charged_s = np.zeros(size), np.zeros(size)
+    for cohort in group_instances(runs):
+        life_s = stage_s[:, cohort.first : cohort.last + 1].sum(axis=1) - scale_s[:, cohort.first]
+        held_s += cohort.count * life_s
+        charged_s += cohort.count * np.maximum(life_s, cloud.minimum_charge_s)
+    compute_usd = cloud.price_usd_per_s * charged_s if cloud.is_per_instance else cloud.gpu_price_usd_per_s * busy_gpu_s
+    return _BracketSamples(
+        cost_usd=compute_usd + cloud.data_usd_per_instance * sum(run.added for run in runs),
+        stage_s=stage_s,
+        growth_s=growth_s,
+        busy_gpu_s=busy_gpu_s,
+        held_gpu_s=cloud.gpus_per_instance * held_s,
+    )
+
+
+def run_trials(train_s: FloatArray, slots: int, queue: Queue) -> FloatArray:
+    """Run a stage's trials and return when the last one ends.
+
+    Parameters
+    ----------
+    train_s
+        (N, trials) seconds that each takes.
+    slots
+        How many run at a time.
+    queue
+        What the others wait for: trial i for trial i - ``slots``, or, one after another, for the next that ends.
+
+    Returns
+    -------
+    FloatArray
+        (N,) seconds after the first trials start.
+    """
+    ends_s = train_s[:, :slots].copy()
+    if queue is Queue.CHAINS:
+        for first in range(slots, train_s.shape[1], slots):
+            wave_s = train_s[:, first : first + slots]
+            ends_s[:, : wave_s.shape[1]] += wave_s
+    else:
+        rows = np.arange(ends_s.shape[0])
+        for trial in range(slots, train_s.shape[1]):
+            ends_s[rows, ends_s.argmin(axis=1)] += train_s[:, trial]
+    latest_s: FloatArray = ends_s.max(axis=1)
+    return latest_s

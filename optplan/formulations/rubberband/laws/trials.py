@@ -1,0 +1,187 @@
+"""The time of one trial in one stage, and of trials that queue in chains.
+
+Queued trials run in fixed chains, as in the paper's simulator (section 4.2): with c slots for n trials each slot gets
+ceil(n / c) trials in series or one fewer. A stage ends with its last chain.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optplan.formulations.rubberband.data.distributions import Distribution
+from optplan.formulations.rubberband.laws.convolutions import (
+    ClippedLaw,
+    GridLaw,
+    Law,
+    add_laws,
+    expected_law_maximum,
+    law_of_cdf,
+)
+from optplan.formulations.rubberband.laws.maxima import expected_maximum
+from optplan.schema import FloatArray, IntArray
+
+#: Deviations above zero from which on a normal training time needs no clipping, as for single distributions.
+_NEGLIGIBLE_DEVIATIONS = 6.0
+
+#: Deviations from its mean within which a normal time lies for all that matters.
+_REACH = 10.0
+
+#: Expected seconds below zero, relative to the mean, that need no clipping.
+_NEGLIGIBLE_SHARE = 1e-12
+
+
+def count_chains(trials: int, slots: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return waves, long chains and short chains of trials that queue for slots.
+
+    Parameters
+    ----------
+    trials
+        How many there are, n.
+    slots
+        (A,) How many run at a time, c, at most n.
+
+    Returns
+    -------
+    tuple of IntArray
+        (A,) each: the trials of a long chain, ceil(n / c); how many chains have so many; how many have one fewer.
+    """
+    waves = -(-trials // slots)
+    long_chains = trials - (waves - 1) * slots
+    return waves, long_chains, slots - long_chains
+
+
+@dataclass(frozen=True)
+class TrialTime:
+    """The time of one trial: start + max(0, x * S + I_1 + ... + I_x - x * s).
+
+    Parameters
+    ----------
+    start, pace, iteration
+        Distributions of the start, of S and of each I.
+    mean_s
+        Seconds of an iteration, s.
+    iterations
+        x.
+    """
+
+    start: Distribution
+    pace: Distribution
+    iteration: Distribution
+    mean_s: float
+    iterations: int
+
+    @cached_property
+    def _training_deviation_s(self) -> float:
+        x = self.iterations
+        return math.hypot(math.sqrt(x) * self.iteration.deviation_s, x * self.pace.deviation_s)
+
+    @cached_property
+    def is_normal(self) -> bool:
+        """Whether a normal distribution (or a constant) describes the time but for less than 1e-10 of it."""
+        parts = self.start.is_normal and self.pace.is_normal and self.iteration.is_normal
+        return parts and self.iterations * self.mean_s >= _NEGLIGIBLE_DEVIATIONS * self._training_deviation_s
+
+    @cached_property
+    def _training(self) -> tuple[list[tuple[Law, int]], float]:
+        """Summands of the training time, and what is added to them."""
+        x = self.iterations
+        summands: list[tuple[Law, int]] = [(self.iteration, x), (self.pace.scaled(x), 1)]
+        offset = -x * self.mean_s
+        if self.iteration.is_constant or self.pace.is_constant or self.is_normal:
+            return summands, offset  # one kind of noise alone never makes the time negative
+        clipped = ClippedLaw(add_laws(summands, offset))
+        if clipped.expected_s - clipped.law.expected_s <= _NEGLIGIBLE_SHARE * clipped.expected_s:
+            return summands, offset
+        return [(clipped, 1)], 0.0
+
+    @cached_property
+    def expected_s(self) -> float:
+        """Mean."""
+        summands, offset = self._training
+        return self.start.expected_s + offset + sum(count * law.expected_s for law, count in summands)
+
+    @cached_property
+    def deviation_s(self) -> float:
+        """Standard deviation."""
+        variance = sum(count * law.deviation_s**2 for law, count in self._training[0])
+        return math.sqrt(self.start.deviation_s**2 + variance)
+
+    def chain_law(self, trials: int) -> GridLaw:
+        """Return the distribution of the time of several trials in series."""
+        if trials not in self._laws:
+            summands, offset = self._training
+            parts = [(law, count * trials) for law, count in [*summands, (self.start, 1)]]
+            self._laws[trials] = add_laws(parts, trials * offset)
+        return self._laws[trials]
+
+    @cached_property
+    def _laws(self) -> dict[int, GridLaw]:
+        return {}
+
+    def expected_last(self, waves: int, long_chains: int, short_chains: int) -> float:
+        """Return the expected end of the last of several chains, by convolution.
+
+        Parameters
+        ----------
+        waves
+            Trials of a long chain; a short one has one fewer.
+        long_chains, short_chains
+            How many there are of each; at least one long one.
+        """
+        single = self._single_random()
+        if waves == 1 and single is not None:
+            constant = self.expected_s - single.expected_s
+            return constant + float(expected_maximum(single, np.array([long_chains]))[0])
+        short = self.chain_law(waves - 1) if short_chains and waves > 1 else None
+        return expected_law_maximum(self.chain_law(waves), long_chains, short, short_chains)
+
+    def _single_random(self) -> Distribution | None:
+        """Return the only part that varies, where there is only one and it is drawn once."""
+        x = self.iterations
+        random = [part for part in (self.start, self.pace, self.iteration) if not part.is_constant]
+        if len(random) != 1 or (random[0] is self.iteration and x > 1):
+            return None
+        return random[0].scaled(x) if random[0] is self.pace else random[0]
+
+    def last_cdf(self, waves: int, long_chains: int, short_chains: int, t: FloatArray) -> FloatArray:
+        """Return P(the last of several chains has ended by t) for each t; see :meth:`expected_last`."""
+        below = np.power(self._chain_cdf(waves, t), long_chains)
+        if short_chains and waves > 1:
+            below = below * np.power(self._chain_cdf(waves - 1, t), short_chains)
+        return below
+
+    def last_law(self, waves: int, long_chains: int, short_chains: int, expected_s: float) -> GridLaw:
+        """Return the distribution of the end of the last of several chains, on a grid; see :meth:`expected_last`.
+
+        Parameters
+        ----------
+        waves, long_chains, short_chains
+            The chains.
+        expected_s
+            Its mean.
+        """
+        if self.deviation_s == 0:
+            return GridLaw(expected_s, 1.0, np.ones(1))
+        if self.is_normal:
+            reach = _REACH * math.sqrt(waves) * self.deviation_s
+            ends = (waves * self.expected_s - reach, waves * self.expected_s + reach)
+        else:
+            values = self.chain_law(waves).values_s
+            ends = (float(values[0]), float(values[-1]))
+        return law_of_cdf(lambda t: self.last_cdf(waves, long_chains, short_chains, t), ends, expected_s)
+
+    def _chain_cdf(self, trials: int, t: FloatArray) -> FloatArray:
+        from scipy.special import ndtr
+
+        if not self.is_normal:
+            return self.chain_law(trials).cdf(t)
+        mean, deviation = trials * self.expected_s, math.sqrt(trials) * self.deviation_s
+        if deviation == 0:
+            # What is exactly on time must not be late by rounding.
+            return np.where(t >= mean * (1 - _NEGLIGIBLE_SHARE), 1.0, 0.0)
+        cdf: FloatArray = ndtr((t - mean) / deviation)
+        return cdf

@@ -1,0 +1,1 @@
+"""The sheet, and the statements of the problem for general engines."""

@@ -1,0 +1,300 @@
+"""RubberBand on general engines: budgeted paths in HiGHS and CP-SAT, and looking at every plan.
+
+These are the independent checks of the exact engine, and the answer to "what does a general solver make of it". HiGHS
+and CP-SAT see the graphs of :mod:`optplan.formulations.rubberband.models.bracket_graphs`, without minimum charges:
+their bound holds with them all the same, their plan is judged with them, and where that leaves a gap it is reported.
+Where minimum charges break a budget, the next cheaper plan is asked for until they do not; the bound stays that of the
+first, and there may be no plan in the end although one exists. With clusters side by side each has its own graph under
+a deadline; under a budget, the least time within which the sum of the cheapest plans keeps the budget is found by
+halving.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap
+from optplan.errors import EngineError
+from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.exact.bracket_choice import (
+    JudgedChain,
+    answer_if_infeasible,
+    choose_chains,
+    isolate_brackets,
+    judge_chain,
+    write_solution,
+)
+from optplan.formulations.rubberband.judge.evaluation import TOLERANCE, evaluate, growth
+from optplan.formulations.rubberband.models.bracket_graphs import BracketGraph, bind_bracket, state_bracket
+from optplan.formulations.rubberband.models.every_plan import list_undominated
+from optplan.solvers import cpsat, milp
+from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+
+#: How often the next cheaper plan is asked for because minimum charges break the budget.
+_MOST_LOWERINGS = 200
+#: What engines tell apart, relatively: more than their tolerance of the limit.
+_RESOLUTION = 10 * TOLERANCE
+#: How often a time is halved; the gap that is asked for usually ends it before.
+_MOST_HALVINGS = 100
+
+_Engine = Callable[[BudgetedPaths, SolveRequest], PathsOutcome]
+
+
+def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Solve as a mixed-integer program in HiGHS.
+
+    Parameters
+    ----------
+    instance
+        Problem cheapest or fastest, with its limit.
+    request
+        Gap, seed, time limit.
+
+    Returns
+    -------
+    Answer
+        The bound is HiGHS's word, for the cost without minimum charges.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no limit.
+    EngineError
+        When HiGHS fails.
+    """
+    return _solve(instance, request, milp.solve_milp)
+
+
+def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Solve in CP-SAT with costs rounded to integers; see :mod:`optplan.solvers.cpsat` for what that means.
+
+    Parameters
+    ----------
+    instance
+        Problem cheapest or fastest, with its limit.
+    request
+        Gap, seed, time limit.
+
+    Returns
+    -------
+    Answer
+        The bound is CP-SAT's word, for the real problem without minimum charges.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no limit.
+    EngineError
+        When CP-SAT fails.
+    """
+    return _solve(instance, request, cpsat.solve_cp_sat)
+
+
+def solve_enumeration(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Solve by looking at every plan, minimum charges included.
+
+    Parameters
+    ----------
+    instance
+        Problem cheapest or fastest, with its limit; tiny.
+    request
+        Its listener is used, and its time limit only before the plans are looked at.
+
+    Returns
+    -------
+    Answer
+        Optimal; the bound is the objective.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no limit.
+    UnsupportedError
+        When there are too many plans.
+    """
+    infeasible = answer_if_infeasible(instance, request)
+    if infeasible is not None:
+        return infeasible
+    if request.stopwatch.expired:
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
+    request.stopwatch.emit("enumeration")
+    listed = [list_undominated(alone) for alone in isolate_brackets(instance)]
+    chosen = choose_chains(instance, [candidates for candidates, _ in listed])
+    if chosen is None:
+        message = f"enumeration finds no plan within the {instance.limit_name}, although there is one"
+        raise EngineError(message)
+    solution = write_solution(chosen)
+    objective = evaluate(instance, solution).objective
+    return Answer(
+        Status.OPTIMAL,
+        Termination.COMPLETED,
+        solution=solution,
+        objective=objective,
+        bound=objective,
+        bound_proof=BoundProof.EXHAUSTION,
+        counters={"plans": float(sum(plans for _, plans in listed))},
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What an engine says of one bracket.
+
+    ``chain`` is None without a plan, ``bound`` infinite where there can be none and zero where the engine has no bound,
+    and ``usd`` the plan's cost without minimum charges.
+    """
+
+    chain: JudgedChain | None
+    bound: float
+    usd: float
+
+
+@dataclass
+class _Run:
+    """One solve: the brackets with their graphs, and what the engine's calls add up to.
+
+    ``has_charges`` says whether any plan that the engine found pays minimum charges.
+    """
+
+    instance: RubberBandInstance
+    request: SolveRequest
+    engine: _Engine
+    termination: Termination = Termination.COMPLETED
+    counters: dict[str, float] = field(default_factory=dict)
+    engine_name: str = "optplan"
+    engine_version: str = ""
+    has_charges: bool = False
+
+    def __post_init__(self) -> None:
+        self.brackets: list[tuple[RubberBandInstance, BracketGraph]] = [
+            (alone, state_bracket(alone)) for alone in isolate_brackets(self.instance)
+        ]
+
+    def ask(self, bracket: int, limit: float, objective: Objective) -> _Found:
+        """Ask the engine about one bracket: least cost within a time, or least time within a cost."""
+        alone, graph = self.brackets[bracket]
+        problem = bind_bracket(alone, graph, limit, objective)
+        outcome = self.engine(problem, self.request)
+        self.engine_name, self.engine_version = outcome.engine, outcome.engine_version
+        for name, count in outcome.counters.items():
+            self.counters[name] = self.counters.get(name, 0.0) + count
+        if outcome.termination is not Termination.COMPLETED:
+            self.termination = outcome.termination
+        if outcome.status is Status.INFEASIBLE:
+            return _Found(None, math.inf, math.inf)
+        bound = max(0.0, outcome.bound or 0.0)
+        if outcome.choice is None:
+            return _Found(None, bound, math.inf)
+        value, consumption = problem.totals(outcome.choice)
+        if outcome.status is Status.OPTIMAL and abs(bound - value) <= TOLERANCE * value:
+            bound = value  # the engine closed the gap; what is left is rounding on its own scale
+        judged = judge_chain(alone, graph.write(outcome.choice[0][0].columns))
+        usd = value if objective is Objective.COST else float(consumption[0])
+        self.has_charges |= judged.usd > usd * (1.0 + TOLERANCE)
+        return _Found(judged, bound, usd)
+
+    def answer(self, chosen: list[JudgedChain] | None, bound: float) -> Answer[RubberBandSolution]:
+        """Write the answer; what is chosen keeps the limit."""
+        solution = write_solution(chosen) if chosen is not None else None
+        objective = evaluate(self.instance, solution).objective if solution is not None else None
+        warnings: tuple[str, ...] = ()
+        if objective is None:
+            status = Status.UNKNOWN
+        else:
+            bound = min(bound, objective)
+            status = Status.OPTIMAL if closes_gap(objective, bound, self.request.gap) else Status.FEASIBLE
+        if status is not Status.OPTIMAL and self.has_charges and self.termination is Termination.COMPLETED:
+            warnings = (f"{self.engine_name} does not see minimum charges, so its bound is without them",)
+        return Answer(
+            status,
+            self.termination,
+            solution=solution,
+            objective=objective,
+            bound=bound,
+            bound_proof=BoundProof.ENGINE,
+            counters=self.counters,
+            engine=self.engine_name,
+            engine_version=self.engine_version,
+            warnings=warnings,
+        )
+
+
+def _solve(instance: RubberBandInstance, request: SolveRequest, engine: _Engine) -> Answer[RubberBandSolution]:
+    infeasible = answer_if_infeasible(instance, request)
+    if infeasible is not None:
+        return infeasible
+    if request.stopwatch.expired:
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
+    run = _Run(instance, request, engine)
+    if instance.objective is Objective.COST:
+        return _find_cheapest(run, instance.limits[instance.limit_name])
+    if len(run.brackets) == 1:
+        return _find_fastest(run, instance.limits[instance.limit_name])
+    return _halve_time(run, instance.limits[instance.limit_name])
+
+
+def _find_cheapest(run: _Run, deadline_s: float) -> Answer[RubberBandSolution]:
+    """Ask for the cheapest plan of each bracket within the deadline."""
+    chosen, bound = _ask_all(run, deadline_s)
+    if math.isinf(bound):
+        message = f"{run.engine_name} finds no plan within the deadline, although there is one"
+        raise EngineError(message)
+    return run.answer(chosen, bound)
+
+
+def _ask_all(run: _Run, deadline_s: float) -> tuple[list[JudgedChain] | None, float]:
+    """Return the cheapest plan of every bracket within a time, None where one has none, and the sum of the bounds."""
+    found = [run.ask(bracket, deadline_s, Objective.COST) for bracket in range(len(run.brackets))]
+    chosen = [each.chain for each in found if each.chain is not None]
+    return (chosen if len(chosen) == len(found) else None), math.fsum(each.bound for each in found)
+
+
+def _find_fastest(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
+    """Ask for the fastest plan of the one bracket; while minimum charges break the budget, for the next cheaper one."""
+    found = run.ask(0, budget_usd, Objective.TIME)
+    if math.isinf(found.bound):
+        message = f"{run.engine_name} finds no plan within the budget, although there is one"
+        raise EngineError(message)
+    bound, most_usd = found.bound, budget_usd * (1.0 + TOLERANCE)
+    for _ in range(_MOST_LOWERINGS):
+        if found.chain is None or found.chain.usd <= most_usd or run.request.stopwatch.expired:
+            break
+        found = run.ask(0, found.usd * (1.0 - _RESOLUTION), Objective.TIME)
+    fits = found.chain is not None and found.chain.usd <= most_usd
+    return run.answer([found.chain] if found.chain is not None and fits else None, bound)
+
+
+def _halve_time(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
+    """Find the least time within which the sum of the brackets' cheapest plans keeps the budget.
+
+    The bound is the longest time within which even the sum of the bounds exceeds it. A time of which neither is known
+    is taken for too short, and proves nothing.
+    """
+    most_usd = budget_usd * (1.0 + TOLERANCE)
+    bound = low = 0.0
+    high = max(_longest_s(alone, graph) for alone, graph in run.brackets)
+    best, middle = None, high
+    for _ in range(_MOST_HALVINGS):
+        chosen, least_usd = _ask_all(run, middle)
+        if chosen is not None and math.fsum(each.usd for each in chosen) <= most_usd:
+            best, high = chosen, max(each.seconds for each in chosen)
+        else:
+            low = middle
+            bound = middle if least_usd > most_usd else bound
+        if high - low <= max(run.request.gap, _RESOLUTION) * high or run.request.stopwatch.expired:
+            break
+        middle = 0.5 * (low + high)
+    if high - bound <= _RESOLUTION * high:
+        bound = high  # engines do not tell times within the tolerance of the deadline apart
+    return run.answer(best, bound)
+
+
+def _longest_s(alone: RubberBandInstance, graph: BracketGraph) -> float:
+    """Return a time that no plan of a bracket exceeds."""
+    running_s = np.where(graph.gpus > 0, graph.seconds, 0.0).max(axis=1).sum()
+    growing_s = growth(alone, 0, int(graph.held.max()))[0] * len(graph.gpus)
+    return float(running_s + growing_s)

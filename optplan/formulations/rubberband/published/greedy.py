@@ -1,0 +1,118 @@
+"""Algorithm 2 (section 4.3): walk down from a warm start, one stage at a time, by marginal benefit.
+
+A plan is one rung per stage, each on the stage's own ladder of allocations. What a plan takes and costs is whatever the
+predictor says: the sampled simulator as in the paper, or the exact evaluator. Where the printed text leaves a choice,
+this is what is done:
+
+- The best candidate is the one with the largest benefit (1). A candidate that costs less and is no slower has no finite
+  benefit and comes first; of several such ones that which saves most, and of equal ones that of the earliest stage. A
+  candidate that does not cost less comes last, whatever the sign of the quotient.
+- The walk ends when the best candidate does not cost less, to within a relative 1e-9, or breaks the deadline. It does
+  not try the second best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.formulations.rubberband.exact.bracket_choice import JudgedChain
+from optplan.formulations.rubberband.judge.evaluation import TOLERANCE
+from optplan.progress import Stopwatch
+from optplan.schema import IntArray
+
+#: A candidate whose cost is lower by less than this, relatively, is no improvement (the paper's delta).
+LEAST_SAVING = 1e-9
+
+
+#: One rung per stage.
+Rungs = tuple[int, ...]
+Predictor = Callable[[Rungs], JudgedChain]
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The allocations that a stage steps through, from the least to the largest.
+
+    Parameters
+    ----------
+    gpus
+        (A,) GPUs used in the stage.
+    instances
+        (A,) Instances that they need, not decreasing.
+    """
+
+    gpus: IntArray
+    instances: IntArray
+
+    def highest_within(self, instances: int) -> int | None:
+        """Return the highest rung that fits some instances; None when none does."""
+        rung = int(np.searchsorted(self.instances, instances, side="right")) - 1
+        return rung if rung >= 0 else None
+
+
+def warm_start(ladders: Sequence[Ladder], instances: int) -> Rungs | None:
+    """Round a cluster of some instances down to an allocation in every stage; None when a stage has none that fits."""
+    rungs = [ladder.highest_within(instances) for ladder in ladders]
+    return None if None in rungs else tuple(rung for rung in rungs if rung is not None)
+
+
+def walk_down(start: Rungs, predict: Predictor, deadline_s: float, stopwatch: Stopwatch) -> JudgedChain:
+    """Run the loop of Algorithm 2 from a warm start that keeps the deadline.
+
+    Parameters
+    ----------
+    start
+        One rung per stage.
+    predict
+        Says what plans take and cost; asked about every candidate.
+    deadline_s
+        The time constraint.
+    stopwatch
+        Ends the walk where it is when it has expired.
+
+    Returns
+    -------
+    JudgedChain
+        The last plan accepted: cheaper by the predictor than every one before it, and within the deadline.
+    """
+    best, now = start, predict(start)
+    while not stopwatch.expired:
+        candidates = list_candidates(best)
+        if not candidates:
+            return now
+        predictions = [predict(candidate) for candidate in candidates]
+        chosen = max(range(len(candidates)), key=lambda number: benefit(now, predictions[number]))
+        if not saves(now, predictions[chosen]) or predictions[chosen].seconds > deadline_s * (1.0 + TOLERANCE):
+            return now
+        best, now = candidates[chosen], predictions[chosen]
+        stopwatch.emit("greedy steps", objective=now.usd)
+    return now
+
+
+def list_candidates(rungs: Rungs) -> list[Rungs]:
+    """List the plans that differ from one by a rung down in one stage, by stage; at the foot there is none."""
+    return [(*rungs[:stage], rung - 1, *rungs[stage + 1 :]) for stage, rung in enumerate(rungs) if rung > 0]
+
+
+def saves(now: JudgedChain, candidate: JudgedChain) -> bool:
+    """Whether a candidate costs less than the plan it comes from."""
+    return candidate.usd < now.usd * (1.0 - LEAST_SAVING)
+
+
+def benefit(now: JudgedChain, candidate: JudgedChain) -> tuple[int, float]:
+    """Return the cost-marginal benefit (1) of a candidate, in an order of its own.
+
+    Returns
+    -------
+    rank : int
+        2 when the candidate costs less and is no slower, 1 when it costs less and is slower, 0 when it saves nothing.
+    amount : float
+        Dollars saved in ranks 2 and 0; dollars saved per second lost in rank 1.
+    """
+    saved, lost = now.usd - candidate.usd, candidate.seconds - now.seconds
+    if not saves(now, candidate):
+        return 0, saved
+    return (1, saved / lost) if lost > 0.0 else (2, saved)

@@ -1,0 +1,326 @@
+"""The placement controller (RubberBand, section 4.4): which trial runs on which node.
+
+Rules, whichever method is used:
+
+- nodes are alike, as instances of one type are; none holds more than its GPUs;
+- a trial that fits on a node is on one node; a larger one owns whole nodes, as few as hold it, and what is left of the
+  last of them stays empty;
+- a trial that keeps its number of GPUs stays where it is, unless it is displaced or its node is to be released;
+- the placements of *reserved* trials, which have been announced and not yet acquired, are not touched; where another
+  number of GPUs is asked for one, that is *deferred* to a later call;
+- nodes that are to be released are emptied before anything else; if only their number is given, they are chosen;
+- no trial is lost: one for which there is no room is *left*, and named.
+
+``published`` is Algorithm 3: trials to place are taken by falling allocation; each goes to the node that it fills best;
+where none has room, trials with fewer GPUs are displaced from the nodes with most room, the smallest first and no more
+than are in the way, and placed later in the same round; what was placed in the round stays. Nodes to be released are
+those with the fewest trials. The algorithm may displace more trials than necessary, and leave some where there would be
+room for all.
+
+``exact`` (:mod:`~optplan.formulations.rubberband.published.placement_model`) leaves as few GPUs of trials without a
+place as can be, then moves the fewest trials, then uses the fewest nodes, then moves the fewest GPUs; which nodes are
+released is its choice as well. It starts from the published placement and is never behind it in this order; so where
+both leave the same GPUs, it moves no more trials. A trial that had a place, keeps its number of GPUs and is left
+counts as moved there. Its work is bounded: where the bound ends it, the best placement found is taken, and ``proven``
+says so.
+
+Neither depends on the order in which trials and nodes are given.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from optplan.errors import DataError, UsageError, show_value
+from optplan.formulations.rubberband.published.placement_task import (
+    Placement,
+    PlacementChange,
+    PlacementTask,
+    Places,
+    rank_places,
+)
+
+#: Trials below which ``auto`` takes the exact method.
+EXACT_TRIALS = 50
+
+
+class Method(StrEnum):
+    """How a placement is found."""
+
+    AUTO = "auto"
+    PUBLISHED = "published"
+    EXACT = "exact"
+
+
+def place(
+    trials: Mapping[str, int],
+    nodes: Sequence[str],
+    node_gpus: int,
+    *,
+    last: Placement | None = None,
+    reserved: Set[str] = frozenset(),
+    release: int | Set[str] = 0,
+    method: Method | str = Method.AUTO,
+) -> PlacementChange:
+    """Place trials on nodes; see the module for the rules.
+
+    Parameters
+    ----------
+    trials
+        GPUs by trial.
+    nodes
+        Names of the nodes, those to be released included.
+    node_gpus
+        GPUs of each node.
+    last
+        Where trials are now; trials that are not listed any more have ended.
+    reserved
+        Trials whose placement must stay as it is.
+    release
+        Nodes to be emptied, or how many.
+    method
+        ``published``, ``exact``, or ``auto``: exact below 50 trials.
+
+    Raises
+    ------
+    DataError
+        When an allocation, a node or the last placement is impossible; the message names it.
+    UsageError
+        When the method is unknown.
+    UnsupportedError
+        When numbers of GPUs are too large for the exact method.
+    EngineError
+        When CP-SAT refuses the exact model.
+    """
+    last = last or Placement()
+    _check_nodes(nodes, node_gpus)
+    _check_last(nodes, node_gpus, last)
+    for trial in sorted(reserved):
+        if trial not in last.trials or trial not in trials:
+            raise DataError("reserved", f"name {trial!r}, which has no placement", "reserve trials that are placed")
+    chosen = _choose_method(method, len(trials))
+    staying = len(nodes) - (release if isinstance(release, int) else len(release))
+    task = PlacementTask(
+        trials={trial: last.gpus(trial) if trial in reserved else gpus for trial, gpus in trials.items()},
+        nodes=tuple(sorted(nodes)),
+        node_gpus=node_gpus,
+        last=Placement(trials={trial: own for trial, own in last.trials.items() if trial in trials}),
+        reserved=frozenset(reserved),
+    )
+    leaving = _choose_releases(task, release)
+    _check_trials(trials, staying, node_gpus)
+    places, proven = _place_as_published(task, leaving), False
+    if chosen is Method.EXACT:
+        from optplan.formulations.rubberband.published.placement_model import place_exactly
+
+        # Which of several nodes are emptied is the model's choice, unless they are named.
+        places, leaving, proven = place_exactly(task, places, leaving, named=not isinstance(release, int))
+    deferred = tuple(trial for trial in sorted(reserved) if trials[trial] != last.gpus(trial))
+    return _describe(task, places, leaving, deferred, proven=proven)
+
+
+def _choose_releases(task: PlacementTask, release: int | Set[str]) -> tuple[str, ...]:
+    """Return the nodes to be emptied: those named, or those whose trials that stay, and then whose GPUs, are fewest."""
+    locked = {node for trial in task.reserved for node in task.last.trials[trial]}
+    if not isinstance(release, int):
+        for node in sorted(release):
+            if node not in task.nodes:
+                raise DataError("release", f"got the node {node!r}, which is not in the cluster", "name other nodes")
+            if node in locked:
+                raise DataError("release", f"got the node {node!r}, which a reserved trial is on", "wait for it")
+        return tuple(sorted(release))
+    free = [node for node in task.nodes if node not in locked]
+    if not 0 <= release <= len(free):
+        problem = f"got {release}; of {len(task.nodes)} nodes {len(free)} can be released"
+        raise DataError("release", problem, "ask for fewer, or name them")
+    holding: dict[str, list[int]] = {node: [] for node in task.nodes}
+    for trial in task.unchanged:
+        for node in task.last.trials[trial]:
+            holding[node].append(task.trials[trial])
+    ranked = sorted(free, key=lambda node: (len(holding[node]), sum(holding[node]), node))
+    return tuple(sorted(ranked[:release]))
+
+
+@dataclass
+class _Cluster:
+    """The nodes that stay, while a placement is being made: where trials are, and what is free."""
+
+    task: PlacementTask
+    free: dict[str, int]
+    on: dict[str, set[str]]
+    places: Places = field(default_factory=dict)
+    #: Trials that nobody displaces any more.
+    fixed: set[str] = field(default_factory=set)
+
+    def put(self, trial: str, place: Mapping[str, int]) -> None:
+        self.places[trial] = dict(place)
+        for node in place:
+            self.free[node] -= self.task.taken(self.task.trials[trial])
+            self.on[node].add(trial)
+
+    def take(self, trial: str) -> None:
+        for node in self.places.pop(trial):
+            self.free[node] += self.task.taken(self.task.trials[trial])
+            self.on[node].remove(trial)
+
+
+def _place_as_published(task: PlacementTask, leaving: Sequence[str]) -> Places:
+    """Run Algorithm 3 on the nodes that stay."""
+    nodes = [node for node in task.nodes if node not in set(leaving)]
+    cluster = _Cluster(task, dict.fromkeys(nodes, task.node_gpus), {node: set() for node in nodes})
+    for trial in (*sorted(task.reserved), *task.unchanged):
+        if all(node in cluster.free for node in task.last.trials[trial]):
+            cluster.put(trial, task.last.trials[trial])
+    cluster.fixed |= task.reserved
+    waiting = [(-gpus, trial) for trial, gpus in task.trials.items() if trial not in cluster.places]
+    heapq.heapify(waiting)
+    while waiting:
+        _, trial = heapq.heappop(waiting)
+        gpus = task.trials[trial]
+        found = _find_room(cluster, gpus)
+        if found is None:
+            found, displaced = _make_room(cluster, gpus)
+            for other in displaced:
+                cluster.take(other)
+                heapq.heappush(waiting, (-task.trials[other], other))
+        if found is not None:
+            cluster.put(trial, task.spread(gpus, found))
+            cluster.fixed.add(trial)
+    return cluster.places
+
+
+def _find_room(cluster: _Cluster, gpus: int) -> list[str] | None:
+    """Return the nodes that a trial fills best without displacing another one, or None."""
+    needed, span = cluster.task.taken(gpus), cluster.task.span(gpus)
+    fitting = sorted((free, node) for node, free in cluster.free.items() if free >= needed)
+    return [node for _, node in fitting[:span]] if len(fitting) >= span else None
+
+
+def _make_room(cluster: _Cluster, gpus: int) -> tuple[list[str] | None, list[str]]:
+    """Find nodes for a trial, and those with fewer GPUs that are in its way; nothing if that is not enough."""
+    task = cluster.task
+    needed, span = task.taken(gpus), task.span(gpus)
+    chosen: list[str] = []
+    displaced: list[str] = []
+    queue = deque(sorted(cluster.free, key=lambda name: (-cluster.free[name], name)))
+    while queue and len(chosen) < span:
+        node = queue.popleft()
+        if node in chosen:
+            continue
+        going = _clear(cluster, node, gpus, needed, displaced)
+        if going is None:
+            continue
+        chosen.append(node)
+        displaced += going
+        # Where a trial with several nodes has to go, its other nodes have most room.
+        queue.extendleft(sorted((other for trial in going for other in cluster.places[trial]), reverse=True))
+    return (chosen, displaced) if len(chosen) == span else (None, [])
+
+
+def _clear(cluster: _Cluster, node: str, gpus: int, needed: int, displaced: Sequence[str]) -> list[str] | None:
+    """Return the smaller trials that have to go for so much room on a node, beside those displaced; None if not enough.
+
+    The smallest go first; those without which there is room as well may stay.
+    """
+    sizes = cluster.task.trials
+    share = {trial: cluster.task.taken(sizes[trial]) for trial in cluster.on[node]}
+    room = cluster.free[node] + sum(share[trial] for trial in displaced if trial in share)
+    movable = [
+        trial for trial in share if sizes[trial] < gpus and trial not in cluster.fixed and trial not in displaced
+    ]
+    going: list[str] = []
+    for trial in sorted(movable, key=lambda name: (sizes[name], name)):
+        if room >= needed:
+            break
+        going.append(trial)
+        room += share[trial]
+    if room < needed:
+        return None
+    for trial in tuple(going):
+        if room - share[trial] >= needed:
+            going.remove(trial)
+            room -= share[trial]
+    return going
+
+
+def _describe(
+    task: PlacementTask, places: Places, leaving: Sequence[str], deferred: tuple[str, ...], *, proven: bool
+) -> PlacementChange:
+    placement = Placement(trials={trial: places[trial] for trial in sorted(places)})
+    groups: dict[str, list[str]] = {"started": [], "resized": [], "moved": []}
+    for trial, own in placement.trials.items():
+        before = task.last.trials.get(trial)
+        if before is None:
+            groups["started"].append(trial)
+        elif sum(before.values()) != task.trials[trial]:
+            groups["resized"].append(trial)
+        elif set(before) != set(own):
+            groups["moved"].append(trial)
+    used = {node for own in placement.trials.values() for node in own}
+    return PlacementChange(
+        placement=placement,
+        started=tuple(groups["started"]),
+        resized=tuple(groups["resized"]),
+        moved=tuple(groups["moved"]),
+        left=tuple(sorted(set(task.trials) - set(placement.trials))),
+        deferred=deferred,
+        released=tuple(leaving),
+        empty=tuple(node for node in task.nodes if node not in used),
+        proven=proven or rank_places(task, places)[:2] == (0, 0),
+    )
+
+
+def _choose_method(method: Method | str, trials: int) -> Method:
+    try:
+        chosen = Method(method)
+    except ValueError:
+        known = ", ".join(Method)
+        raise UsageError(f"method: got {show_value(method)}; one of {known} is needed") from None
+    if chosen is not Method.AUTO:
+        return chosen
+    return Method.EXACT if trials < EXACT_TRIALS else Method.PUBLISHED
+
+
+def _check_nodes(nodes: Sequence[str], node_gpus: int) -> None:
+    if node_gpus < 1:
+        raise DataError("node_gpus", f"got {node_gpus}", "give the GPUs of a node, at least 1")
+    if len(set(nodes)) != len(nodes):
+        twice = next(node for number, node in enumerate(nodes) if node in nodes[:number])
+        raise DataError("nodes", f"name {twice!r} twice", "give every node a name of its own")
+
+
+def _check_trials(trials: Mapping[str, int], staying: int, node_gpus: int) -> None:
+    """Refuse allocations for which there is no room even in an empty cluster."""
+    for trial, gpus in trials.items():
+        if gpus < 1:
+            raise DataError(f"trials.{trial}", f"got {gpus} GPUs", "give at least 1, or leave the trial out")
+        if gpus > staying * node_gpus:
+            problem = f"needs {gpus} GPUs; the {staying} nodes of {node_gpus} that stay have {staying * node_gpus}"
+            raise DataError(f"trials.{trial}", problem, "add nodes, release fewer, or give the trial fewer GPUs")
+
+
+def _check_last(nodes: Sequence[str], node_gpus: int, last: Placement) -> None:
+    """Refuse a placement that was never in force on these nodes."""
+    room = dict.fromkeys(nodes, node_gpus)
+    fix = "give the placement that is in force"
+    for trial, own in last.trials.items():
+        gpus = sum(own.values())
+        for node, share in own.items():
+            if node not in room:
+                raise DataError(
+                    f"last.{trial}", f"is on the node {node!r}, which is not in the cluster", "add the node"
+                )
+            if share > node_gpus:
+                raise DataError(f"last.{trial}", f"has {share} GPUs on the node {node!r} of {node_gpus}", fix)
+            room[node] -= min(gpus, node_gpus)
+            if room[node] < 0:
+                problem = f"is on the node {node!r}, which has more trials than its {node_gpus} GPUs hold"
+                raise DataError(f"last.{trial}", problem, fix)
+        span = -(-gpus // node_gpus)
+        if len(own) != span:
+            problem = f"is on {len(own)} nodes; {gpus} GPUs belong on {span} of {node_gpus}"
+            raise DataError(f"last.{trial}", problem, fix)

@@ -1,0 +1,306 @@
+"""The paper's planners: the static cluster, naive elasticity and Algorithm 2 (sections 3.2, 4.3 and 6.3).
+
+All plans are judged by the same evaluator, whoever made them; none of these planners has a bound. Where the printed
+text leaves a choice, this is what is done:
+
+- *Static cluster.* One number of instances is held throughout, and a stage uses the fastest allocation that the mode
+  allows on them. Only numbers that some allocation needs are looked at: any other costs more and is no faster.
+- *Naive elastic.* All trials of a stage run at once, on the same number of GPUs in every stage; what is held is what
+  that needs.
+- *Algorithm 2.* Allocations are fair by the paper's rule, a factor or a multiple of the number of trials (times the
+  least GPUs of a trial), whatever the mode; a stage holds what its allocation needs. The warm starts are 1, 2 and 3
+  times the optimal static cluster by the same predictor, rounded down stage by stage to the largest fair allocation
+  that fits; those that cannot run, or miss the deadline, are skipped. With a limit on instances a warm start is rounded
+  down to that, too.
+- *Sampled.* The predictor of ``published-greedy`` is the mean of a few sampled executions, with the same random numbers
+  for every plan. A plan that misses the deadline by the evaluator is not returned; a warning says by how much.
+- *Whole instances.* ``published-greedy-instances`` walks down another ladder: from one number of instances to the next
+  lower one that is slower, each with the fastest allocation that the mode allows. A step frees at least one instance.
+  Per function nothing is paid by instance, and the ladder has every allocation that is worth considering.
+
+Brackets side by side are planned one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optplan.contracts.result import Answer, SolveRequest, Status, Termination
+from optplan.formulations.rubberband.data.experiment import Stage
+from optplan.formulations.rubberband.data.instance import (
+    DEADLINE,
+    RubberBandInstance,
+    RubberBandSolution,
+    StageAllocation,
+)
+from optplan.formulations.rubberband.exact.bracket_choice import (
+    JudgedChain,
+    answer_without_plan,
+    choose_chains,
+    isolate_brackets,
+    judge_chain,
+    write_solution,
+)
+from optplan.formulations.rubberband.judge.evaluation import TOLERANCE, evaluate
+from optplan.formulations.rubberband.laws.sampling import sample_plan
+from optplan.formulations.rubberband.laws.stages import StageOptions, explain_refusal, stage_options
+from optplan.formulations.rubberband.published.greedy import Ladder, Rungs, walk_down, warm_start
+from optplan.schema import IntArray
+
+#: Executions that the sampled predictor averages; the paper's default is "small".
+SAMPLES = 20
+#: Sizes of the warm starts, in optimal static clusters (section 4.3).
+WARM_STARTS = (1, 2, 3)
+
+#: The allocations of one bracket, stage by stage.
+Chain = tuple[StageAllocation, ...]
+#: Says what a chain of an instance with one bracket takes and costs.
+Judge = Callable[[RubberBandInstance, Chain], JudgedChain]
+#: Makes the ladders of the stages of an instance with one bracket, up to some instances.
+LadderMaker = Callable[[RubberBandInstance, int], list[Ladder]]
+
+
+def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Find the best static cluster (section 3.2): cheapest within the deadline, or fastest within the budget.
+
+    Parameters
+    ----------
+    instance
+        Problem cheapest or fastest, with its limit.
+    request
+        Its listener is used; the work is too little for its time limit.
+
+    Returns
+    -------
+    Answer
+        Feasible without a bound, or unknown when no static cluster keeps the limit.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no limit.
+    """
+    request.stopwatch.emit("static clusters")
+    return _answer(instance, request, list_static_chains, "static cluster")
+
+
+def solve_naive_elastic(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Find the best plan with one number of GPUs per trial throughout (section 6.3).
+
+    Parameters
+    ----------
+    instance
+        Problem cheapest or fastest, with its limit.
+    request
+        Its listener is used; the work is too little for its time limit.
+
+    Returns
+    -------
+    Answer
+        Feasible without a bound, or unknown when no such plan keeps the limit.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no limit.
+    """
+    request.stopwatch.emit("constant GPUs per trial")
+    return _answer(instance, request, list_naive_chains, "plan with constant GPUs per trial")
+
+
+def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Run Algorithm 2 as published: fair steps, driven by the sampled simulator.
+
+    Parameters
+    ----------
+    instance
+        Problem cheapest, with its deadline.
+    request
+        Seed of the samples, and time limit.
+
+    Returns
+    -------
+    Answer
+        Feasible without a bound, or unknown when no warm start keeps the deadline or the plan found turns out not to.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no deadline.
+    """
+
+    def sample_chain(alone: RubberBandInstance, chain: Chain) -> JudgedChain:
+        sampled = sample_plan(alone, RubberBandSolution(brackets=(chain,)), samples=SAMPLES, seed=request.seed)
+        return JudgedChain(chain, sampled.mean_s().value, sampled.mean_usd().value)
+
+    return _run_greedy(instance, request, sample_chain, list_fair_ladders)
+
+
+def solve_greedy_exact(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Run Algorithm 2 with fair steps, driven by the exact evaluator; otherwise as :func:`solve_greedy`."""
+    return _run_greedy(instance, request, judge_chain, list_fair_ladders)
+
+
+def solve_greedy_instances(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Run Algorithm 2 with steps that free whole instances, driven by the exact evaluator; see the module's text."""
+    return _run_greedy(instance, request, judge_chain, list_instance_ladders)
+
+
+def list_static_chains(alone: RubberBandInstance) -> list[Chain]:
+    """List the static clusters of an instance with one bracket, by size."""
+    options = _list_options(alone)
+    if not all(option.gpus.size for option in options):
+        return []
+    least = max(int(option.instances[0]) for option in options)
+    counts = np.unique(np.concatenate([option.instances for option in options]))
+    return [
+        tuple(StageAllocation(instances=count, gpus=int(option.gpus[_fastest_on(option, count)])) for option in options)
+        for count in counts[counts >= least].tolist()
+    ]
+
+
+def list_naive_chains(alone: RubberBandInstance) -> list[Chain]:
+    """List the plans of an instance with one bracket that give every trial the same GPUs throughout, by GPUs."""
+    at_once = []
+    for stage, option in zip(alone.brackets[0], _list_options(alone), strict=True):
+        rows = np.flatnonzero(option.slots == stage.trials)
+        columns = (option.gpus_per_trial[rows].tolist(), option.instances[rows].tolist(), option.gpus[rows].tolist())
+        at_once.append(
+            {each: StageAllocation(instances=needed, gpus=gpus) for each, needed, gpus in zip(*columns, strict=True)}
+        )
+    common = sorted(set.intersection(*(set(stage) for stage in at_once)))
+    return [tuple(stage[each] for stage in at_once) for each in common]
+
+
+def list_fair_ladders(alone: RubberBandInstance, most_instances: int) -> list[Ladder]:
+    """Make the ladders of the paper's steps: every fair allocation on at most so many instances."""
+    ladders = []
+    for number, stage in enumerate(alone.brackets[0]):
+        gpus = _list_fair(alone, stage, most_instances)
+        ladders.append(Ladder(gpus, stage_options(alone, 0, number, gpus).instances if gpus.size else gpus))
+    return ladders
+
+
+def list_instance_ladders(alone: RubberBandInstance, most_instances: int) -> list[Ladder]:
+    """Make the ladders of whole instances: the fastest allocation for each count on which a stage is faster than below.
+
+    Per function: every allocation worth considering, on at most so many instances.
+    """
+    ladders = []
+    for option in _list_options(alone):
+        rows = np.flatnonzero(option.instances <= most_instances)
+        if alone.cloud.is_per_instance:
+            fastest = [_fastest_on(option, count) for count in np.unique(option.instances[rows]).tolist()]
+            rows = np.unique(np.array(fastest, dtype=np.int64))
+        ladders.append(Ladder(option.gpus[rows], option.instances[rows]))
+    return ladders
+
+
+def _list_fair(alone: RubberBandInstance, stage: Stage, most_instances: int) -> IntArray:
+    least, trials = alone.training.least_gpus, stage.trials
+    most = most_instances * alone.cloud.gpus_per_instance
+    if alone.training.largest_gpus is not None:
+        most = min(most, trials * alone.training.largest_gpus)
+    slots = [slots for slots in range(1, min(trials, most // least + 1)) if trials % slots == 0]
+    gpus = [least * each for each in slots] + list(range(trials * least, most + 1, trials * least))
+    allowed = [each for each in gpus if not explain_refusal(alone, stage, each)]
+    return np.array(allowed, dtype=np.int64)
+
+
+def _list_options(alone: RubberBandInstance) -> list[StageOptions]:
+    return [stage_options(alone, 0, stage) for stage in range(len(alone.brackets[0]))]
+
+
+def _fastest_on(option: StageOptions, instances: int) -> int:
+    """Return the row of the fastest allocation on some instances; of equal ones that which needs the fewest."""
+    return int(option.expected_s[: np.searchsorted(option.instances, instances, side="right")].argmin())
+
+
+def _answer(
+    instance: RubberBandInstance,
+    request: SolveRequest,
+    list_chains: Callable[[RubberBandInstance], list[Chain]],
+    what: str,
+) -> Answer[RubberBandSolution]:
+    """Judge all plans of a family and answer with the best."""
+    candidates = [[judge_chain(alone, chain) for chain in list_chains(alone)] for alone in isolate_brackets(instance)]
+    chosen = choose_chains(instance, candidates)
+    if chosen is None:
+        return answer_without_plan(instance, request, what)
+    solution = write_solution(chosen)
+    return Answer(
+        Status.FEASIBLE,
+        Termination.COMPLETED,
+        solution=solution,
+        objective=evaluate(instance, solution).objective,
+        counters={"plans": float(sum(len(listed) for listed in candidates))},
+    )
+
+
+@dataclass
+class _Predictor:
+    """What a judge says of rungs on ladders; remembered, so that no plan is judged twice."""
+
+    alone: RubberBandInstance
+    judge: Judge
+    ladders: Sequence[Ladder]
+    judged: dict[Rungs, JudgedChain] = field(default_factory=dict)
+
+    def __call__(self, rungs: Rungs) -> JudgedChain:
+        if rungs not in self.judged:
+            places = list(zip(self.ladders, rungs, strict=True))
+            chain = tuple(
+                StageAllocation(instances=int(ladder.instances[rung]), gpus=int(ladder.gpus[rung]))
+                for ladder, rung in places
+            )
+            self.judged[rungs] = self.judge(self.alone, chain)
+        return self.judged[rungs]
+
+
+def _run_greedy(
+    instance: RubberBandInstance, request: SolveRequest, judge: Judge, make_ladders: LadderMaker
+) -> Answer[RubberBandSolution]:
+    deadline_s = instance.limits[DEADLINE]
+    found, plans = [], 0
+    for alone in isolate_brackets(instance):
+        best, judged = _plan_bracket(alone, deadline_s, request, judge, make_ladders)
+        plans += judged
+        if best is None:
+            return answer_without_plan(instance, request, "warm start of Algorithm 2")
+        found.append(best)
+    solution = write_solution(found)
+    evaluation = evaluate(instance, solution)
+    counters = {"plans": float(plans)}
+    if not all(check.holds for check in evaluation.checks):
+        message = (
+            f"the plan found takes {evaluation.consumption[DEADLINE]:.6g} s in expectation, more than the deadline of "
+            f"{deadline_s:g} s; {SAMPLES} samples predicted {max(each.seconds for each in found):.6g} s"
+        )
+        return Answer(Status.UNKNOWN, _termination(request), counters=counters, warnings=(message,))
+    return Answer(
+        Status.FEASIBLE, _termination(request), solution=solution, objective=evaluation.objective, counters=counters
+    )
+
+
+def _plan_bracket(
+    alone: RubberBandInstance, deadline_s: float, request: SolveRequest, judge: Judge, make_ladders: LadderMaker
+) -> tuple[JudgedChain | None, int]:
+    """Walk down from every warm start; return the cheapest plan by the judge, and how many plans were judged."""
+    static = choose_chains(alone, [[judge(alone, chain) for chain in list_static_chains(alone)]])
+    if static is None:
+        return None, 0
+    size = static[0].allocations[0].instances
+    predict = _Predictor(alone, judge, make_ladders(alone, max(WARM_STARTS) * size))
+    found = []
+    for factor in WARM_STARTS:
+        start = warm_start(predict.ladders, factor * size)
+        if start is not None and predict(start).seconds <= deadline_s * (1.0 + TOLERANCE):
+            found.append(walk_down(start, predict, deadline_s, request.stopwatch))
+    return min(found, key=lambda plan: plan.usd, default=None), len(predict.judged)
+
+
+def _termination(request: SolveRequest) -> Termination:
+    return Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED

@@ -1,0 +1,265 @@
+"""SEER's data: a deadline, a budget, and what the search may do with them.
+
+Glossary: a *trial* is one configuration being trained; a *round* is the time between two eliminations, the same for all
+trials; a *bracket* is a group of trials that hold as many GPUs each. Symbols of the paper in brackets.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from optplan.contracts.instance import Instance, Sense, Solution
+from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.formulations.seer.data.brackets import SearchBrackets, SearchParameters, size_brackets
+from optplan.formulations.seer.data.prior import SearchPrior
+from optplan.formulations.seer.data.quantities import (
+    Budget,
+    Decay,
+    Growth,
+    PositiveMinutes,
+)
+from optplan.formulations.seer.data.search_space import Hyperparameter
+from optplan.quantities import SecondsOrZero
+from optplan.schema import ByName, FrozenModel, PositiveAmount
+from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, BudgetUnit
+
+#: The limits' names in relaxations and in the judge's consumption.
+BUDGET = "budget"
+DEADLINE = "deadline"
+
+#: Most shortest rounds on p_min GPUs that a budget may pay: beyond that a unit is wrong, and floors lose their meaning.
+MOST_ROUNDS_PAID = 1e9
+
+#: Most trials of the first round, and most rounds, of a search whose expected loss is sampled; a published search may
+#: have more rounds.
+MOST_SAMPLED_TRIALS = 5_000
+MOST_SAMPLED_ROUNDS = 8
+
+_MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
+
+
+class Objective(StrEnum):
+    """What a search is for."""
+
+    #: Most GPU-minutes of training, in the published rounds and brackets.
+    SPEND = "spend"
+    #: Least expected final loss under the prior, in any rounds and brackets.
+    QUALITY = "quality"
+
+
+class Problem(StrEnum):
+    """The problems that follow from the objective."""
+
+    SPEND = "spend"
+    INFORMED = "informed"
+
+
+class SeerInstance(Instance):
+    """One search for hyperparameters: the best that a deadline and a budget can buy.
+
+    Durations are numbers in the unit of their names, or texts such as ``30min``.
+
+    Parameters
+    ----------
+    deadline_min
+        Minutes until the search must have ended (T).
+    budget
+        What it may take in all (B): GPU-time such as ``480gpu-min`` or ``8gpu-h``, or money such as ``20usd``.
+    eta
+        How many times fewer trials the next round has, and how many times longer it is; above 1.
+    nu
+        How many times more GPUs the next bracket gives a trial; at least 1.
+    least_gpus, most_gpus
+        GPUs of a trial (p_min, p_max); without ``most_gpus`` there is no upper limit.
+    least_round_min
+        Minutes of training before a trial may be eliminated (t_min).
+    resize_s
+        Seconds without training at the start of every round but the first, while GPUs are given back and trials are
+        placed anew. Part of time and of what is spent; the paper leaves it out.
+    whole_gpus
+        Whether a trial holds whole GPUs; otherwise real numbers, as the paper's algorithm prints them.
+    gpu_type
+        What kind of GPU, for plans.
+    price_usd_per_gpu_hour, price_source, price_date
+        What an hour of one GPU costs in US dollars, who said so, when. Needed for a budget in money.
+    gpus_per_node
+        GPUs of the nodes that are rented whole; where it is given, the cost of whole nodes is measured, too. The budget
+        counts GPUs.
+    search_space
+        Hyperparameters by name; empty where it is not stated.
+    objective
+        ``spend``: most GPU-minutes of training in the published rounds and brackets; ``quality``: least expected final
+        loss, whatever the rounds and brackets.
+    prior
+        What is believed of learning curves and of scaling. Needed for ``quality``; ``spend`` does not look at it.
+    """
+
+    formulation: Literal["seer"] = "seer"
+    version: Literal[1] = 1
+    deadline_min: PositiveMinutes
+    budget: Budget
+    eta: Decay = 4.0
+    nu: Growth = 2.0
+    least_gpus: PositiveAmount = 1.0
+    most_gpus: PositiveAmount | None = None
+    least_round_min: PositiveMinutes = 1.0
+    resize_s: SecondsOrZero = 0.0
+    whole_gpus: bool = True
+    gpu_type: Annotated[str, Field(min_length=1)] = "gpu"
+    price_usd_per_gpu_hour: PositiveAmount | None = None
+    price_source: str = ""
+    price_date: str = ""
+    gpus_per_node: Annotated[int, Field(ge=1, strict=True)] | None = None
+    search_space: ByName[Hyperparameter] = Field(default_factory=dict)
+    objective: Objective = Objective.SPEND
+    prior: SearchPrior | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> SeerInstance:
+        if self.most_gpus is not None and self.least_gpus > self.most_gpus:
+            problem = f"got {self.least_gpus:g}, more than most_gpus ({self.most_gpus:g})"
+            raise DataError("least_gpus", problem, "lower it, or raise most_gpus")
+        if self.whole_gpus:
+            for field in ("least_gpus", "most_gpus"):
+                gpus = getattr(self, field)
+                if gpus is not None and gpus != round(gpus):
+                    problem = f"got {gpus!r}; whole GPUs are needed"
+                    raise DataError(field, problem, "round it, or set whole_gpus to false")
+        elif self.gpus_per_node is not None:
+            problem = f"got {self.gpus_per_node}, although whole_gpus is false"
+            raise DataError("gpus_per_node", problem, "fractions of GPUs have no place on a node; remove one")
+        if self.budget.unit is BudgetUnit.USD and self.price_usd_per_gpu_hour is None:
+            fix = "add it, or give the budget in GPU-time, as in 480gpu-min"
+            raise DataError("price_usd_per_gpu_hour", "is missing, and the budget is in money", fix)
+        paid = self.budget_gpu_min / (self.least_gpus * self.least_round_min)
+        if paid > MOST_ROUNDS_PAID:
+            problem = f"got {str(self.budget)!r}, which pays {paid:.3g} rounds of least_round_min on least_gpus"
+            raise DataError("budget", f"{problem}; up to {MOST_ROUNDS_PAID:g} are allowed", "check the units")
+        _ = self.brackets  # refuses an eta or a nu with which there is no end of rounds or brackets
+        self._check_prior()
+        return self
+
+    def _check_prior(self) -> None:
+        if self.prior is None:
+            if self.objective is Objective.QUALITY:
+                raise DataError("prior", "is missing; the objective is quality", "add it, or set objective to spend")
+            return
+        if self.least_gpus < 1:
+            problem = f"got {self.least_gpus:g}; the prior tells of one GPU and more"
+            raise DataError("least_gpus", problem, "raise it, or remove prior")
+        brackets = () if self.brackets is None else self.brackets.brackets
+        trials = sum(bracket.trials[0] for bracket in brackets)
+        if self.objective is Objective.QUALITY and trials > MOST_SAMPLED_TRIALS:
+            problem = f"got {str(self.budget)!r}, which makes {trials:,} trials as published"
+            fix = "raise least_round_min, or set objective to spend"
+            raise DataError("budget", f"{problem}; up to {MOST_SAMPLED_TRIALS:,} can be sampled", fix)
+
+    def fields_of_problem(self, problem: str) -> dict[str, object]:
+        """Return the fields to change so that another problem is asked.
+
+        Raises
+        ------
+        UsageError
+            When there is no such problem, or there is no prior for it.
+        """
+        known = [each.value for each in Problem]
+        if problem not in known:
+            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, known)}")
+        if problem == Problem.INFORMED and self.prior is None:
+            message = f"problem: {problem} needs the field prior, which instance {self.name!r} does not have; add it"
+            raise UsageError(message)
+        return {"objective": Objective.QUALITY if problem == Problem.INFORMED else Objective.SPEND}
+
+    @property
+    def objective_unit(self) -> str:
+        """Unit of the objective."""
+        return "GPU-min" if self.objective is Objective.SPEND else "loss"
+
+    @property
+    def sense(self) -> Sense:
+        """More GPU-minutes of training are better, and less loss."""
+        return Sense.MAXIMISE if self.objective is Objective.SPEND else Sense.MINIMISE
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Budget in GPU-minutes and deadline in minutes."""
+        return {BUDGET: self.budget_gpu_min, DEADLINE: self.deadline_min}
+
+    def limit_as_given(self, limit: str) -> tuple[float, str]:
+        """Return a limit as the instance's own fields state it, and the unit there: 20 and usd."""
+        return (self.budget.value, self.budget.unit.value) if limit == BUDGET else (self.deadline_min, "min")
+
+    def price_unit(self, limit: str) -> str:
+        """Return the unit of a limit's shadow price."""
+        return f"{self.objective_unit} per {'GPU-min' if limit == BUDGET else 'min'}"
+
+    @property
+    def budget_gpu_min(self) -> float:
+        """The budget in GPU-minutes."""
+        amount = self.budget.value
+        if self.budget.unit is BudgetUnit.GPU_MINUTE:
+            return amount
+        gpu_hours = amount if self.budget.unit is BudgetUnit.GPU_HOUR else amount / (self.price_usd_per_gpu_hour or 1.0)
+        return gpu_hours * _MINUTES_PER_HOUR
+
+    @property
+    def resize_min(self) -> float:
+        """Minutes without training at the start of every round but the first."""
+        return self.resize_s / SECONDS_PER_MINUTE
+
+    @property
+    def parameters(self) -> SearchParameters:
+        """What the paper's algorithms ask for."""
+        return SearchParameters(
+            deadline_min=self.deadline_min,
+            budget_gpu_min=self.budget_gpu_min,
+            eta=self.eta,
+            nu=self.nu,
+            least_gpus=self.least_gpus,
+            most_gpus=self.most_gpus,
+            least_round_min=self.least_round_min,
+            resize_min=self.resize_min,
+            whole_gpus=self.whole_gpus,
+        )
+
+    @cached_property
+    def brackets(self) -> SearchBrackets | None:
+        """Rounds and brackets as published; None when not even one trial of the shortest round fits."""
+        return size_brackets(self.parameters)
+
+
+class Bracket(FrozenModel):
+    """Trials that hold as many GPUs each.
+
+    Parameters
+    ----------
+    gpus
+        Of each trial (P).
+    trials
+        (K,) How many train in each round; the first of them is N.
+    """
+
+    gpus: PositiveAmount
+    trials: tuple[Annotated[int, Field(ge=0, strict=True)], ...]
+
+
+class SeerSolution(Solution):
+    """What SEER decides: how long the rounds are, and how many trials train on how many GPUs in each.
+
+    Parameters
+    ----------
+    round_min
+        Minutes of training in the first round (t_1); the next one takes eta times as long.
+    rounds
+        How many (K).
+    brackets
+        By increasing GPUs; those without trials are left out.
+    """
+
+    round_min: PositiveMinutes
+    rounds: Annotated[int, Field(ge=1, strict=True)]
+    brackets: tuple[Bracket, ...]

@@ -1,0 +1,381 @@
+"""What is believed of trials before a search: their learning curves, how they scale, and how noisy rankings are.
+
+A trial that has held p GPUs for some minutes has trained as long as one GPU does in lambda(p) times as many; its loss
+depends on the sum of these only (section 4 of the paper: ``l(x, lambda(p) t)``). A *curve* is the loss by minutes on
+one GPU. A prior is a distribution of curves, from which the trials of a search are drawn independently of one another:
+
+``parametric``
+    ``loss(t) = end + (start - end) d(rate t)`` with ``d(z) = exp(-z)`` (exponential) or ``(1 + z)^-exponent`` (power).
+    The terminal loss ``end`` has the distribution function ``F(y) = ((y - low)/(high - low))^shape``, the rate is
+    log-uniform, and the two may be correlated.
+``table``
+    Past runs, each as likely as any other; linear between the epochs that it has, and held after the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import AfterValidator, Field, model_validator
+
+from optplan.errors import DataError, UsageError
+from optplan.formulations.seer.data.quantities import PositiveMinutes
+from optplan.schema import (
+    NUMBER,
+    FloatArray,
+    FrozenModel,
+    Numbers,
+    PositiveAmount,
+    WholeNumbers,
+    freeze,
+    require_amounts,
+)
+
+#: Samples that the search may be judged by, at least and at most.
+_LEAST_SAMPLES, _MOST_SAMPLES = 10, 100_000
+
+#: Relative tolerance of shares: those nearer to a rank than this are that rank.
+_ROUNDING = 1e-12
+
+#: A loss, or anything that is measured like one.
+Loss = Annotated[float, NUMBER]
+
+_Samples = Annotated[int, Field(ge=_LEAST_SAMPLES, le=_MOST_SAMPLES, strict=True)]
+_Speedups = Annotated[Numbers, AfterValidator(lambda array: _pass(require_amounts, array))]
+
+
+def _pass(check: Any, array: FloatArray) -> FloatArray:  # noqa: ANN401 - a function that raises or returns nothing
+    check(array)
+    return array
+
+
+class TrialScaling(FrozenModel):
+    """How much faster a trial trains on several GPUs than on one: lambda(p).
+
+    Parameters
+    ----------
+    gpus
+        (W,) Numbers of GPUs, ascending from 1.
+    speedup
+        (W,) Over one GPU, the first being 1. Linear between them; further GPUs than the last bring nothing.
+    """
+
+    gpus: WholeNumbers
+    speedup: _Speedups
+
+    @model_validator(mode="after")
+    def _check(self) -> TrialScaling:
+        gpus = self.gpus
+        if gpus.ndim != 1 or not gpus.size or gpus[0] != 1 or (np.diff(gpus) <= 0).any():
+            raise DataError("gpus", f"got {gpus.tolist()}", "list each number once, ascending from 1")
+        if self.speedup.shape != gpus.shape:
+            problem = f"{self.speedup.size} values for {gpus.size} numbers of GPUs"
+            raise DataError("speedup", problem, "give one for each")
+        if self.speedup[0] != 1.0:
+            problem = f"got {float(self.speedup[0])!r} for one GPU; 1 is needed"
+            raise DataError("speedup", problem, "divide all by that of one GPU")
+        return self
+
+    def of(self, gpus: float) -> float:
+        """Return lambda(p) for any number of GPUs from 1 on."""
+        return float(np.interp(gpus, self.gpus, self.speedup))
+
+
+class CurveShape(StrEnum):
+    """How a parametric curve falls."""
+
+    EXPONENTIAL = "exponential"
+    POWER = "power"
+
+
+class _Prior(FrozenModel):
+    """What all priors say.
+
+    Parameters
+    ----------
+    start_loss
+        Of a model that has not been trained.
+    scaling
+        lambda(p).
+    ranking_noise_loss
+        Standard deviation of the normal error with which a loss is seen whenever trials are ranked, after the last
+        round, too. The quality of a search is the true loss of the trial that looks best.
+    samples, choice_samples
+        Searches by which a plan is judged, and those, others, by which it is chosen.
+    samples_seed
+        Draws both kinds of samples. It is part of the instance because the objective depends on it.
+    """
+
+    start_loss: Loss
+    scaling: TrialScaling
+    ranking_noise_loss: Annotated[float, Field(ge=0), NUMBER] = 0.0
+    samples: _Samples = 10_000
+    choice_samples: _Samples = 2_000
+    samples_seed: Annotated[int, Field(ge=0, strict=True)] = 0
+
+
+class ParametricPrior(_Prior):
+    """Curves of one form with random ends and rates.
+
+    Parameters
+    ----------
+    terminal_low_loss, terminal_high_loss, terminal_shape
+        The terminal loss has F(y) = ((y - low)/(high - low))^shape: 1 is uniform; the larger, the rarer are good ones.
+    rate_low_per_min, rate_high_per_min
+        The rate, per minute on one GPU, is log-uniform between them.
+    curve, exponent
+        How the loss falls; the exponent belongs to ``power``.
+    rank_correlation
+        Spearman's, of terminal loss and rate, from -1 to 1. Above zero those that learn fast end high: then it pays to
+        be patient. With its absolute value as probability the two ranks are equal (below zero: opposite), otherwise
+        independent.
+    """
+
+    form: Literal["parametric"] = "parametric"
+    terminal_low_loss: Loss
+    terminal_high_loss: Loss
+    terminal_shape: PositiveAmount = 1.0
+    rate_low_per_min: PositiveAmount
+    rate_high_per_min: PositiveAmount
+    curve: CurveShape = CurveShape.EXPONENTIAL
+    exponent: PositiveAmount | None = None
+    rank_correlation: Annotated[float, Field(ge=-1, le=1), NUMBER] = 0.0
+
+    @model_validator(mode="after")
+    def _check(self) -> ParametricPrior:
+        low, high = self.terminal_low_loss, self.terminal_high_loss
+        if not low < high:
+            raise DataError("terminal_low_loss", f"got {low!r}, not below terminal_high_loss ({high!r})", "lower it")
+        if self.start_loss < high:
+            problem = f"got {self.start_loss!r}, less than terminal_high_loss ({high!r})"
+            raise DataError("start_loss", problem, "losses fall from it to the terminal ones: raise it")
+        if self.rate_low_per_min > self.rate_high_per_min:
+            problem = f"got {self.rate_low_per_min!r}, more than rate_high_per_min ({self.rate_high_per_min!r})"
+            raise DataError("rate_low_per_min", problem, "exchange or correct them")
+        if (self.exponent is None) is (self.curve is CurveShape.POWER):
+            if self.exponent is None:
+                raise DataError("exponent", "is missing, and the curve is power", "add it, such as 1")
+            problem = f"got {self.exponent!r}, although the curve is exponential"
+            raise DataError("exponent", problem, "remove it, or set curve to power")
+        return self
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether different trials may have the same loss."""
+        return False
+
+    @property
+    def best_loss(self) -> float:
+        """The least terminal loss, l*."""
+        return self.terminal_low_loss
+
+    @property
+    def last_min(self) -> float:
+        """Minutes on one GPU up to which curves are known."""
+        return math.inf
+
+    def draw_trials(self, stream: np.random.Generator, trials: int, samples: int) -> tuple[FloatArray, ...]:
+        """Draw terminal losses and rates, (samples, trials) each; earlier trials do not depend on their number."""
+        columns = 3 if self.rank_correlation else 2
+        end, rate, *alike = np.moveaxis(stream.random((trials, columns, samples)), 1, 0)
+        if alike:
+            same = alike[0] < abs(self.rank_correlation)
+            # A low rank is a low loss, and a slow rate.
+            rate = np.where(same, end if self.rank_correlation > 0 else 1.0 - end, rate)
+        span = self.terminal_high_loss - self.terminal_low_loss
+        ratio = math.log(self.rate_high_per_min / self.rate_low_per_min)
+        ends = self.terminal_low_loss + span * end ** (1.0 / self.terminal_shape)
+        rates = self.rate_low_per_min * np.exp(ratio * rate)
+        return np.ascontiguousarray(ends.T), np.ascontiguousarray(rates.T)
+
+    def losses_after(self, trials: Sequence[FloatArray], minutes: FloatArray) -> FloatArray:
+        """Return the true losses of drawn trials after some minutes on one GPU; all arrays are broadcast."""
+        ends, rates = trials
+        return ends + (self.start_loss - ends) * self._decay(rates * minutes)
+
+    def cdf(self, losses: FloatArray) -> FloatArray:
+        """Return F: the share of trials whose terminal loss is at most so much."""
+        span = self.terminal_high_loss - self.terminal_low_loss
+        shares = np.clip((np.asarray(losses) - self.terminal_low_loss) / span, 0.0, 1.0)
+        return np.asarray(shares**self.terminal_shape, dtype=np.float64)
+
+    def distance(self, minutes: FloatArray) -> FloatArray:
+        """Return gamma: the most that a trial may be above its terminal loss after some minutes on one GPU."""
+        return (self.start_loss - self.terminal_low_loss) * self._decay(self.rate_low_per_min * np.asarray(minutes))
+
+    def quantile(self, shares: FloatArray) -> FloatArray:
+        """Return F^-1: the least terminal loss y with F(y) at least so much."""
+        span = self.terminal_high_loss - self.terminal_low_loss
+        return np.asarray(self.terminal_low_loss + span * np.asarray(shares) ** (1.0 / self.terminal_shape))
+
+    def minutes_within(self, distances: FloatArray) -> FloatArray:
+        """Return gamma^-1: minutes on one GPU after which every trial is as near to its terminal loss; may be inf."""
+        most = self.start_loss - self.terminal_low_loss
+        with np.errstate(divide="ignore"):
+            times = np.maximum(1.0, most / np.asarray(distances, dtype=np.float64))
+        progress = np.log(times) if self.exponent is None else times ** (1.0 / self.exponent) - 1.0
+        return np.asarray(progress / self.rate_low_per_min)
+
+    @property
+    def jumps(self) -> FloatArray:
+        """Shares at which F^-1 jumps; none."""
+        return np.zeros(0)
+
+    def _decay(self, progress: FloatArray) -> FloatArray:
+        if self.exponent is None:
+            return np.exp(-progress)
+        return np.asarray((1.0 + progress) ** -self.exponent, dtype=np.float64)
+
+
+class TablePrior(_Prior):
+    """Past runs, each as likely as any other.
+
+    Parameters
+    ----------
+    losses, accuracies
+        (C, E) Of C configurations after E epochs; one of the two. The loss of an accuracy, a share from 0 to 1, is what
+        is missing to 1.
+    epochs
+        (E,) After which, ascending; 1, 2, 3, ... by default. Curves are linear between them, and from the start to the
+        first one; after the last one they are held.
+    epoch_min
+        Minutes of an epoch on one GPU.
+    """
+
+    form: Literal["table"] = "table"
+    losses: Numbers | None = None
+    accuracies: Numbers | None = None
+    epochs: Numbers | None = None
+    epoch_min: PositiveMinutes = 1.0
+
+    @model_validator(mode="after")
+    def _check(self) -> TablePrior:
+        if (self.losses is None) is (self.accuracies is None):
+            problem = "and accuracies are both missing" if self.losses is None else "and accuracies are both given"
+            raise DataError("losses", problem, "give one of the two")
+        name, table = ("losses", self.losses) if self.losses is not None else ("accuracies", self.accuracies)
+        if table is None or table.ndim != 2 or not table.size:
+            problem = f"got an array of shape {() if table is None else table.shape}"
+            raise DataError(name, problem, "a row of figures for each configuration is needed, one by epoch")
+        if name == "accuracies" and not ((table >= 0) & (table <= 1)).all():
+            row, column = np.argwhere((table < 0) | (table > 1))[0].tolist()
+            problem = f"entry [{row}][{column}]: got {float(table[row, column])!r}; shares from 0 to 1 are allowed"
+            raise DataError(name, problem, "divide percentages by 100")
+        if self.epochs is not None:
+            self._check_epochs(self.epochs, table.shape[1])
+        return self
+
+    @staticmethod
+    def _check_epochs(epochs: FloatArray, columns: int) -> None:
+        if epochs.shape != (columns,):
+            problem = f"got {epochs.size} numbers for {columns} figures of each configuration"
+            raise DataError("epochs", problem, "give one for each")
+        if epochs[0] <= 0 or (np.diff(epochs) <= 0).any():
+            problem = f"got {epochs.tolist()}; ascending numbers above zero are needed"
+            raise DataError("epochs", problem, "before any epoch the loss is start_loss")
+
+    @property
+    def runs(self) -> int:
+        """How many there are."""
+        return len(self._table)
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether different trials may have the same loss."""
+        return self.ranking_noise_loss == 0.0
+
+    @property
+    def best_loss(self) -> float:
+        """The least terminal loss, l*."""
+        return float(self._sorted_ends[0])
+
+    @property
+    def last_min(self) -> float:
+        """Minutes on one GPU up to which curves are known."""
+        return float(self._minutes[-1])
+
+    @cached_property
+    def _minutes(self) -> FloatArray:
+        """(E + 1,) Minutes on one GPU of the table's columns, from zero on."""
+        columns = self._table.shape[1] - 1
+        epochs = np.arange(1.0, columns + 1) if self.epochs is None else self.epochs
+        return freeze(np.concatenate(([0.0], epochs * self.epoch_min)))
+
+    @cached_property
+    def _table(self) -> FloatArray:
+        """(C, E + 1) Losses from the start on."""
+        losses = 1.0 - self.accuracies if self.accuracies is not None else self.losses
+        if losses is None:  # excluded by the validator
+            raise UsageError("losses: are missing")
+        return freeze(np.concatenate((np.full((len(losses), 1), self.start_loss), losses), axis=1))
+
+    @cached_property
+    def _sorted_ends(self) -> FloatArray:
+        """(C,) Terminal losses, ascending."""
+        return freeze(np.sort(self._table[:, -1]))
+
+    @cached_property
+    def _distances(self) -> FloatArray:
+        """(E + 1,) The most that any curve is away from its end, from a column on."""
+        away = np.abs(self._table - self._table[:, -1:]).max(axis=0)
+        return freeze(np.maximum.accumulate(away[::-1])[::-1].copy())
+
+    def draw_trials(self, stream: np.random.Generator, trials: int, samples: int) -> tuple[FloatArray, ...]:
+        """Draw rows of the table, (samples, trials); the first trials are the same however many there are."""
+        rows = np.floor(stream.random((trials, samples)) * len(self._table))
+        return (np.ascontiguousarray(rows.T),)
+
+    def losses_after(self, trials: Sequence[FloatArray], minutes: FloatArray) -> FloatArray:
+        """Return the true losses of drawn trials after some minutes on one GPU; all arrays are broadcast."""
+        rows = trials[0].astype(np.int64)
+        known, table = self._minutes, self._table
+        left = np.clip(np.searchsorted(known, minutes, side="right") - 1, 0, known.size - 2)
+        share = np.minimum((minutes - known[left]) / (known[left + 1] - known[left]), 1.0)
+        before = table[rows, left]
+        return np.asarray(before + share * (table[rows, left + 1] - before), dtype=np.float64)
+
+    def cdf(self, losses: FloatArray) -> FloatArray:
+        """Return F: the share of configurations whose last loss is at most so much."""
+        ends = self._sorted_ends
+        return np.asarray(np.searchsorted(ends, losses, side="right") / ends.size, dtype=np.float64)
+
+    def distance(self, minutes: FloatArray) -> FloatArray:
+        """Return gamma: the most that a configuration may be away from its last loss after some minutes on one GPU.
+
+        At the table's epochs it is the least such function that falls; between them it is linear, and no less.
+        """
+        return np.asarray(np.interp(minutes, self._minutes, self._distances), dtype=np.float64)
+
+    def quantile(self, shares: FloatArray) -> FloatArray:
+        """Return F^-1: the least last loss y with F(y) at least so much."""
+        ends = self._sorted_ends
+        ranks = np.ceil(np.asarray(shares) * ends.size * (1.0 - _ROUNDING)).astype(np.int64)
+        return np.asarray(ends[np.clip(ranks - 1, 0, ends.size - 1)])
+
+    def minutes_within(self, distances: FloatArray) -> FloatArray:
+        """Return gamma^-1: minutes on one GPU after which all are as near to their last loss, the table's end at most.
+
+        Losses may be equal to the best one: then the time in which nothing is left of any distance counts.
+        """
+        known, falling = self._minutes, self._distances
+        wanted = np.asarray(distances, dtype=np.float64)
+        # Ascending negatives: the first column that is near enough.
+        right = np.minimum(np.searchsorted(-falling, -wanted, side="left"), known.size - 1)
+        left = np.maximum(right - 1, 0)
+        drop = falling[left] - falling[right]
+        share = np.divide(falling[left] - wanted, drop, out=np.ones(wanted.shape), where=drop > 0.0)
+        return np.asarray(np.where(right == 0, 0.0, known[left] + share * (known[right] - known[left])))
+
+    @property
+    def jumps(self) -> FloatArray:
+        """Shares at which F^-1 jumps: there is one for each configuration."""
+        count = self._sorted_ends.size
+        return np.arange(1, count) / count
+
+
+SearchPrior = Annotated[ParametricPrior | TablePrior, Field(discriminator="form")]

@@ -1,0 +1,87 @@
+"""What to say when no search keeps SEER's deadline and budget; the same for all solvers."""
+
+from __future__ import annotations
+
+import math
+
+from optplan.contracts.result import Answer, Infeasibility, Relaxation, Status, Termination
+from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance, SeerSolution
+from optplan.schema import FloatArray
+
+
+def least_consumption(instance: SeerInstance, weights: FloatArray) -> dict[str, float]:
+    """Return the least weighted consumption of any search: that of one trial for the shortest round on p_min GPUs.
+
+    Parameters
+    ----------
+    instance
+        The problem; its limits are not looked at.
+    weights
+        (2,) Of a GPU-minute of the budget and a minute of the deadline, in the order of ``instance.limits``.
+
+    Returns
+    -------
+    dict of str to float
+        By part; there is one.
+    """
+    each = instance.least_round_min
+    return {"one trial": float(weights[0] * instance.least_gpus * each + weights[1] * each)}
+
+
+def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
+    """Say why no search keeps the limits, and which deadline and budget would do.
+
+    Parameters
+    ----------
+    instance
+        One without brackets: T < t_min or B < p_min t_min; equality is feasible.
+
+    Returns
+    -------
+    Answer
+        With status INFEASIBLE. Where both limits fall short, no relaxation of one alone helps, and the reason names
+        both.
+    """
+    least = {BUDGET: instance.least_gpus * instance.least_round_min, DEADLINE: instance.least_round_min}
+    quotients = {limit: least[limit] / amount for limit, amount in instance.limits.items()}
+    worst = max(quotients, key=lambda limit: quotients[limit])
+    short = [limit for limit in quotients if quotients[limit] > 1.0 or limit == worst]
+    relaxations = [_relax(instance, limit, quotients[limit]) for limit in short]
+    wishes = " and ".join(
+        f"a {each.limit} of at least {_write_up(each.least_feasible, each.given)} {each.unit} "
+        f"(given: {each.given:,.12g})"
+        for each in relaxations
+    )
+    gpus = "1 GPU" if instance.least_gpus == 1 else f"{instance.least_gpus:,.12g} GPUs"
+    reason = f"one trial for the shortest round ({instance.least_round_min:,.12g} min on {gpus}) needs {wishes}"
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=Infeasibility(
+            reason=reason,
+            relaxations=tuple(relaxations) if len(relaxations) == 1 else (),
+            multipliers={limit: float(limit == worst) for limit in instance.limits},
+            factor=quotients[worst],
+        ),
+    )
+
+
+def _relax(instance: SeerInstance, limit: str, quotient: float) -> Relaxation:
+    """Write a relaxation in the unit of the instance's own field."""
+    given, unit = instance.limit_as_given(limit)
+    return Relaxation(
+        limit=limit,
+        given=given,
+        least_feasible=given * quotient,
+        unit=unit,
+        parts={"one trial": given * quotient},
+        multipliers={each: float(each == limit) for each in instance.limits},
+    )
+
+
+def _write_up(number: float, given: float) -> str:
+    """Write a number rounded up to as many digits as tell it from the given one, so that the figure is enough."""
+    digits = max(4, 2 - math.floor(math.log10(max(1e-9, (number - given) / number))))
+    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
+    shown = float(f"{math.ceil(number / unit * (1 - 1e-12)) * unit:.{digits}g}")
+    return f"{shown:,.12g}"

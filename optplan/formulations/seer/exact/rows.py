@@ -1,0 +1,162 @@
+"""What each bracket may train, from the published numbers of trials upwards: the choices of the spending problem.
+
+A *row* of a bracket is a number of trials for each round, floor(x / eta^(k-1)) of a size x. Rows change where x passes
+a multiple of a power of eta, so the rows from the published one on are counted by these. The problem is to choose a row
+of every bracket so that together they keep the budget::
+
+    maximise    sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k)                          (GPU-minutes of training)
+    subject to  sum over i of P_i sum over k of (t_1 eta^(k-1) + w [k > 1]) n(i,k) <= B       (family ``budget``)
+
+and of equally good choices the one with the most GPU-minutes in the last round; of those the one with the most trials;
+of those the one with the longest row of the widest bracket, then of the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.formulations.seer.data.brackets import ROUNDING, SearchBrackets, SizedBracket, minutes_per_trial
+from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
+from optplan.schema import FloatArray, IntArray
+
+#: Rows of one bracket that are listed; a budget that pays more of them above the published one is rarely meant.
+MOST_ROWS = 200_000
+
+
+@dataclass(frozen=True, eq=False)
+class BracketRows:
+    """The rows of one bracket, the published one first.
+
+    Parameters
+    ----------
+    gpus
+        Of each trial.
+    trials
+        (M, K) Of each round.
+    spent_gpu_min, training_gpu_min, last_round_gpu_min
+        (M,) What a row takes with pauses, without them, and in its last round.
+    """
+
+    gpus: float
+    trials: IntArray
+    spent_gpu_min: FloatArray
+    training_gpu_min: FloatArray
+    last_round_gpu_min: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.trials)
+
+
+@dataclass(frozen=True, eq=False)
+class SpendProblem:
+    """The choices of all brackets, and the budget that they share.
+
+    Parameters
+    ----------
+    rounds, round_min
+        K and t_1.
+    budget_gpu_min
+        B.
+    brackets
+        By increasing GPUs.
+    complete
+        Whether all rows that the budget can pay are listed.
+    """
+
+    rounds: int
+    round_min: float
+    budget_gpu_min: float
+    brackets: tuple[BracketRows, ...]
+    complete: bool
+
+    @property
+    def most_gpu_min(self) -> float:
+        """What a choice may take: the budget, and rounding errors."""
+        return self.budget_gpu_min * (1.0 + ROUNDING)
+
+    def training_of(self, rows: tuple[int, ...]) -> float:
+        """Return the GPU-minutes of training of a choice of rows."""
+        return float(sum(each.training_gpu_min[row] for each, row in zip(self.brackets, rows, strict=True)))
+
+    def write(self, rows: tuple[int, ...]) -> SeerSolution:
+        """Write a choice of rows as a solution; brackets without trials are left out."""
+        chosen = ((each.gpus, tuple(each.trials[row].tolist())) for each, row in zip(self.brackets, rows, strict=True))
+        brackets = tuple(Bracket(gpus=gpus, trials=trials) for gpus, trials in chosen if trials[0])
+        return SeerSolution(round_min=self.round_min, rounds=self.rounds, brackets=brackets)
+
+
+def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem:
+    """List what each bracket may train within the budget.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    published
+        Its rounds and brackets.
+    """
+    budget = instance.budget_gpu_min
+    minutes = _minutes(instance, published)
+    least = [bracket.gpus * float(np.dot(minutes[0], bracket.trials)) for bracket in published.brackets]
+    spare = max(0.0, budget * (1.0 + ROUNDING) - sum(least))
+    trial_min = minutes_per_trial(instance.parameters, published.rounds, published.round_min)
+    brackets, complete = [], True
+    for bracket, own in zip(published.brackets, least, strict=True):
+        # A row takes more than that of its size without floors, less one trial of each round.
+        most_size = ((own + spare) / bracket.gpus + float(minutes[0].sum())) / trial_min
+        sizes, all_listed = _list_sizes(instance, published, bracket, most_size)
+        trials = np.floor(sizes[:, None] * (1.0 + ROUNDING) / instance.eta ** np.arange(published.rounds))
+        trials[0] = bracket.trials
+        rows = _weigh(bracket.gpus, trials.astype(np.int64), minutes)
+        fits = rows.spent_gpu_min <= own + spare
+        fits[0] = True
+        complete &= all_listed
+        brackets.append(_weigh(bracket.gpus, rows.trials[fits], minutes))
+    return SpendProblem(published.rounds, published.round_min, budget, tuple(brackets), complete)
+
+
+def count_rows(instance: SeerInstance) -> int:
+    """Count the rows of all brackets; none where the instance is infeasible."""
+    published = instance.brackets
+    return 0 if published is None else sum(each.size for each in list_rows(instance, published).brackets)
+
+
+def published_solution(published: SearchBrackets) -> SeerSolution:
+    """Write the published brackets as a solution; those without trials are left out."""
+    brackets = tuple(Bracket(gpus=each.gpus, trials=each.trials) for each in published.brackets if each.trials[0])
+    return SeerSolution(round_min=published.round_min, rounds=published.rounds, brackets=brackets)
+
+
+def _minutes(instance: SeerInstance, published: SearchBrackets) -> FloatArray:
+    """Return minutes (2, K) of each round, with pauses and without."""
+    training = published.round_min * instance.eta ** np.arange(published.rounds)
+    return np.array([training + instance.resize_min * (np.arange(published.rounds) > 0), training])
+
+
+def _list_sizes(
+    instance: SeerInstance, published: SearchBrackets, bracket: SizedBracket, most_size: float
+) -> tuple[FloatArray, bool]:
+    """List the published size and, in increasing order, those above it at which a row changes; and whether all."""
+    first = bracket.size * (1.0 + ROUNDING)
+    steps = []
+    powers = instance.eta ** np.arange(1 if instance.eta == round(instance.eta) else published.rounds)
+    complete = True
+    for power in powers.tolist():
+        start, stop = int(first // power) + 1, int(most_size // power) + 1
+        complete &= stop - start < MOST_ROWS
+        steps.append(np.arange(start, min(stop, start + MOST_ROWS)) * power)
+    sizes = np.unique(np.concatenate(steps))
+    sizes = sizes[sizes > first]
+    # Multiples of different powers may be one and the same number, up to rounding.
+    apart = np.append(True, sizes[1:] > sizes[:-1] * (1.0 + ROUNDING))[: sizes.size]
+    sizes = sizes[apart]
+    return np.append(bracket.size, sizes[:MOST_ROWS]), complete and sizes.size <= MOST_ROWS
+
+
+def _weigh(gpus: float, trials: IntArray, minutes: FloatArray) -> BracketRows:
+    spent, training = gpus * (trials @ minutes.T).T
+    return BracketRows(gpus, trials, spent, training, gpus * minutes[1, -1] * trials[:, -1])

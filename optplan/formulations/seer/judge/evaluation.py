@@ -1,0 +1,343 @@
+"""The independent judge of SEER: what a search takes, and whether it keeps the rules.
+
+It imports no solver. Rounds and brackets as published (:mod:`optplan.formulations.seer.data.brackets`) are part of the
+problem and not of any solver. Constraint families, by the names used in every message:
+
+``rounds``
+    The solution has as many rounds as published, and every bracket a number of trials for each.
+``round-length``
+    The first round is as long as published.
+``gpus``
+    Brackets have the GPUs of published ones, in increasing order.
+``trials``
+    In no round does a bracket have fewer trials than published.
+``halving``
+    From round to round a bracket keeps one trial in eta, rounded down: a size x exists with floor(x / eta^(k-1)) trials
+    in each round k.
+``last-round``
+    At least one trial is trained to the end.
+``deadline``
+    Rounds and pauses end by the deadline.
+``budget``
+    GPU-minutes, training and pausing, do not exceed the budget.
+
+For the objective ``quality`` rounds and brackets are free, and the first four families ask for less:
+
+``rounds``
+    No more rounds than can be sampled, and in every bracket a number of trials for each.
+``round-length``
+    The first round is at least as long as the shortest one allowed.
+``gpus``
+    Brackets have allowed numbers of GPUs, in increasing order.
+``trials``
+    No more trials than can be sampled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from optplan.contracts.judgement import Check, Evaluation
+from optplan.formulations.seer.data.instance import (
+    BUDGET,
+    DEADLINE,
+    MOST_SAMPLED_ROUNDS,
+    MOST_SAMPLED_TRIALS,
+    Objective,
+    SeerInstance,
+    SeerSolution,
+)
+from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
+
+#: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
+TOLERANCE = 1e-9
+
+#: Sizes nearer than this, relatively, are the same: trials number up to 1e9, and must be told from one more.
+_SAME = 1e-12
+
+_MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a search.
+
+    Parameters
+    ----------
+    number
+        From 1.
+    start_min
+        When it begins, with its pause.
+    pause_min, training_min
+        Minutes without training, and after that with it.
+    groups
+        GPUs of a trial and number of trials, by increasing GPUs; those without trials are left out.
+    """
+
+    number: int
+    start_min: float
+    pause_min: float
+    training_min: float
+    groups: tuple[tuple[float, int], ...]
+
+    @property
+    def duration_min(self) -> float:
+        """Minutes of the round, pause included."""
+        return self.pause_min + self.training_min
+
+    @property
+    def stop_min(self) -> float:
+        """When it ends."""
+        return self.start_min + self.duration_min
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of all its trials together."""
+        return sum(gpus * trials for gpus, trials in self.groups)
+
+
+def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
+    """Recompute objective, time, spend and every constraint from the decisions.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    solution
+        The search to judge; it may break any rule.
+
+    Returns
+    -------
+    Evaluation
+        Objective: GPU-minutes of training, sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k); for ``quality`` the
+        mean final loss over the prior's samples. Consumption: ``budget`` in GPU-minutes, pauses included; ``deadline``
+        in minutes.
+    """
+    checks = _check_shape(instance, solution)
+    if not all(check.holds for check in checks):
+        return Evaluation(math.nan, {BUDGET: math.nan, DEADLINE: math.nan}, {}, tuple(checks))
+    rounds = list_rounds(instance, solution)
+    training = sum(each.gpus * each.training_min for each in rounds)
+    pausing = sum(each.gpus * each.pause_min for each in rounds)
+    consumption = {BUDGET: training + pausing, DEADLINE: rounds[-1].stop_min}
+    measures = {
+        "spent_gpu_min": training + pausing,
+        "training_gpu_min": training,
+        "resize_gpu_min": pausing,
+        "unused_gpu_min": instance.budget_gpu_min - training - pausing,
+        "last_round_gpu_min": rounds[-1].gpus * rounds[-1].training_min,
+        "duration_min": rounds[-1].stop_min,
+        "training_min": sum(each.training_min for each in rounds),
+        "trials": float(sum(trials for _, trials in rounds[0].groups)),
+        "last_round_trials": float(sum(trials for _, trials in rounds[-1].groups)),
+        "most_gpus_held": max(each.gpus for each in rounds),
+    }
+    measures |= _measure_cost(instance, rounds, training + pausing)
+    quality = instance.objective is Objective.QUALITY
+    checks += _check_free(instance, solution) if quality else _check_published(instance, solution)
+    checks += [_check_limit(instance, limit, used) for limit, used in consumption.items()]
+    objective = training
+    if quality:
+        # What breaks a rule may be too large to be sampled.
+        sampled = all(check.holds for check in checks)
+        objective, losses = _measure_quality(instance, solution) if sampled else (math.nan, {})
+        measures |= losses
+    return Evaluation(objective, consumption, measures, tuple(checks))
+
+
+def list_rounds(instance: SeerInstance, solution: SeerSolution) -> list[Round]:
+    """List the rounds of a search whose brackets have a number of trials for each, with their times."""
+    rounds: list[Round] = []
+    for number in range(solution.rounds):
+        rounds.append(
+            Round(
+                number=number + 1,
+                start_min=rounds[-1].stop_min if rounds else 0.0,
+                pause_min=instance.resize_min if rounds else 0.0,
+                training_min=solution.round_min * instance.eta**number,
+                groups=tuple((b.gpus, b.trials[number]) for b in solution.brackets if b.trials[number]),
+            )
+        )
+    return rounds
+
+
+def count_nodes(gpus_per_node: int, groups: tuple[tuple[float, int], ...]) -> int:
+    """Count the nodes that hold all trials of a round.
+
+    A trial of more GPUs than a node has takes whole nodes and a place for the rest; places are given out to the largest
+    first, each on the fullest node that has room. With sizes that divide one another that is the least.
+
+    Parameters
+    ----------
+    gpus_per_node
+        GPUs of a node.
+    groups
+        Whole GPUs of a trial, and number of trials.
+    """
+    nodes, places = 0, dict.fromkeys(range(gpus_per_node + 1), 0)
+    wanted: dict[int, int] = {}
+    for gpus, trials in groups:
+        whole, rest = divmod(round(gpus), gpus_per_node)
+        nodes += whole * trials
+        if rest:
+            wanted[rest] = wanted.get(rest, 0) + trials
+    for size in sorted(wanted, reverse=True):
+        left = wanted[size]
+        for room in range(size, gpus_per_node + 1):
+            per_node = room // size
+            taken = min(places[room], -(-left // per_node))
+            if taken:
+                left = _take(places, room, size, left, taken)
+        fresh = -(-left // (gpus_per_node // size))
+        nodes += fresh
+        places[gpus_per_node] += fresh
+        _take(places, gpus_per_node, size, left, fresh)
+    return nodes
+
+
+def _take(places: dict[int, int], room: int, size: int, left: int, nodes: int) -> int:
+    """Fill so many nodes of as much room with trials of a size, the last one perhaps in part; return what is left."""
+    if not nodes:
+        return left
+    per_node = room // size
+    places[room] -= nodes
+    full, rest = divmod(min(left, nodes * per_node), per_node)
+    places[room - per_node * size] += full
+    if rest:
+        places[room - rest * size] += 1
+    return left - full * per_node - rest
+
+
+def _measure_cost(instance: SeerInstance, rounds: list[Round], spent_gpu_min: float) -> dict[str, float]:
+    """Measure what the GPUs cost where there is a price, and what whole nodes take where there are nodes."""
+    measures: dict[str, float] = {}
+    price = instance.price_usd_per_gpu_hour
+    if price is not None:
+        measures["cost_usd"] = price * spent_gpu_min / _MINUTES_PER_HOUR
+    per_node = instance.gpus_per_node
+    if per_node is not None:
+        nodes = [count_nodes(per_node, each.groups) for each in rounds]
+        held = per_node * sum(n * each.duration_min for n, each in zip(nodes, rounds, strict=True))
+        measures |= {"most_nodes_held": float(max(nodes)), "node_gpu_min": held}
+        if price is not None:
+            measures["node_cost_usd"] = price * held / _MINUTES_PER_HOUR
+    return measures
+
+
+def _check_shape(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
+    """Check everything that must hold before a search can be evaluated at all."""
+    published = instance.brackets
+    rounds = 1 if published is None else published.rounds
+    if instance.objective is Objective.QUALITY:
+        rounds = min(solution.rounds, max(rounds, MOST_SAMPLED_ROUNDS))
+    lengths = [solution.rounds, *(len(bracket.trials) for bracket in solution.brackets)]
+    wrong = next((length for length in lengths if length != rounds), rounds)
+    message = f"rounds, and numbers of trials of each bracket, must be {rounds}"
+    return [_check("rounds", "", wrong, rounds, message, holds=wrong == rounds)]
+
+
+def _check_published(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
+    """Check what the published algorithm fixes, and what it is the least for."""
+    published = instance.brackets
+    round_min = instance.least_round_min if published is None else published.round_min
+    message = "the first round must be as long as published"
+    same = abs(solution.round_min - round_min) <= TOLERANCE * round_min
+    checks = [_check("round-length", "", solution.round_min, round_min, message, holds=same)]
+    known = [] if published is None else [bracket.gpus for bracket in published.brackets]
+    last = 0.0
+    for number, bracket in enumerate(solution.brackets, start=1):
+        nearest = _nearest(known, bracket.gpus)
+        holds = abs(nearest - bracket.gpus) <= TOLERANCE * bracket.gpus and bracket.gpus > last * (1 + TOLERANCE)
+        message = "brackets must have the GPUs of published ones, in increasing order"
+        checks.append(_check("gpus", f"bracket {number}", bracket.gpus, nearest, message, holds=holds))
+        checks.append(_check_halving(instance, number, bracket.trials))
+        last = bracket.gpus
+    checks += _check_trials(instance, solution)
+    final = sum(bracket.trials[-1] for bracket in solution.brackets)
+    checks.append(_check("last-round", "", 1, final, "at least one trial must reach the last round", holds=final >= 1))
+    return checks
+
+
+def _check_free(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
+    """Check what holds for rounds and brackets of any kind."""
+    least = instance.least_round_min
+    message = "the first round must be at least as long as the shortest one allowed"
+    holds = solution.round_min >= least * (1 - TOLERANCE)
+    checks = [_check("round-length", "", least, solution.round_min, message, holds=holds)]
+    most, last = math.inf if instance.most_gpus is None else instance.most_gpus, 0.0
+    for number, bracket in enumerate(solution.brackets, start=1):
+        allowed = instance.least_gpus * (1 - TOLERANCE) <= bracket.gpus <= most * (1 + TOLERANCE)
+        whole = bracket.gpus == round(bracket.gpus) or not instance.whole_gpus
+        holds = allowed and whole and bracket.gpus > last * (1 + TOLERANCE)
+        nearest = min(max(bracket.gpus if whole else round(bracket.gpus), instance.least_gpus), most)
+        message = "brackets must have allowed numbers of GPUs, in increasing order"
+        checks.append(_check("gpus", f"bracket {number}", bracket.gpus, nearest, message, holds=holds))
+        checks.append(_check_halving(instance, number, bracket.trials))
+        last = bracket.gpus
+    trials, final = (sum(bracket.trials[k] for bracket in solution.brackets) for k in (0, -1))
+    message = f"at most {MOST_SAMPLED_TRIALS:,} trials can be sampled"
+    checks.append(_check("trials", "", trials, MOST_SAMPLED_TRIALS, message, holds=trials <= MOST_SAMPLED_TRIALS))
+    message = "at least one trial must reach the last round"
+    checks.append(_check("last-round", "", 1, final, message, holds=final >= 1))
+    return checks
+
+
+def _measure_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
+    """Sample the expected final loss, and what it gains over the published search on the same samples."""
+    from optplan.formulations.seer.judge.expectation import (
+        judge_quality,  # loads NumPy's sampling only where it is needed
+    )
+
+    return judge_quality(instance, solution)
+
+
+def _nearest(known: list[float], gpus: float) -> float:
+    return min(known, key=lambda each: abs(each - gpus), default=0.0)
+
+
+def _check_trials(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
+    """Hold the trials of each published bracket against those of the solution's bracket of as many GPUs."""
+    checks: list[Check] = []
+    for bracket in () if instance.brackets is None else instance.brackets.brackets:
+        own = next((b.trials for b in solution.brackets if abs(b.gpus - bracket.gpus) <= TOLERANCE * b.gpus), None)
+        trials = (0,) * len(bracket.trials) if own is None else own
+        short = [(n, least) for n, least in zip(trials, bracket.trials, strict=True) if n < least]
+        have, least = short[0] if short else (trials[0], bracket.trials[0])
+        message = "a bracket must have at least the published number of trials in each round"
+        checks.append(_check("trials", f"{bracket.gpus:g} GPUs", least, have, message, holds=not short))
+    return checks
+
+
+def _check_halving(instance: SeerInstance, number: int, trials: tuple[int, ...]) -> Check:
+    """Check that n_k <= x / eta^(k-1) < n_k + 1 has an x for all rounds k."""
+    least = max(n * instance.eta**k for k, n in enumerate(trials))
+    most = min((n + 1) * instance.eta**k for k, n in enumerate(trials))
+    message = "the trials of the rounds must come from one size by dividing by eta and rounding down"
+    return _check("halving", f"bracket {number}", least, most, message, holds=least < most * (1 - _SAME))
+
+
+def _check_limit(instance: SeerInstance, limit: str, used: float) -> Check:
+    amount = instance.limits[limit]
+    what = "GPU-minutes, training and pausing," if limit == BUDGET else "rounds and pauses"
+    return Check(
+        family=limit,
+        left=used,
+        right=amount,
+        tolerance=TOLERANCE * amount,
+        holds=used <= amount * (1 + TOLERANCE),
+        message=f"{what} must not exceed the {limit}",
+    )
+
+
+def _check(family: str, index: str, left: float, right: float, message: str, *, holds: bool) -> Check:
+    tolerance = TOLERANCE * abs(right)
+    return Check(
+        family=family,
+        index=index,
+        left=float(left),
+        right=float(right),
+        tolerance=tolerance,
+        holds=holds,
+        message=message,
+    )

@@ -1,0 +1,241 @@
+"""Spending the budget on general engines: CP-SAT, and looking at every choice. The independent checks of the exact one.
+
+For CP-SAT a bracket is one row out of its list (a literal for each), amounts are whole multiples of a unit: t_1 where
+everything is a multiple of it, else the budget over 2^40, and then its bound is widened by what rounding can hide. Ties
+are broken by solving again with what was reached as a constraint.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination
+from optplan.errors import EngineError, UnsupportedError
+from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.exact.answers import answer_with
+from optplan.formulations.seer.exact.feasibility import infeasible_answer
+from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
+from optplan.formulations.seer.exact.spending import TIE
+from optplan.schema import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+#: Most choices that enumeration looks at.
+MOST_CHOICES = 300_000
+#: Units that a budget is divided into where amounts are no multiples of t_1.
+_RESOLUTION = 2.0**40
+_ENDINGS = {"OPTIMAL": Termination.COMPLETED, "FEASIBLE": Termination.TIME_LIMIT, "UNKNOWN": Termination.TIME_LIMIT}
+
+
+def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
+    """Spend the budget with CP-SAT.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    request
+        Gap, seed and time limit. One worker, so the same request gives the same answer.
+
+    Returns
+    -------
+    Answer
+        The bound is CP-SAT's word. Ties are broken as long as the time lasts.
+
+    Raises
+    ------
+    EngineError
+        When CP-SAT refuses the model or fails.
+    """
+    published = instance.brackets
+    if published is None:
+        return infeasible_answer(instance)
+    problem = list_rows(instance, published)
+    request.stopwatch.emit("cp-sat", bound=instance.budget_gpu_min)
+    run = _Run(problem, request)
+    first = run.maximise(run.training)
+    rows, bound, termination = run.rows, run.bound(), first
+    scaled = True
+    for amounts, is_scaled in run.tie_breakers() if first is Termination.COMPLETED else ():
+        run.keep(scaled=scaled)
+        scaled = is_scaled
+        if run.maximise(amounts) is not Termination.COMPLETED:
+            termination = Termination.TIME_LIMIT
+            break
+        rows = run.rows
+    if not problem.complete:
+        bound, termination = instance.budget_gpu_min, Termination.WORK_LIMIT
+    return answer_with(
+        instance,
+        request,
+        problem.write(rows),
+        bound=bound,
+        proof=BoundProof.ENGINE,
+        termination=termination,
+        counters={"solves": float(run.solves), "branches": float(run.branches)},
+        engine=("CP-SAT", version("ortools")),
+    )
+
+
+class _Run:
+    """One model, maximised again and again."""
+
+    def __init__(self, problem: SpendProblem, request: SolveRequest) -> None:
+        from ortools.sat.python import cp_model
+
+        self.problem = problem
+        self.request = request
+        self.rows = (0,) * len(problem.brackets)
+        self.solves = self.branches = 0
+        self.unit = _find_unit(problem)
+        brackets = problem.brackets
+        self.training = self._scale([each.training_gpu_min for each in brackets])
+        self.model = cp_model.CpModel()
+        self.literals = [[self.model.new_bool_var("") for _ in range(each.size)] for each in brackets]
+        self._all = [literal for row in self.literals for literal in row]
+        for row in self.literals:
+            self.model.add_exactly_one(row)
+            self.model.add_hint(row[0], 1)
+        spent = self._scale([each.spent_gpu_min for each in brackets])
+        most = math.floor(problem.most_gpu_min / self.unit)
+        self.model.add(cp_model.LinearExpr.weighted_sum(self._all, spent) <= max(most, self._published(spent)))
+        self._objective: Any = None
+        self._reached = 0
+        self._bound = math.inf
+
+    def maximise(self, amounts: list[int]) -> Termination:
+        """Maximise a sum of amounts, one for each row of each bracket; the best rows so far are kept."""
+        from ortools.sat.python import cp_model
+
+        self._objective = cp_model.LinearExpr.weighted_sum(self._all, amounts)
+        self.model.maximize(self._objective)
+        wrong = self.model.validate()
+        if wrong:
+            message = f"CP-SAT refuses the model: {wrong}"
+            raise EngineError(message)
+        solver = self._solver()
+        name = solver.solve(self.model).name
+        self.solves += 1
+        self.branches += solver.num_branches
+        if name not in _ENDINGS:
+            message = f"CP-SAT ended with status {name}, which has no meaning for this problem"
+            raise EngineError(message)
+        # Before the search has begun, CP-SAT's bound is zero, whatever the problem.
+        self._bound = math.inf if name == "UNKNOWN" else solver.best_objective_bound
+        if name != "UNKNOWN":
+            self.rows = tuple(
+                next(number for number, literal in enumerate(row) if solver.boolean_value(literal))
+                for row in self.literals
+            )
+            self._reached = round(solver.objective_value)
+        return _ENDINGS[name]
+
+    def keep(self, *, scaled: bool) -> None:
+        """Let what was reached last be a constraint; ties of rounded amounts differ by a unit for each bracket."""
+        slack = 2 * len(self.literals) if scaled and self.unit != self.problem.round_min else 0
+        self.model.add(self._objective >= self._reached - slack)
+
+    def bound(self) -> float:
+        """Return the bound of the objective maximised last, in GPU-minutes, widened by what rounding can hide."""
+        hidden = 0 if self.unit == self.problem.round_min else len(self.literals)
+        return (round(self._bound) + hidden) * self.unit if math.isfinite(self._bound) else math.inf
+
+    def tie_breakers(self) -> list[tuple[list[int], bool]]:
+        """List what is maximised among ties, in that order, and whether it is in units."""
+        brackets = self.problem.brackets
+        last = self._scale([each.last_round_gpu_min for each in brackets])
+        trials = [int(number) for each in brackets for number in each.trials[:, 0]]
+        widest = [
+            [row if number == wanted else 0 for number, each in enumerate(brackets) for row in range(each.size)]
+            for wanted in reversed(range(1, len(brackets)))
+        ]
+        return [(last, True), *((amounts, False) for amounts in (trials, *widest))]
+
+    def _scale(self, amounts: list[FloatArray]) -> list[int]:
+        # What is a multiple of the unit up to rounding is that multiple; anything else is rounded down.
+        units: IntArray = np.floor(np.concatenate(amounts) / self.unit * (1.0 + TIE)).astype(np.int64)
+        return [int(number) for number in units]
+
+    def _published(self, amounts: list[int]) -> int:
+        starts = itertools.accumulate((each.size for each in self.problem.brackets[:-1]), initial=0)
+        return sum(amounts[start] for start in starts)
+
+    def _solver(self) -> cp_model.CpSolver:
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        # This presolve step adds up in 32 bits in OR-Tools 9.15 and cuts optima off (google/or-tools#5293).
+        solver.parameters.presolve_inclusion_work_limit = 0
+        solver.parameters.random_seed = self.request.seed % 2**31
+        if self.request.stopwatch.remaining_s is not None:
+            solver.parameters.max_time_in_seconds = self.request.stopwatch.remaining_s
+        return solver
+
+
+def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
+    """Spend the budget by looking at every choice of rows.
+
+    Parameters
+    ----------
+    instance
+        The problem; tiny.
+    request
+        For the gap: the work is limited by :data:`MOST_CHOICES`, not by time.
+
+    Returns
+    -------
+    Answer
+        Optimal, ties included; the bound is the objective.
+
+    Raises
+    ------
+    UnsupportedError
+        When there are too many choices.
+    """
+    published = instance.brackets
+    if published is None:
+        return infeasible_answer(instance)
+    problem = list_rows(instance, published)
+    choices = math.prod(each.size for each in problem.brackets)
+    if choices > MOST_CHOICES or not problem.complete:
+        message = (
+            f"enumeration looks at {MOST_CHOICES:,} choices at most and this problem has {choices:.3g}; "
+            "choose a solver that does not look at each of them"
+        )
+        raise UnsupportedError(message)
+    rows = _best_of_all(problem)
+    return answer_with(
+        instance, request, problem.write(rows), bound=problem.training_of(rows), counters={"choices": float(choices)}
+    )
+
+
+def _best_of_all(problem: SpendProblem) -> tuple[int, ...]:
+    """Look at every choice of rows, in plain Python."""
+    tie, widest_first = TIE * problem.budget_gpu_min, problem.brackets[::-1]
+    sums: list[tuple[float, float, int, tuple[int, ...]]] = []
+    for rows in itertools.product(*(range(each.size) for each in widest_first)):
+        pairs = list(zip(widest_first, rows, strict=True))
+        if sum(each.spent_gpu_min[row] for each, row in pairs) <= problem.most_gpu_min or not any(rows):
+            training = sum(float(each.training_gpu_min[row]) for each, row in pairs)
+            last = sum(float(each.last_round_gpu_min[row]) for each, row in pairs)
+            sums.append((training, last, sum(int(each.trials[row, 0]) for each, row in pairs), rows))
+    for place in (0, 1):
+        most = max(float(each[place]) for each in sums)  # type: ignore[arg-type]
+        sums = [each for each in sums if float(each[place]) >= most - tie]  # type: ignore[arg-type]
+    return max(sums, key=lambda each: each[2:])[3][::-1]
+
+
+def _find_unit(problem: SpendProblem) -> float:
+    """Return t_1 where all amounts are whole multiples of it, else a small part of the budget."""
+    amounts = np.concatenate([np.concatenate([b.spent_gpu_min, b.training_gpu_min]) for b in problem.brackets])
+    multiples = amounts / problem.round_min
+    whole: IntArray = np.round(multiples).astype(np.int64)
+    exact = bool((np.abs(multiples - whole) <= TIE * np.maximum(whole, 1)).all())
+    return problem.round_min if exact else problem.budget_gpu_min / _RESOLUTION

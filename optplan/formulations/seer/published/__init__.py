@@ -1,0 +1,1 @@
+"""The paper's algorithms and rivals, as printed."""

@@ -1,0 +1,132 @@
+"""What other budgets and deadlines buy: of spending by budget, of expected quality by either.
+
+A search that knows a prior is chosen anew for every amount of the limit, the other limit kept. All meet the same
+samples, so that the curve is smoother than its intervals are wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
+from optplan.contracts.result import SolveRequest
+from optplan.errors import DataError, UnsupportedError
+from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
+from optplan.formulations.seer.exact.informed import choose_plan
+from optplan.formulations.seer.exact.rows import published_solution
+from optplan.formulations.seer.judge.evaluation import evaluate
+from optplan.formulations.seer.study.budgets import build_budget_frontier
+from optplan.units import Amount, BudgetUnit
+
+#: Amounts of the limit relative to the instance's own: an eighth to four times, by the square root of two.
+STEPS = tuple(2.0 ** (step / 2) for step in range(-6, 5))
+#: What the choice of each plan may take, in trials trained for a round.
+_MOST_WORK = 30_000_000.0
+
+
+def build_pareto(instance: SeerInstance, request: SolveRequest) -> ParetoFrontier:
+    """Find what amounts of a limit buy.
+
+    Parameters
+    ----------
+    instance
+        The problem; its objective says what is bought.
+    request
+        Time limit, for all amounts together; which limit varies, the budget by default.
+
+    Returns
+    -------
+    ParetoFrontier
+        GPU-minutes of training by budget, or expected final loss by budget or deadline.
+
+    Raises
+    ------
+    UnsupportedError
+        When spending is asked for by deadline: the budget decides what can be spent.
+    """
+    limit = request.limit or BUDGET
+    if instance.objective is Objective.QUALITY:
+        return build_quality_frontier(instance, limit, request)
+    if limit != BUDGET:
+        message = (
+            f"the frontier of the objective spend is by {BUDGET}; that of quality is by {limit}, too, with a prior"
+        )
+        raise UnsupportedError(message)
+    return build_budget_frontier(instance, request)
+
+
+def build_quality_frontier(instance: SeerInstance, limit: str, request: SolveRequest) -> ParetoFrontier:
+    """Choose a plan for every amount of a grid of one limit, the other kept.
+
+    Parameters
+    ----------
+    instance
+        With a prior; the grid is :data:`STEPS` times its own amount.
+    limit
+        ``budget`` or ``deadline``.
+    request
+        Time limit, for all amounts together.
+
+    Returns
+    -------
+    ParetoFrontier
+        By what plans take of the limit. Objectives are means over the report's samples, with 95 % intervals; the
+        measures have what is gained over the published plan of the same amount. Amounts that buy nothing, that are too
+        large to be sampled, or for which the time was too short are left out, so ``exact`` is false.
+    """
+    points = []
+    for number, step in enumerate(STEPS):
+        if request.stopwatch.expired:
+            break
+        point = _choose(instance, limit, instance.limits[limit] * step, request)
+        if point is not None:
+            points.append(point)
+            request.stopwatch.emit(limit, objective=point.objective, fraction=(number + 1) / len(STEPS))
+    return ParetoFrontier(
+        formulation=instance.formulation,
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        limit_name=limit,
+        limit_unit="GPU-min" if limit == BUDGET else "min",
+        objective_unit=instance.objective_unit,
+        sense=instance.sense,
+        points=_keep_better(points),
+        exact=False,
+        solve_seconds=request.stopwatch.elapsed_s,
+    )
+
+
+def _choose(instance: SeerInstance, limit: str, amount: float, request: SolveRequest) -> ParetoPoint | None:
+    """Choose a plan for one amount of a limit."""
+    change: dict[str, Callable[[], SeerInstance]] = {
+        BUDGET: lambda: instance.replace(budget=Amount(amount, BudgetUnit.GPU_MINUTE)),
+        DEADLINE: lambda: instance.replace(deadline_min=amount),
+    }
+    try:
+        other = change[limit]()
+    except DataError:  # its published plan has more trials than can be sampled
+        return None
+    published = other.brackets
+    if published is None:
+        return None
+    solution = choose_plan(other, published_solution(published), request.stopwatch, most_work=_MOST_WORK).solution
+    if solution is None:
+        return None
+    judged = evaluate(other, solution)
+    return ParetoPoint(
+        limit=judged.consumption[limit],
+        objective=judged.objective,
+        low=judged.measures["low_loss"],
+        high=judged.measures["high_loss"],
+        measures={f"{limit}_{'gpu_min' if limit == BUDGET else 'min'}": amount, **judged.measures},
+        solution=solution,
+    )
+
+
+def _keep_better(points: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
+    """Keep the points, by increasing amount, that are better than all before them."""
+    kept: list[ParetoPoint] = []
+    for point in sorted(points, key=lambda each: (each.limit, each.objective)):
+        if not kept or (point.objective < kept[-1].objective and point.limit > kept[-1].limit):
+            kept.append(point)
+    return tuple(kept)

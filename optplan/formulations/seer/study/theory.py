@@ -1,0 +1,250 @@
+"""Theorem 2 of the paper in figures: what it promises of a search's final loss under a prior, as printed and corrected.
+
+The theorem bounds the final loss with probability 1 - delta. With gamma (how fast trials converge at the slowest), F
+(how terminal losses are distributed), lambda (how trials scale), u, and a bracket of N = M eta^(K-1) trials on P GPUs,
+
+    condition  first + second <= 1,   first  = a integral from u to 1 of gamma^-1((F^-1(t) - l*)/4) dt
+                                      second = b log(2 q*/delta) gamma^-1((F^-1(u) - l*)/4)
+    promise    final loss - l* <= 4 (F^-1(u) - l*)
+
+for at least one bracket j. As printed and as corrected these differ in
+
+====================  =================================================  ===========================================
+..                    printed                                            corrected
+====================  =================================================  ===========================================
+u                     log(2 q*/delta) / R*                               log(2 M q*/delta) / eta^(K-1), of bracket j
+a                     2 eta / lambda(nu^(q*-j))                          2 eta / (lambda(P_j) t_1)
+b                     20 eta^2 / (3 R* nu^(q*-j) lambda(nu^j))           10 eta / (3 N lambda(P_j) t_1)
+unit of time          t_min                                              t_1 is written out
+brackets              j <= q*, nu^(q*-j) eta^(K-1) trials                all with M >= 1
+====================  =================================================  ===========================================
+
+Why: the proof needs u* >= u, and R* > eta^(K-1) denies it, so that the printed promise is stronger than what is proven.
+A bracket's GPUs are P[j] = nu^(j-1), in both terms. Lemmas 3 and 4 together ask for t_1 >= eta/lambda (2 integral +
+10/(3 N) log(...) gamma^-1), of which Lemma 5 writes another second term and leaves t_1 out. In both readings F^-1(z) is
+the least y with F(y) >= z (the paper prints <=, for which there is no least one), and p_min may be more than one GPU.
+Lemma 3 is taken as the paper states it. The proof looks at each bracket as successive halving of its own, although
+trials move between them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.errors import UsageError
+from optplan.formulations.seer.data.brackets import ROUNDING, SearchBrackets, floor_loosely
+from optplan.formulations.seer.data.instance import SeerInstance
+from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
+from optplan.formulations.seer.judge.expectation import require_prior
+
+#: Panels of the integral, each with so many points, in equal ratios from u to 1.
+_PANELS, _POINTS = 64, 12
+
+
+@dataclass(frozen=True)
+class GuaranteeTerm:
+    """The condition for one bracket, with the figures on the way.
+
+    Parameters
+    ----------
+    bracket
+        j, from 1.
+    groups
+        M: groups of eta^(K-1) trials, one of which is trained to the end.
+    share
+        u, at most 1; F^-1(1) is the worst there is.
+    quantile_loss
+        F^-1(u).
+    integral_min
+        Integral from u to 1 of gamma^-1((F^-1(t) - l*)/4): minutes on one GPU.
+    tail_min
+        gamma^-1((F^-1(u) - l*)/4): minutes on one GPU.
+    first, second
+        The two terms of the condition.
+    """
+
+    bracket: int
+    groups: int
+    share: float
+    quantile_loss: float
+    integral_min: float
+    tail_min: float
+    first: float
+    second: float
+
+    @property
+    def condition(self) -> float:
+        """The left-hand side, which must not be above 1."""
+        return self.first + self.second
+
+    @property
+    def holds(self) -> bool:
+        """Whether the condition does."""
+        return self.condition <= 1.0
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What one reading of the theorem says.
+
+    Parameters
+    ----------
+    best_loss
+        l*, the least terminal loss.
+    terms
+        By bracket.
+    """
+
+    best_loss: float
+    terms: tuple[GuaranteeTerm, ...]
+
+    @property
+    def term(self) -> GuaranteeTerm:
+        """The bracket that promises most; where none promises anything, the one that comes nearest."""
+        holding = [each for each in self.terms if each.holds]
+        if holding:
+            return min(holding, key=lambda each: each.quantile_loss)
+        return min(self.terms, key=lambda each: each.condition)
+
+    @property
+    def bound_loss(self) -> float | None:
+        """Final loss that is not exceeded with probability 1 - delta; None where the theorem says nothing."""
+        if not self.term.holds:
+            return None
+        return self.best_loss + 4.0 * (self.term.quantile_loss - self.best_loss)
+
+
+@dataclass(frozen=True)
+class Theorem2:
+    """Both readings of Theorem 2.
+
+    Parameters
+    ----------
+    delta
+        Probability with which the promise may fail.
+    printed, corrected
+        What each says.
+    """
+
+    delta: float
+    printed: Guarantee
+    corrected: Guarantee
+
+
+def evaluate_theorem2(instance: SeerInstance, *, delta: float = 0.1) -> Theorem2:
+    """Evaluate condition and promise of Theorem 2 for the published search of an instance with a prior.
+
+    Parameters
+    ----------
+    instance
+        A feasible one with a prior, which gives gamma, F and lambda. The printed form is for p_max = infinity and takes
+        no notice of ``most_gpus``; the corrected one looks at the brackets that there are.
+    delta
+        Probability with which the promise may fail, between 0 and 1.
+
+    Returns
+    -------
+    Theorem2
+        Printed and corrected, with the terms of every bracket.
+
+    Raises
+    ------
+    UsageError
+        When there is no prior, no search fits, or delta is no probability.
+    """
+    if not 0.0 < delta < 1.0:
+        message = f"delta: got {delta!r}; a probability between 0 and 1 is needed, as 0.1"
+        raise UsageError(message)
+    prior, published = require_prior(instance), instance.brackets
+    if published is None:
+        message = f"instance {instance.name!r} is infeasible: there is no search whose loss could be bounded"
+        raise UsageError(message)
+    return Theorem2(
+        delta=delta,
+        printed=Guarantee(prior.best_loss, _list_printed(instance, prior, published, delta)),
+        corrected=Guarantee(prior.best_loss, _list_corrected(instance, prior, published, delta)),
+    )
+
+
+def _list_printed(
+    instance: SeerInstance, prior: ParametricPrior | TablePrior, published: SearchBrackets, delta: float
+) -> tuple[GuaranteeTerm, ...]:
+    """Evaluate (1) as printed, with times in units of t_min; p_min multiplies the GPUs."""
+    levels, eta, nu = published.levels, instance.eta, instance.nu
+    logarithm = math.log(2.0 * levels / delta)
+    share = min(1.0, logarithm / published.ratio)
+    integral, tail = _integrate(prior, share), _tail(prior, share)
+    quantile = float(prior.quantile(np.array(share)))
+    terms = []
+    for j in range(1, levels + 1):
+        wide = nu ** (levels - j)
+        first = 2.0 * eta / prior.scaling.of(instance.least_gpus * wide) * integral
+        second = 20.0 * eta**2 / (3.0 * published.ratio * wide * prior.scaling.of(instance.least_gpus * nu**j))
+        terms.append(
+            GuaranteeTerm(
+                bracket=j,
+                groups=floor_loosely(wide),
+                share=share,
+                quantile_loss=quantile,
+                integral_min=integral,
+                tail_min=tail,
+                first=first / instance.least_round_min,
+                second=_times(second * logarithm, tail) / instance.least_round_min,
+            )
+        )
+    return tuple(terms)
+
+
+def _list_corrected(
+    instance: SeerInstance, prior: ParametricPrior | TablePrior, published: SearchBrackets, delta: float
+) -> tuple[GuaranteeTerm, ...]:
+    """Evaluate the condition that the lemmas give, for every bracket that trains a trial to the end."""
+    levels, eta = published.levels, instance.eta
+    group = eta ** (published.rounds - 1)
+    logarithm = math.log(2.0 * levels / delta)
+    terms = []
+    for number, bracket in enumerate(published.brackets, start=1):
+        groups = floor_loosely(bracket.trials[0] * (1.0 + ROUNDING) / group)
+        if groups < 1:
+            continue
+        share = min(1.0, math.log(2.0 * groups * levels / delta) / group)
+        integral, tail = _integrate(prior, share), _tail(prior, share)
+        pace = prior.scaling.of(bracket.gpus) * published.round_min
+        terms.append(
+            GuaranteeTerm(
+                bracket=number,
+                groups=groups,
+                share=share,
+                quantile_loss=float(prior.quantile(np.array(share))),
+                integral_min=integral,
+                tail_min=tail,
+                first=2.0 * eta * integral / pace,
+                second=_times(10.0 * eta * logarithm / (3.0 * groups * group * pace), tail),
+            )
+        )
+    return tuple(terms)
+
+
+def _tail(prior: ParametricPrior | TablePrior, share: float) -> float:
+    """Return gamma^-1((F^-1(u) - l*)/4)."""
+    return float(prior.minutes_within((prior.quantile(np.array(share)) - prior.best_loss) / 4.0))
+
+
+def _integrate(prior: ParametricPrior | TablePrior, share: float) -> float:
+    """Return the integral from u to 1 of gamma^-1((F^-1(t) - l*)/4), by Gauss's rule between the jumps of F^-1."""
+    if share >= 1.0:
+        return 0.0
+    jumps = prior.jumps
+    ends = np.unique(np.concatenate([np.geomspace(share, 1.0, _PANELS + 1), jumps[jumps > share]]))
+    nodes, weights = np.polynomial.legendre.leggauss(_POINTS)
+    half = np.diff(ends)[:, None] / 2.0
+    shares = (ends[:-1, None] + ends[1:, None]) / 2.0 + half * nodes
+    return float((half * weights * prior.minutes_within((prior.quantile(shares) - prior.best_loss) / 4.0)).sum())
+
+
+def _times(factor: float, minutes: float) -> float:
+    """Multiply, where an infinite time times nothing is nothing."""
+    return factor * minutes if factor else 0.0

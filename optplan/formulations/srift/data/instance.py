@@ -1,0 +1,349 @@
+"""Srift's data: a training job, the types of VM on offer, limits; and its decision, a fleet.
+
+Glossary: a *fleet* is the set of VMs that train one job together; a *group* is those of its VMs that are of one type
+and get one batch; the *batch* of a VM is shared equally by its GPUs, each of which is a *rank* of the all-reduce.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from optplan.contracts.instance import Instance, Solution
+from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
+from optplan.formulations.srift.data.profiles import JobProfile
+from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
+from optplan.schema import NUMBER, AmountOrZero, ByName, FrozenModel, PositiveAmount, WholeNumbers
+from optplan.units import SECONDS_PER_HOUR
+
+#: The limits' names in shadow prices and relaxations.
+DEADLINE = "deadline"
+BUDGET = "budget"
+
+_LARGEST_COUNT = 1_000_000
+_Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
+_CountOrZero = Annotated[int, Field(ge=0, le=_LARGEST_COUNT), NUMBER]
+
+
+class Objective(StrEnum):
+    """What is made least."""
+
+    COST = "cost"
+    TIME = "time"
+
+
+class Problem(StrEnum):
+    """Which of Srift's problems is asked."""
+
+    CHEAPEST = "cheapest"
+    FASTEST = "fastest"
+
+
+class Policy(StrEnum):
+    """Which kind of fleet is asked."""
+
+    #: All VMs of a type get the same batch.
+    ONE_BATCH = "one-batch"
+    ANY_BATCHES = "any-batches"
+
+
+class VmType(FrozenModel):
+    """VMs of one kind on offer, at one price.
+
+    Parameters
+    ----------
+    gpu
+        Kind of GPU: which of the job's device profiles holds.
+    gpus
+        Of a VM.
+    price_usd_per_hour
+        Of a whole VM.
+    network_gbit_per_s
+        Capacity of a VM's bus bandwidth, b_cap of equation 2.
+    spot
+        Whether the provider may take the VM back.
+    available
+        VMs that can be had; None: not known, taken for as many as are wanted.
+    batches
+        Choices of samples per VM, each a multiple of ``gpus`` within the profile; None: ``gpus`` times the powers of
+        two that the profile covers.
+    running
+        VMs of this type that the job already has and keeps: the fleet includes them.
+    interruptions_per_hour
+        Mean number of times that a VM is taken back.
+    instance_type, region, price_source, price_date
+        What it is and where the price comes from; the first names the bandwidth table where there is one, by default
+        the type's own name.
+    """
+
+    gpu: str
+    gpus: _Count = 1
+    price_usd_per_hour: PositiveAmount
+    network_gbit_per_s: PositiveAmount
+    spot: bool = False
+    available: _CountOrZero | None = None
+    batches: WholeNumbers | None = None
+    running: _CountOrZero = 0
+    interruptions_per_hour: AmountOrZero = 0.0
+    instance_type: str = ""
+    region: str = ""
+    price_source: str = ""
+    price_date: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> VmType:
+        if self.available is not None and self.running > self.available:
+            problem = f"is {self.running}, more than the {self.available} available"
+            raise DataError("running", problem, "available counts the running ones, too")
+        if self.interruptions_per_hour and not self.spot:
+            problem = f"is {self.interruptions_per_hour:g}, but the VM is not a spot one"
+            raise DataError("interruptions_per_hour", problem, "set spot to true, or leave it out")
+        return self
+
+    @property
+    def price_usd_per_s(self) -> float:
+        """Price of a whole VM."""
+        return self.price_usd_per_hour / SECONDS_PER_HOUR
+
+
+class Interruptions(FrozenModel):
+    """What the loss of a spot VM does to the job; with it, times and costs are expectations.
+
+    Parameters
+    ----------
+    checkpoint_every_s
+        Training between two checkpoints; an interruption undoes what was done since the last one.
+    checkpoint_s
+        To write one.
+    restart_s
+        From an interruption until the job, with a VM in place of the lost one, trains again.
+    restart_billed
+        Whether the fleet is held while it restarts: paid, and interrupted anew at times.
+    """
+
+    checkpoint_every_s: PositiveSeconds
+    checkpoint_s: SecondsOrZero = 0.0
+    restart_s: SecondsOrZero
+    restart_billed: bool = True
+
+
+class SriftInstance(Instance):
+    """One problem of Srift: which VMs, how many, and what batch on each, for one training job (section 4.4).
+
+    Parameters
+    ----------
+    job
+        Profile of the network.
+    global_batch
+        Samples of an iteration, over the whole fleet.
+    iterations
+        To train.
+    types
+        VMs on offer, by name.
+    bandwidth
+        Model of all-reduces.
+    objective
+        ``cost`` or ``time``: which one is made least.
+    deadline_s
+        Limit on the time, such as ``10min``; None: no limit.
+    budget
+        Limit on the cost, such as ``3usd``; None: no limit.
+    mixed
+        Whether a fleet may have VMs of several types.
+    one_batch_per_type
+        Whether all VMs of a type get the same batch, as the paper formulates it.
+    bucket_bytes
+        Gradients are exchanged in buckets of at least so many bytes, as frameworks do; None: layer by layer.
+    launch_s
+        Until VMs that are not running yet can train; the job waits for them.
+    launch_billed
+        Whether the fleet is paid meanwhile.
+    interruptions
+        What losing a spot VM does; None: nothing is ever lost.
+    """
+
+    formulation: Literal["srift"] = "srift"
+    version: Literal[1] = 1
+    job: JobProfile
+    global_batch: _Count
+    iterations: _Count
+    types: ByName[VmType]
+    bandwidth: Bandwidth = LatencyBandwidth()
+    objective: Objective = Objective.COST
+    deadline_s: PositiveSeconds | None = None
+    budget: MoneyBudget | None = None
+    mixed: bool = True
+    one_batch_per_type: bool = True
+    bucket_bytes: PositiveAmount | None = None
+    launch_s: SecondsOrZero = 0.0
+    launch_billed: bool = False
+    interruptions: Interruptions | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> SriftInstance:
+        if not self.types:
+            raise DataError("types", "is empty", "give at least one type of VM")
+        for name, vm in self.types.items():
+            self._check_type(name, vm)
+        risky = [name for name, vm in self.types.items() if vm.interruptions_per_hour]
+        if risky and self.interruptions is None:
+            problem = f"is missing, and {', '.join(risky)} are interrupted"
+            raise DataError("interruptions", problem, "add it, or leave types.*.interruptions_per_hour out")
+        running = [name for name, vm in self.types.items() if vm.running]
+        if len(running) > 1 and not self.mixed:
+            problem = f"is false, but {', '.join(running)} are running"
+            raise DataError("mixed", problem, "set it to true, or stop some of them")
+        return self
+
+    def _check_type(self, name: str, vm: VmType) -> None:
+        path = f"types.{name}"
+        if vm.gpu not in self.job.devices:
+            problem = f"got {vm.gpu!r}, of which job.devices has no profile"
+            raise DataError(f"{path}.gpu", problem, nearest_name_hint(vm.gpu, list(self.job.devices)))
+        network = vm.instance_type or name
+        if isinstance(self.bandwidth, MeasuredBandwidth) and network not in self.bandwidth.tables:
+            problem = f"has no table for {network!r}"
+            raise DataError("bandwidth.tables", problem, nearest_name_hint(network, list(self.bandwidth.tables)))
+        if vm.batches is None:
+            return
+        profile = self.job.devices[vm.gpu]
+        least, most = int(profile.batches[0]) * vm.gpus, profile.largest_batch * vm.gpus
+        if vm.batches.ndim != 1 or not vm.batches.size or (np.diff(vm.batches) <= 0).any():
+            problem = f"got {vm.batches.tolist()}"
+            raise DataError(f"{path}.batches", problem, "list each choice once, ascending")
+        for batch in vm.batches.tolist():
+            if batch % vm.gpus or not least <= batch <= most:
+                problem = f"got {batch}; multiples of {vm.gpus} (GPUs) from {least} to {most} are allowed"
+                raise DataError(f"{path}.batches", problem, "the profile covers no other")
+
+    @cached_property
+    def batches_of(self) -> dict[str, tuple[int, ...]]:
+        """The choices of samples per VM, by type, ascending; those above the global batch are left out."""
+        choices = {}
+        for name, vm in self.types.items():
+            profile = self.job.devices[vm.gpu]
+            if vm.batches is not None:
+                found = vm.batches.tolist()
+            else:
+                powers = (2**power for power in range(profile.largest_batch.bit_length()))
+                found = [vm.gpus * size for size in powers if profile.batches[0] <= size <= profile.largest_batch]
+            choices[name] = tuple(batch for batch in found if batch <= self.global_batch)
+        return choices
+
+    def most_of(self, name: str) -> int:
+        """Return how many VMs of a type a fleet can have: as many as are available and get a sample for each GPU."""
+        choices = self.batches_of[name]
+        if not choices:
+            return 0
+        by_batch = self.global_batch // choices[0]
+        available = self.types[name].available
+        return by_batch if available is None else min(available, by_batch)
+
+    def networks_of(self, names: list[str]) -> list[tuple[str, float]]:
+        """Return the network's name and its capacity in bytes per second, for each of some types."""
+        types = [(name, self.types[name]) for name in names]
+        return [(vm.instance_type or name, vm.network_gbit_per_s * BYTES_PER_GBIT) for name, vm in types]
+
+    @property
+    def problem(self) -> Problem:
+        """Which problem is asked."""
+        return Problem.FASTEST if self.objective is Objective.TIME else Problem.CHEAPEST
+
+    def fields_of_problem(self, problem: str) -> dict[str, object]:
+        """Return the fields to change so that another problem is asked.
+
+        Raises
+        ------
+        UsageError
+            When there is no such problem.
+        """
+        if problem not in list(Problem):
+            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
+        return {"objective": Objective.TIME if problem == Problem.FASTEST else Objective.COST}
+
+    @property
+    def policy(self) -> Policy:
+        """Which kind of fleet is asked."""
+        return Policy.ONE_BATCH if self.one_batch_per_type else Policy.ANY_BATCHES
+
+    def fields_of_policy(self, policy: str) -> dict[str, object]:
+        """Return the fields to change so that another kind of fleet is asked.
+
+        Raises
+        ------
+        UsageError
+            When there is no such policy.
+        """
+        if policy not in list(Policy):
+            raise UsageError(f"policy: got {policy!r}; {nearest_name_hint(policy, list(Policy))}")
+        return {"one_batch_per_type": policy == Policy.ONE_BATCH}
+
+    @property
+    def objective_unit(self) -> str:
+        """US dollars, or seconds."""
+        return "usd" if self.objective is Objective.COST else "s"
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits by name: the deadline in seconds, the budget in US dollars; those that there are."""
+        found = {}
+        if self.deadline_s is not None:
+            found[DEADLINE] = self.deadline_s
+        if self.budget is not None:
+            found[BUDGET] = self.budget.value
+        return found
+
+    def limit_as_given(self, limit: str) -> tuple[float, str]:
+        """Return a limit as the instance's own fields state it, and the unit there.
+
+        Raises
+        ------
+        UsageError
+            When the instance has none of that name.
+        """
+        if limit == DEADLINE and self.deadline_s is not None:
+            return self.deadline_s, "s"
+        if limit == BUDGET and self.budget is not None:
+            return self.budget.value, self.budget.unit.value
+        example = "--deadline 20min or deadline_s=1200" if limit == DEADLINE else "--budget 25usd or budget='25usd'"
+        message = f"instance {self.name!r} has no {limit}; give one, as in {example}"
+        raise UsageError(message)
+
+    def price_unit(self, limit: str) -> str:
+        """Return the unit of a limit's shadow price."""
+        return f"{self.objective_unit} per {'s' if limit == DEADLINE else 'usd'} of {limit}"
+
+
+class VmGroup(FrozenModel):
+    """VMs of one type with one batch.
+
+    Parameters
+    ----------
+    type
+        Name of the type.
+    count
+        VMs.
+    batch
+        Samples of an iteration on each.
+    """
+
+    type: str
+    count: _Count
+    batch: _Count
+
+
+class SriftSolution(Solution):
+    """What Srift decides: the fleet.
+
+    Parameters
+    ----------
+    groups
+        In the order of the instance's types, the largest batch first.
+    """
+
+    groups: tuple[VmGroup, ...]

@@ -1,0 +1,332 @@
+"""The fleets of one kind, decided type by type: what can be chosen, and lower bounds of what follows.
+
+Where the VMs of a type may get several batches, each batch is a level of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.formulations.srift.data.instance import VmGroup
+from optplan.formulations.srift.exact.bounds import Choice, StragglerBound
+from optplan.formulations.srift.exact.kinds import MOST_NETWORKS, Kind, Setting, list_others
+from optplan.formulations.srift.exact.partial_fleets import Decided, Nodes
+from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
+from optplan.schema import FloatArray, IntArray
+
+#: Says of fleets, by lower bounds of their time, cost and VMs, which are worth keeping.
+Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]
+#: Backward passes that one simulation serves: powers of e to this.
+_PACE_STEP = 0.004
+#: What bounds are lowered by, relatively, for the rounding of sums.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class _Options:
+    """What can be chosen at a level; arrays over the options, the first of which may be to take no VM."""
+
+    number: int
+    batches: IntArray
+    counts: IntArray
+    samples: IntArray
+    amounts: FloatArray
+    risk: FloatArray
+    networks: IntArray
+    logarithms: FloatArray
+    left_out_s: FloatArray
+    running: int
+    available: int
+    starts_type: bool
+    ends_type: bool
+
+
+class Branch:
+    """The fleets of one kind.
+
+    Parameters
+    ----------
+    setting
+        What it shares with the others.
+    kind
+        What its fleets have in common.
+    """
+
+    def __init__(self, setting: Setting, kind: Kind) -> None:
+        self._setting = setting
+        self._slowest = setting.choices[kind.position]
+        self._network = kind.network
+        self._names = list(setting.instance.types)
+        others = list_others(setting, kind)
+        self._straggler = StragglerBound(self._slowest, others)
+        columns = self._divide(others)
+        self._forward = self._slowest.forward_s / self._slowest.raw_s if self._slowest.raw_s > 0.0 else 0.0
+        self._gpu = setting.instance.types[self._slowest.name].gpu
+        self._remainders = Remainders([self._level(column) for column in columns], setting.instance.global_batch)
+        self._options = [self._list_options(columns, place) for place in range(len(columns))]
+        #: Whether some type that must be there cannot be.
+        self._impossible = self._lacks_running(others)
+        #: After how many levels the network must be there; zero where it is there from the start.
+        self._settled = 0
+        if kind.network is not None and kind.network != setting.exchange.network_of[self._slowest.number]:
+            networks = [setting.exchange.network_of[column[0].number] for column in columns]
+            self._settled = 1 + max(place for place, network in enumerate(networks) if network == kind.network)
+
+    @property
+    def levels(self) -> int:
+        """How many decisions there are after that on the slowest choice."""
+        return len(self._options)
+
+    def widest(self, level: int) -> int:
+        """Return how many options there are at a level."""
+        return self._options[level].counts.size
+
+    def start(self) -> Nodes:
+        """Return the fleets in which only the number of VMs of the slowest choice is decided."""
+        instance, slowest = self._setting.instance, self._slowest
+        vm = instance.types[slowest.name]
+        ends = not self._options or self._options[0].starts_type
+        least = max(1, vm.running) if ends else 1
+        most = min(instance.most_of(slowest.name), instance.global_batch // slowest.batch)
+        counts = np.arange(least, 1 if self._impossible else most + 1, dtype=np.int64)
+        rest = instance.global_batch - counts * slowest.batch
+        amounts = counts * self._setting.amounts_of(slowest.number)[:, None]
+        least_more = self._least_more(0, rest)
+        kept = np.flatnonzero(np.isfinite(least_more[0]))
+        counts, rest, amounts, least_more = counts[kept], rest[kept], amounts[:, kept], least_more[:, kept]
+        bit = self._network_bit(slowest.number)
+        decided = Decided(
+            picks=counts[:, None],
+            rest=rest,
+            amounts=amounts,
+            used=counts,
+            launched=(counts > vm.running).astype(np.int64),
+            risk=counts * np.float64(vm.interruptions_per_hour),
+            networks=np.full(counts.size, bit, dtype=np.int64),
+        )
+        return self._assess(decided, self._straggler.logarithms(slowest, counts), least_more)
+
+    def decide(self, nodes: Nodes, keeps: Keeps) -> Nodes:
+        """Decide one more level.
+
+        Parameters
+        ----------
+        nodes
+            Of one level.
+        keeps
+            Says which of some fleets are worth keeping, by lower bounds of time, cost and VMs.
+        """
+        level = nodes.level
+        options = self._options[level]
+        rest = nodes.rest[:, None] - options.samples
+        used = options.counts + (0 if options.starts_type else nodes.used[:, None])
+        possible = (rest >= 0) & (used <= options.available)
+        if options.ends_type:
+            possible &= used >= options.running
+        if level + 1 == self.levels:
+            possible &= rest == 0
+        if self._network is not None and level + 1 == self._settled:
+            there = nodes.networks[:, None] | options.networks
+            possible &= (there >> self._network & 1).astype(np.bool_)
+        parent, option = np.nonzero(possible)
+        rest, used = rest[parent, option], np.broadcast_to(used, possible.shape)[parent, option]
+        least_more = self._least_more(level + 1, rest)
+        amounts = nodes.amounts[:, parent] + options.amounts[:, option]
+        # What the parent takes holds for its children; with their own price, many need no closer look.
+        total = amounts + least_more
+        cost_usd = nodes.cost_usd[parent] * np.maximum(1.0, total[0] / self._parent_price(nodes)[parent])
+        kept = np.flatnonzero(
+            np.isfinite(total[0])
+            & keeps(nodes.time_s[parent], np.where(np.isfinite(cost_usd), cost_usd, np.inf), total[2])
+        )
+        parent, option, rest, used = parent[kept], option[kept], rest[kept], used[kept]
+        least_more, amounts = least_more[:, kept], amounts[:, kept]
+        decided = Decided(
+            picks=np.column_stack([nodes.picks[parent], option]),
+            rest=rest,
+            amounts=amounts,
+            used=used,
+            launched=nodes.launched[parent] | (used > options.running),
+            risk=nodes.risk[parent] + options.risk[option],
+            networks=nodes.networks[parent] | options.networks[option],
+        )
+        logarithms = self._sum_logarithms(nodes)[parent] + options.logarithms[option]
+        new = self._assess(decided, logarithms, least_more)
+        return new.take(np.flatnonzero(keeps(new.time_s, new.cost_usd, new.vms)))
+
+    def sharpen(self, nodes: Nodes) -> Nodes:
+        """Simulate the exchange of complete fleets, many at once, and return them with bounds from that.
+
+        Let F(t) be the end of the exchange when the backward pass takes t, with the same types and ranks. F(t) / t does
+        not grow with t:
+
+        * With time counted in units of t the transfers are ready at the same times whatever t is, and a transfer of V
+          bytes takes as many units as one of V / t takes seconds: F(t) / t is the end of an exchange of such sizes.
+        * That grows with the sizes. By equation 2 no transfer gets less when others are no longer active: all get what
+          they get alone, or the least of that and an equal share. So of two exchanges with the same ready times, that
+          with smaller sizes has less left of each transfer at any time.
+
+        Hence ``F(t) >= F(T) t / T`` for any T >= t: one simulation serves all fleets whose backward passes are a
+        little shorter. Where their time is not known well enough from above, the fleets are returned as they are.
+        """
+        compute_s = self._straggler.seconds(self._sum_logarithms(nodes))
+        most_s = (1.0 - self._forward) * (compute_s + self._most_error(nodes)) * (1.0 + _ROUNDING)
+        if not ((most_s > 0.0) & np.isfinite(most_s)).all():
+            return nodes
+        steps = np.ceil(np.log(most_s) / _PACE_STEP).astype(np.int64)
+        ranks = nodes.amounts[1].astype(np.int64)
+        keys = np.column_stack([self._tell_types(nodes), ranks, steps])
+        different, place = np.unique(keys, axis=0, return_inverse=True)
+        paces = np.array([self._pace(key[:-2], key[-2], key[-1]) for key in different.tolist()])
+        exchange_s = paces[place.reshape(-1)] * (1.0 - self._forward) * compute_s
+        return self._bound(nodes, compute_s, exchange_s, nodes.amounts)
+
+    def _most_error(self, nodes: Nodes) -> FloatArray:
+        """Return (N,) by how much the straggler's time may be larger than its bound."""
+        if not self._straggler.whole:
+            return np.full(len(nodes), np.inf)
+        total = 2.0 * self._straggler.margin_s + self._straggler.left_out(self._slowest, nodes.picks[:, 0])
+        for options, picks in zip(self._options, nodes.picks[:, 1:].T, strict=True):
+            total = total + options.left_out_s[picks]
+        return total
+
+    def _pace(self, numbers: list[int], ranks: int, step: int) -> float:
+        """Return F(T) / T of a set of types, for the T of a step."""
+        names = {self._slowest.name, *(self._names[number] for number in numbers if number >= 0)}
+        backward_s = math.exp(step * _PACE_STEP)
+        exchange_s = self._setting.model.exchange_s(tuple(sorted(names)), ranks, self._gpu, backward_s)
+        return exchange_s / backward_s * (1.0 - _ROUNDING)
+
+    def write(self, picks: IntArray) -> tuple[VmGroup, ...]:
+        """Return the groups of a fleet, in the order of the instance's types, the largest batch first."""
+        found = [(self._slowest.number, self._slowest.batch, int(picks[0]))]
+        for options, pick in zip(self._options, picks[1:].tolist(), strict=True):
+            if pick:
+                found.append((options.number, int(options.batches[pick]), int(options.counts[pick])))
+        found.sort(key=lambda group: (group[0], -group[1]))
+        return tuple(VmGroup(type=self._names[number], count=count, batch=batch) for number, batch, count in found)
+
+    def _divide(self, others: Sequence[Choice]) -> list[list[Choice]]:
+        """Sort the choices into levels: by type, or each its own, largest batch first.
+
+        The slowest choice's type comes first, then those of the network that must be there.
+        """
+        own, network_of = self._slowest.number, self._setting.exchange.network_of
+        order = sorted(self._setting.order, key=lambda number: (number != own, network_of[number] != self._network))
+        by_type = [
+            sorted((each for each in others if each.number == number), key=lambda each: -each.batch) for number in order
+        ]
+        if self._setting.instance.one_batch_per_type:
+            return [column for column in by_type if column]
+        return [[each] for column in by_type for each in column]
+
+    def _level(self, column: Sequence[Choice]) -> Level:
+        number = column[0].number
+        vm = self._setting.instance.types[column[0].name]
+        return Level(
+            number=number,
+            batches=tuple(sorted(each.batch for each in column)),
+            least=vm.running if self._setting.instance.one_batch_per_type else 0,
+            most=self._setting.instance.most_of(column[0].name),
+            each=self._setting.amounts_of(number),
+        )
+
+    def _list_options(self, columns: Sequence[Sequence[Choice]], place: int) -> _Options:
+        instance, column = self._setting.instance, columns[place]
+        name, number = column[0].name, column[0].number
+        vm, most = instance.types[name], instance.most_of(name)
+        spans = [np.arange(1, min(most, instance.global_batch // each.batch) + 1, dtype=np.int64) for each in column]
+        counts = np.concatenate([np.zeros(1, dtype=np.int64), *spans])
+        batches = np.repeat([0, *(each.batch for each in column)], [1, *(span.size for span in spans)])
+        logarithms = [self._straggler.logarithms(each, span) for each, span in zip(column, spans, strict=True)]
+        left_out = [self._straggler.left_out(each, span) for each, span in zip(column, spans, strict=True)]
+        before = self._slowest.number if place == 0 else columns[place - 1][0].number
+        after = None if place + 1 == len(columns) else columns[place + 1][0].number
+        bit = self._network_bit(number)
+        return _Options(
+            number=number,
+            batches=batches,
+            counts=counts,
+            samples=counts * batches,
+            amounts=counts * self._setting.amounts_of(number)[:, None],
+            risk=counts * vm.interruptions_per_hour,
+            networks=np.where(counts > 0, bit, 0),
+            logarithms=np.concatenate([np.zeros((1, logarithms[0].shape[1])), *logarithms]),
+            left_out_s=np.concatenate([np.zeros(1), *left_out]),
+            running=vm.running,
+            available=most,
+            starts_type=before != number,
+            ends_type=after != number,
+        )
+
+    def _network_bit(self, number: int) -> int:
+        network = self._setting.exchange.network_of[number]
+        return 1 << network if network < MOST_NETWORKS else 0
+
+    def _lacks_running(self, others: Sequence[Choice]) -> bool:
+        present = {self._slowest.number, *(each.number for each in others)}
+        running = [number for number, vm in enumerate(self._setting.instance.types.values()) if vm.running]
+        return any(number not in present for number in running)
+
+    def _least_more(self, level: int, rest: IntArray) -> FloatArray:
+        if level == self.levels:
+            return np.where(rest == 0, 0.0, np.inf) * np.ones((QUANTITIES, 1))
+        return self._remainders.least(level, rest)
+
+    def _parent_price(self, nodes: Nodes) -> FloatArray:
+        """Return (N,) the least price of fleets, which their bound of the cost rests on."""
+        price = nodes.amounts[0] + self._least_more(nodes.level, nodes.rest)[0]
+        return np.asarray(price, dtype=np.float64)
+
+    def _sum_logarithms(self, nodes: Nodes) -> FloatArray:
+        """Return (N, Q) the logarithms of the distributions of the VMs that are decided."""
+        total = self._straggler.logarithms(self._slowest, nodes.picks[:, 0])
+        for options, picks in zip(self._options, nodes.picks[:, 1:].T, strict=False):
+            total += options.logarithms[picks]
+        return np.asarray(total, dtype=np.float64)
+
+    def _assess(self, decided: Decided, logarithms: FloatArray, least_more: FloatArray) -> Nodes:
+        """Bound what fleets take and cost."""
+        total = decided.amounts + least_more
+        compute_s = self._straggler.seconds(logarithms)
+        exchange_s = self._bound_exchange(decided, total[1].astype(np.int64), (1.0 - self._forward) * compute_s)
+        return self._bound(decided, compute_s, exchange_s, total)
+
+    def _bound(self, decided: Decided, compute_s: FloatArray, exchange_s: FloatArray, total: FloatArray) -> Nodes:
+        """Bound time and cost by the least compute time, exchange time, price and VMs."""
+        instance = self._setting.instance
+        backward_s = (1.0 - self._forward) * compute_s
+        iteration_s = (self._forward * compute_s + np.maximum(backward_s, exchange_s)) * (1.0 - _ROUNDING)
+        training_s, billed_s = self._setting.training.seconds(instance.iterations * iteration_s, decided.risk)
+        launch_s = decided.launched * instance.launch_s
+        billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
+        return Nodes(
+            **{field.name: getattr(decided, field.name) for field in fields(Decided)},
+            time_s=launch_s + training_s,
+            cost_usd=total[0] * billed_s * (1.0 - _ROUNDING),
+            vms=total[2],
+        )
+
+    def _bound_exchange(self, decided: Decided, ranks: IntArray, backward_s: FloatArray) -> FloatArray:
+        exchange, complete = self._setting.exchange, decided.level == self.levels
+        least = np.zeros(backward_s.size)
+        if self._network is not None:
+            least = exchange.seconds(self._gpu, self._network, ranks, backward_s, complete=complete)
+            if exchange.plain:
+                return least
+        for network in range(min(MOST_NETWORKS, exchange.networks)):
+            which = np.flatnonzero(decided.networks >> network & 1)
+            if which.size and network != self._network:
+                found = exchange.seconds(self._gpu, network, ranks[which], backward_s[which], complete=complete)
+                least[which] = np.maximum(least[which], found)
+        return least
+
+    def _tell_types(self, nodes: Nodes) -> IntArray:
+        """Return (N, levels) the number of the type at each level, minus one where none of its VMs is there."""
+        numbers = np.array([options.number for options in self._options], dtype=np.int64)
+        return np.where(nodes.picks[:, 1:] > 0, numbers, -1)

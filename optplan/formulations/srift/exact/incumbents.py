@@ -1,0 +1,86 @@
+"""What a fleet takes and costs, for solvers that look at many.
+
+The evaluator judges one fleet on its own. Here what fleets have in common is computed once, which makes the next one
+about as quick as its simulation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, VmGroup
+from optplan.formulations.srift.judge.evaluation import TOLERANCE
+from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
+from optplan.formulations.srift.laws.iteration import IterationModel
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedFleet:
+    """A fleet with its time and cost; whether it reaches the batch is not looked at.
+
+    Parameters
+    ----------
+    groups
+        The fleet.
+    time_s, cost_usd
+        As the evaluator defines them; infinite where a run with interruptions never ends.
+    objective
+        The one of the two that is made least.
+    excess
+        By how much each of the instance's limits is exceeded, relative to it; zero where it is kept.
+    """
+
+    groups: tuple[VmGroup, ...]
+    time_s: float
+    cost_usd: float
+    objective: float
+    excess: tuple[float, ...]
+
+    @property
+    def keeps_limits(self) -> bool:
+        """Whether no limit is exceeded."""
+        return not any(self.excess)
+
+
+class FleetJudge:
+    """Predicts time and cost of an instance's fleets.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    """
+
+    def __init__(self, instance: SriftInstance) -> None:
+        self.instance = instance
+        self._model = IterationModel(instance)
+        self._price_usd_per_s = {name: vm.price_usd_per_s for name, vm in instance.types.items()}
+
+    def judge(self, groups: tuple[VmGroup, ...]) -> JudgedFleet:
+        """Return what a fleet takes and costs."""
+        instance = self.instance
+        training_s = billed_s = instance.iterations * self._model.predict(groups).total_s
+        if instance.interruptions is not None:
+            rate_per_s = interruption_rate_per_s(instance, groups)
+            expected = expect_training(training_s, rate_per_s, instance.interruptions)
+            training_s, billed_s = expected.total_s, expected.billed_s
+        launch_s = instance.launch_s if self._launches(groups) else 0.0
+        time_s = launch_s + training_s
+        billed_s += launch_s if instance.launch_billed else 0.0
+        cost_usd = billed_s * sum(group.count * self._price_usd_per_s[group.type] for group in groups)
+        used = {DEADLINE: time_s, BUDGET: cost_usd}
+        excess = tuple(
+            used[limit] / most - 1.0 if used[limit] > most * (1.0 + TOLERANCE) else 0.0
+            for limit, most in instance.limits.items()
+        )
+        objective = cost_usd if instance.objective is Objective.COST else time_s
+        return JudgedFleet(groups, time_s, cost_usd, objective, excess)
+
+    def _launches(self, groups: tuple[VmGroup, ...]) -> bool:
+        """Whether the fleet has more VMs of any type than are running."""
+        if not self.instance.launch_s:
+            return False
+        counts = {name: -vm.running for name, vm in self.instance.types.items()}
+        for group in groups:
+            counts[group.type] += group.count
+        return any(count > 0 for count in counts.values())

@@ -1,0 +1,132 @@
+"""Which global batches the VMs on offer can have: sums of samples as the bits of whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from optplan.formulations.srift.data.instance import SriftInstance
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest global batches that some fleet has exactly.
+
+    Parameters
+    ----------
+    below, above
+        None where there is none; above up to twice the instance's and one VM more.
+    more
+        By type, how many VMs more than are available would do, if only that type had more; types that cannot help are
+        left out.
+    """
+
+    below: int | None
+    above: int | None
+    more: Mapping[str, int]
+
+
+def reaches_batch(instance: SriftInstance) -> bool:
+    """Whether some fleet has exactly the global batch, whatever the limits."""
+    return bool(_reach(instance, instance.global_batch) >> instance.global_batch & 1)
+
+
+def find_neighbours(instance: SriftInstance) -> Neighbours:
+    """Find what is nearest to a global batch that no fleet has.
+
+    Parameters
+    ----------
+    instance
+        The problem; its limits are not looked at.
+    """
+    batch = instance.global_batch
+    largest = max((int(choices[-1]) for choices in _choices(instance, batch).values() if choices), default=0)
+    sums = _reach(instance, 2 * batch + largest)
+    below, above = sums & ((1 << batch) - 1) & ~1, sums >> (batch + 1)
+    return Neighbours(
+        below=below.bit_length() - 1 if below else None,
+        above=batch + (above & -above).bit_length() if above else None,
+        more=_count_missing(instance),
+    )
+
+
+def _count_missing(instance: SriftInstance) -> dict[str, int]:
+    """Return, by type, how many more VMs would make the batch reachable."""
+    found = {}
+    for name, vm in instance.types.items():
+        if vm.available is None:
+            continue
+        most = instance.global_batch // min(instance.batches_of[name], default=instance.global_batch + 1)
+        least = vm.available + 1
+        # What so many reach, more reach, too: the least number that does is found by halving.
+        if most < least or not reaches_batch(_offer(instance, name, most)):
+            continue
+        while least < most:
+            middle = (least + most) // 2
+            if reaches_batch(_offer(instance, name, middle)):
+                most = middle
+            else:
+                least = middle + 1
+        found[name] = least - vm.available
+    return found
+
+
+def _offer(instance: SriftInstance, name: str, available: int) -> SriftInstance:
+    """Return the problem with another availability of one type."""
+    return instance.replace(types={**instance.types, name: instance.types[name].replace(available=available)})
+
+
+def _choices(instance: SriftInstance, most: int) -> dict[str, tuple[int, ...]]:
+    """Return the choices of batches by type, up to so many samples."""
+    return instance.replace(global_batch=most).batches_of
+
+
+def _reach(instance: SriftInstance, most: int) -> int:
+    """Return the sums up to so many samples that fleets can have: bit s stands for s samples."""
+    choices, mask = _choices(instance, most), (1 << (most + 1)) - 1
+    own = {name: _reach_with(instance, name, choices[name], most) for name in instance.types}
+    if not instance.mixed:
+        kept = [name for name, vm in instance.types.items() if vm.running]
+        sums = 0
+        for name in kept or own:
+            sums |= own[name]
+        return sums
+    reached = 1
+    for name, sums in own.items():
+        allowed = sums if instance.types[name].running else sums | 1
+        reached = _add(reached, allowed) & mask
+    return reached
+
+
+def _add(one: int, other: int) -> int:
+    """Return the sums of a number of one set and a number of another."""
+    few, many = sorted((one, other), key=int.bit_count)
+    total = 0
+    while few:
+        lowest = few & -few
+        total |= many << (lowest.bit_length() - 1)
+        few ^= lowest
+    return total
+
+
+def _reach_with(instance: SriftInstance, name: str, batches: tuple[int, ...], most: int) -> int:
+    """Return the sums that VMs of one type can have, as many as must and may be there, and one at least."""
+    vm = instance.types[name]
+    if not batches:
+        return 0
+    largest = most // batches[0]
+    available = largest if vm.available is None else min(vm.available, largest)
+    least, found, mask = max(1, vm.running), 0, (1 << (most + 1)) - 1
+    if instance.one_batch_per_type:
+        for batch in batches:
+            for count in range(least, min(available, most // batch) + 1):
+                found |= 1 << (count * batch)
+        return found
+    layer = 1
+    for count in range(1, available + 1):
+        wider = 0
+        for batch in batches:
+            wider |= layer << batch
+        layer = wider & mask
+        found |= layer if count >= least else 0
+    return found

@@ -1,0 +1,273 @@
+"""Best-first search of fleets: whatever a lower bound does not exclude is decided further, down to single fleets.
+
+Nothing is left out without a bound that excludes it, so what is found is proven by exhaustion. Fleets wait in blocks,
+each sorted by its bounds; the block whose first fleet has the least bound is the next, and a slice of it at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.contracts.result import Termination
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
+from optplan.formulations.srift.exact.bounds import ExchangeBound, TrainingBound, list_choices
+from optplan.formulations.srift.exact.branches import Branch
+from optplan.formulations.srift.exact.goals import SAME, Goal
+from optplan.formulations.srift.exact.incumbents import FleetJudge
+from optplan.formulations.srift.exact.kinds import Kind, Setting, list_kinds, list_others
+from optplan.formulations.srift.exact.partial_fleets import Nodes
+from optplan.formulations.srift.exact.remainders import QUANTITIES
+from optplan.formulations.srift.laws.iteration import IterationModel
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray, IntArray
+
+#: Pairs of a fleet and an option that one step looks at.
+_PAIRS = 150_000
+#: Complete fleets that one step judges, and whose exchange one step simulates together once so many were judged.
+_JUDGED, _SHARPENED, _FEW = 8, 64, 64
+#: Partial fleets that are decided at once down to the end, and after how many steps again.
+_PLUNGED, _PLUNGE_EVERY = 4, 16
+#: Fleets that may wait; each takes about 150 bytes.
+_MOST_WAITING = 3_000_000
+#: Steps after the gap is closed, in which ties are broken.
+_TIE_STEPS = 200
+
+
+@dataclass(frozen=True)
+class SearchEnd:
+    """How a search ended.
+
+    Parameters
+    ----------
+    termination
+        COMPLETED when nothing is left that the goal would keep, or the gap is closed.
+    bound
+        The least rank that anything left can have; infinite when nothing is left.
+    steps, decided, judged
+        Steps, partial fleets looked at, complete fleets judged.
+    """
+
+    termination: Termination
+    bound: float
+    steps: int
+    decided: int
+    judged: int
+
+
+@dataclass
+class _Waiting:
+    """Fleets of one branch that wait, the least rank first."""
+
+    branch: Branch
+    nodes: Nodes
+    ranks: FloatArray
+    start: int = 0
+    sharpened: bool = False
+
+
+@dataclass
+class FleetSpace:
+    """All fleets of an instance, to be searched.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    excluded
+        Fleets that are not looked at.
+    """
+
+    instance: SriftInstance
+    excluded: frozenset[tuple[VmGroup, ...]] = frozenset()
+    #: Fleets that wait, and kinds whose branch is not open yet.
+    _heap: list[tuple[float, int, _Waiting | Kind]] = field(default_factory=list)
+    _waiting: int = 0
+    _decided: int = 0
+    _judged: int = 0
+
+    def __post_init__(self) -> None:
+        model = IterationModel(self.instance)
+        choices = list_choices(self.instance, model)
+        self._setting = Setting(
+            instance=self.instance,
+            choices=choices,
+            order=_order_types(self.instance),
+            exchange=ExchangeBound(self.instance, model),
+            training=TrainingBound(
+                self.instance,
+                self.instance.iterations * min((choice.raw_s for choice in choices), default=0.0),
+                sum(
+                    vm.interruptions_per_hour * self.instance.most_of(name) for name, vm in self.instance.types.items()
+                ),
+            ),
+            model=model,
+        )
+        self._judge = FleetJudge(self.instance)
+        self._ticket = count()
+
+    def search(self, goal: Goal, stopwatch: Stopwatch, *, gap: float = 0.0) -> SearchEnd:
+        """Look for what the goal wants.
+
+        Parameters
+        ----------
+        goal
+            Keeps what is found.
+        stopwatch
+            Time limit, and who is told about progress.
+        gap
+            At which the search may end.
+        """
+        self._heap, self._waiting = [], 0
+        for kind in list_kinds(self._setting):
+            for rank in self._foresee(goal, kind).tolist():
+                heappush(self._heap, (rank, next(self._ticket), kind))
+        steps, ties = 0, 0
+        while self._heap:
+            rank, _, waiting = heappop(self._heap)
+            if goal.ends(rank):
+                break
+            if goal.closes(rank, gap):
+                ties += 1
+            if stopwatch.expired or self._waiting > _MOST_WAITING or ties > _TIE_STEPS:
+                heappush(self._heap, (rank, next(self._ticket), waiting))
+                return self._end(self._why(stopwatch, ties), rank, steps)
+            steps += 1
+            if steps % (_PLUNGE_EVERY if goal.found else 1) == 0:
+                self._plunge(goal, waiting)
+            if isinstance(waiting, Kind):
+                self._open(goal, waiting)
+            else:
+                self._step(goal, waiting)
+            stopwatch.emit("search", objective=goal.objective, bound=rank)
+        return self._end(Termination.COMPLETED, np.inf, steps)
+
+    def _plunge(self, goal: Goal, waiting: _Waiting | Kind) -> None:
+        """Decide the best few at once down to complete fleets: what they take excludes others early."""
+        if isinstance(waiting, Kind):
+            return
+        branch = waiting.branch
+        nodes = waiting.nodes.take(slice(waiting.start, waiting.start + _PLUNGED))
+        while len(nodes) and nodes.level < branch.levels:
+            nodes = branch.decide(nodes, goal.keeps)
+            order = np.argsort(goal.rank(nodes.time_s, nodes.cost_usd), kind="stable")
+            nodes = nodes.take(order[:_PLUNGED])
+        self._judge_all(goal, branch, nodes)
+
+    def _open(self, goal: Goal, kind: Kind) -> None:
+        branch = Branch(self._setting, kind)
+        nodes = branch.start()
+        self._decided += len(nodes)
+        self._wait(goal, branch, nodes.take(np.flatnonzero(keeps_of(goal, nodes))))
+
+    def _step(self, goal: Goal, waiting: _Waiting) -> None:
+        """Decide a slice further, or judge the first complete fleets."""
+        branch = waiting.branch
+        complete = waiting.nodes.level == branch.levels
+        nodes = self._next(goal, waiting, branch, complete=complete)
+        if complete and self._is_ready(waiting):
+            self._judge_all(goal, branch, nodes)
+        elif complete:
+            self._wait(goal, branch, branch.sharpen(nodes), sharpened=True)
+        elif len(nodes):
+            self._decided += len(nodes) * branch.widest(nodes.level)
+            self._wait(goal, branch, branch.decide(nodes, goal.keeps))
+
+    def _is_ready(self, waiting: _Waiting) -> bool:
+        """Whether complete fleets are to be judged one by one; where there are many, they are sharpened before."""
+        return waiting.sharpened or self._judged < _FEW
+
+    def _next(self, goal: Goal, waiting: _Waiting, branch: Branch, *, complete: bool) -> Nodes:
+        """Take the next slice; the rest waits on."""
+        if complete:
+            width = _JUDGED if self._is_ready(waiting) else _SHARPENED
+        else:
+            width = max(1, _PAIRS // branch.widest(waiting.nodes.level))
+        end = min(waiting.start + width, len(waiting.nodes))
+        nodes = waiting.nodes.take(slice(waiting.start, end))
+        self._waiting -= end - waiting.start
+        if end < len(waiting.nodes):
+            self._push(replace(waiting, start=end))
+        return nodes.take(np.flatnonzero(keeps_of(goal, nodes)))
+
+    def _judge_all(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
+        for picks in nodes.picks:
+            groups = branch.write(picks)
+            if groups not in self.excluded:
+                self._judged += 1
+                goal.offer(self._judge.judge(groups))
+
+    def _wait(self, goal: Goal, branch: Branch, nodes: Nodes, *, sharpened: bool = False) -> None:
+        if not len(nodes):
+            return
+        ranks = goal.rank(nodes.time_s, nodes.cost_usd)
+        order: IntArray = np.argsort(ranks, kind="stable")
+        self._waiting += len(nodes)
+        self._push(_Waiting(branch, nodes.take(order), ranks[order], sharpened=sharpened))
+
+    def _push(self, waiting: _Waiting) -> None:
+        heappush(self._heap, (float(waiting.ranks[waiting.start]), next(self._ticket), waiting))
+
+    def _foresee(self, goal: Goal, kind: Kind) -> FloatArray:
+        """Return (1,) a lower bound of the rank of a branch before it is opened; nothing where it cannot be."""
+        slowest, exchange = self._setting.choices[kind.position], self._setting.exchange
+        price, ranks, vms = self._divide(kind)
+        if not np.isfinite(price):
+            return np.zeros(0)
+        backward_s = np.array([slowest.raw_s - slowest.forward_s])
+        if kind.network is not None:
+            gpu, least = self.instance.types[slowest.name].gpu, np.array([math.ceil(ranks * (1.0 - SAME))])
+            exchange_s = exchange.seconds(gpu, kind.network, least, backward_s, complete=False)
+            backward_s = np.maximum(backward_s, exchange_s)
+        work_s = self.instance.iterations * (slowest.forward_s + backward_s) * (1.0 - SAME)
+        training_s, billed_s = self._setting.training.seconds(work_s, np.zeros(1))
+        bounds = training_s, billed_s * price * (1.0 - SAME)
+        return goal.rank(*bounds) if goal.keeps(*bounds, np.array([vms]))[0] else np.zeros(0)
+
+    def _divide(self, kind: Kind) -> FloatArray:
+        """Return (3,) the least price, ranks and VMs if VMs were divisible; infinite where there are too few."""
+        largest: dict[int, int] = {}
+        for choice in (*list_others(self._setting, kind), self._setting.choices[kind.position]):
+            largest[choice.number] = max(choice.batch, largest.get(choice.number, 0))
+        types = list(self.instance.types)
+        found = np.zeros(QUANTITIES)
+        for quantity in range(QUANTITIES):
+            each = {number: self._setting.amounts_of(number)[quantity] / batch for number, batch in largest.items()}
+            left = float(self.instance.global_batch)
+            for number in sorted(each, key=lambda one: (each[one], one)):
+                taken = min(left, float(self.instance.most_of(types[number]) * largest[number]))
+                found[quantity] += taken * each[number]
+                left -= taken
+            if left > 0.0:
+                found[quantity] = np.inf
+        return found
+
+    @staticmethod
+    def _why(stopwatch: Stopwatch, ties: int) -> Termination:
+        if stopwatch.expired:
+            return Termination.TIME_LIMIT
+        return Termination.COMPLETED if ties > _TIE_STEPS else Termination.WORK_LIMIT
+
+    def _end(self, termination: Termination, bound: float, steps: int) -> SearchEnd:
+        return SearchEnd(termination, bound, steps, self._decided, self._judged)
+
+
+def keeps_of(goal: Goal, nodes: Nodes) -> NDArray[np.bool_]:
+    """Say which fleets a goal keeps."""
+    return goal.keeps(nodes.time_s, nodes.cost_usd, nodes.vms)
+
+
+def _order_types(instance: SriftInstance) -> list[int]:
+    """Return the numbers of the types, the dearest per sample first: what is dear is soon excluded."""
+    types = list(instance.types.items())
+
+    def per_sample(number: int) -> float:
+        name, vm = types[number]
+        return vm.price_usd_per_s / max(instance.batches_of[name], default=1)
+
+    return sorted(range(len(types)), key=lambda number: (-per_sample(number), number))

@@ -1,0 +1,163 @@
+"""The independent judge of Srift: objective, time, cost and every constraint from the fleet alone.
+
+Written from the sheet (sections 4.3 and 4.4 of the paper) and apart from the solvers; what an iteration takes belongs
+to the problem and not to any solver. Constraint families, by the names used in every message:
+
+``type``
+    Every group is of a type on offer, and no two groups are of one type with one batch.
+``choices``
+    A VM's batch is one of its type's choices.
+``one-batch``
+    All VMs of a type get the same batch, where the instance asks for that.
+``mixed``
+    All VMs are of one type, where the instance asks for that.
+``availability``
+    No more VMs of a type than are available.
+``running``
+    At least the VMs of a type that are running.
+``batch``
+    Samples over all VMs are the global batch.
+``deadline``
+    The time does not exceed it.
+``budget``
+    The cost does not exceed it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from optplan.contracts.judgement import Check, Evaluation
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.laws.interruptions import ExpectedTraining, expect_training, interruption_rate_per_s
+from optplan.formulations.srift.laws.iteration import predict_iteration
+
+#: Relative tolerance of every comparison of the judge; a fleet exactly at a limit is feasible.
+TOLERANCE = 1e-9
+
+
+def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:
+    """Recompute objective, time, cost and every constraint from the fleet.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    solution
+        The fleet to judge; it may break any rule.
+
+    Returns
+    -------
+    Evaluation
+        Objective: the cost in US dollars, N t_iter sum over i of counts_i P_i, or the time in seconds, N t_iter, with
+        launch and interruptions where the instance has them. Consumption: ``deadline`` in seconds, ``budget`` in US
+        dollars, whether limited or not.
+    """
+    groups = solution.groups
+    checks = _check_groups(instance, groups)
+    if not all(check.holds for check in checks):
+        return Evaluation(math.nan, {DEADLINE: math.nan, BUDGET: math.nan}, {}, tuple(checks))
+    counts = Counter(dict.fromkeys(instance.types, 0))
+    for group in groups:
+        counts[group.type] += group.count
+    checks += _check_fleet(instance, groups, counts)
+    measures = _measure(instance, groups, counts)
+    consumption = {DEADLINE: measures["time_s"], BUDGET: measures["cost_usd"]}
+    checks += [_check_limit(limit, amount, consumption[limit]) for limit, amount in instance.limits.items()]
+    objective = consumption[BUDGET if instance.objective is Objective.COST else DEADLINE]
+    return Evaluation(objective, consumption, measures, tuple(checks))
+
+
+def _check_groups(instance: SriftInstance, groups: Sequence[VmGroup]) -> list[Check]:
+    """Check what must hold before the fleet can be evaluated at all."""
+    message = "a fleet must have at least one group"
+    checks = [_check("type", "", 1, len(groups), message, holds=bool(groups))]
+    seen = Counter((group.type, group.batch) for group in groups)
+    for name, batch in seen:
+        message = "groups must be of types on offer, and of each type and batch there must be one"
+        holds = name in instance.types and seen[name, batch] == 1
+        checks.append(_check("type", name, seen[name, batch], 1, message, holds=holds))
+        choices = instance.batches_of.get(name, ())
+        message = "the batch must be one of the type's choices"
+        nearest = min(choices, key=lambda choice: abs(choice - batch), default=0)
+        checks.append(_check("choices", name, batch, nearest, message, holds=batch in choices))
+    return checks
+
+
+def _check_fleet(instance: SriftInstance, groups: Sequence[VmGroup], counts: Counter[str]) -> list[Check]:
+    checks = []
+    if instance.one_batch_per_type:
+        for name, batches in Counter(group.type for group in groups).items():
+            message = "all VMs of a type must get the same batch"
+            checks.append(_check("one-batch", name, batches, 1, message, holds=batches == 1))
+    present = sum(1 for count in counts.values() if count)
+    if not instance.mixed:
+        message = "all VMs must be of one type"
+        checks.append(_check("mixed", "", present, 1, message, holds=present == 1))
+    for name, vm in instance.types.items():
+        if vm.available is not None:
+            message = "no more VMs than are available"
+            holds = counts[name] <= vm.available
+            checks.append(_check("availability", name, counts[name], vm.available, message, holds=holds))
+        if vm.running:
+            message = "the VMs that are running must be kept"
+            holds = counts[name] >= vm.running
+            checks.append(_check("running", name, vm.running, counts[name], message, holds=holds))
+    samples = sum(group.count * group.batch for group in groups)
+    message = "the samples of all VMs must be the global batch (equality)"
+    holds = samples == instance.global_batch
+    checks.append(_check("batch", "", samples, instance.global_batch, message, holds=holds))
+    return checks
+
+
+def _measure(instance: SriftInstance, groups: Sequence[VmGroup], counts: Counter[str]) -> dict[str, float]:
+    """Measure the iteration, the time and the cost of a fleet."""
+    iteration = predict_iteration(instance, groups)
+    work_s = instance.iterations * iteration.total_s
+    training = _expect(instance, groups, work_s)
+    launches = any(counts[name] > vm.running for name, vm in instance.types.items())
+    launch_s = instance.launch_s if launches else 0.0
+    rate_usd_per_s = sum(group.count * instance.types[group.type].price_usd_per_s for group in groups)
+    billed_s = training.billed_s + (launch_s if instance.launch_billed else 0.0)
+    samples = sum(group.count * group.batch for group in groups)
+    return {
+        "forward_s": iteration.forward_s,
+        "backward_s": iteration.backward_s,
+        "exchange_s": iteration.exchange_s,
+        "iteration_s": iteration.total_s,
+        "work_s": work_s,
+        "training_s": training.total_s,
+        "launch_s": launch_s,
+        "time_s": launch_s + training.total_s,
+        "billed_s": billed_s,
+        "price_usd_per_hour": sum(group.count * instance.types[group.type].price_usd_per_hour for group in groups),
+        "cost_usd": rate_usd_per_s * billed_s,
+        "cost_usd_per_iteration": rate_usd_per_s * iteration.total_s,
+        "ranks": float(iteration.ranks),
+        "vms": float(sum(counts.values())),
+        "samples_per_s": samples / iteration.total_s,
+    }
+
+
+def _expect(instance: SriftInstance, groups: Sequence[VmGroup], work_s: float) -> ExpectedTraining:
+    """Return what training takes, checkpoints, lost work and restarts included where VMs may be lost."""
+    if instance.interruptions is None:
+        return ExpectedTraining(work_s, 0.0, 0.0, 0.0, 0.0, restart_billed=True)
+    return expect_training(work_s, interruption_rate_per_s(instance, groups), instance.interruptions)
+
+
+def _check_limit(limit: str, amount: float, used: float) -> Check:
+    return Check(
+        family=limit,
+        left=used,
+        right=amount,
+        tolerance=TOLERANCE * amount,
+        holds=used <= amount * (1 + TOLERANCE),
+        message=f"the {'time' if limit == DEADLINE else 'cost'} must not exceed the {limit}",
+    )
+
+
+def _check(family: str, index: str, left: float, right: float, message: str, *, holds: bool) -> Check:
+    return Check(family=family, index=index, left=left, right=right, tolerance=0.0, holds=holds, message=message)

@@ -1,0 +1,214 @@
+"""What the loss of spot VMs does to a training run: its expected time, in closed form, and samples of the same process.
+
+The paper reacts to interruptions, but does not foresee them; this is optplan's addition. The process:
+
+* The VMs of a fleet are interrupted independently of each other, so the fleet is interrupted at the points of a Poisson
+  process whose rate is the sum of its VMs' rates.
+* Training writes a checkpoint after every ``checkpoint_every_s`` of work, which takes ``checkpoint_s``; there is none
+  at the end. An interruption undoes what was done since the last complete checkpoint.
+* ``restart_s`` later the fleet, with a VM of the same type in place of the lost one, goes on from that checkpoint.
+* While it restarts, a fleet that is held and paid (``restart_billed``) can be interrupted again, and the restart then
+  begins anew; a fleet that is not paid was handed back, and nothing of it can be lost. BOA takes it the same way.
+
+A stretch of L seconds up to its checkpoint is repeated until no interruption falls into it. With the rate ``r`` there
+are ``e^(r L) - 1`` failed attempts on average, all attempts together take ``(e^(r L) - 1) / r``, and each failed one is
+followed by a restart of ``(e^(r R) - 1) / r`` seconds on average where it can be interrupted, else of R. So, held
+through its restarts, a stretch takes ``e^(r R) (e^(r L) - 1) / r`` (Daly, *A higher order estimate of the optimum
+checkpoint interval for restart dumps*, 2006, equation 13). Stretches are independent: their times add up.
+
+For short stretches and restarts this is BOA's ``t0 / (1 - r (restart + lost))`` with L / 2 for the work lost; BOA's
+form takes the lost work as given, this one derives it from the checkpoints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.errors import UsageError
+from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, VmGroup
+from optplan.schema import FloatArray, IntArray
+from optplan.units import SECONDS_PER_HOUR
+
+#: A run that ends at a checkpoint to within this share of itself has none there.
+_SAME = 1e-12
+#: Beyond this power of e, floats end.
+_LARGEST_POWER = 700.0
+#: Up to here the next term of a power series is below a float's rounding of the whole stretch.
+_SHORT = 1e-5
+
+
+@dataclass(frozen=True)
+class ExpectedTraining:
+    """What a training run takes on average when its VMs can be lost.
+
+    Parameters
+    ----------
+    work_s
+        Of training without checkpoints and interruptions.
+    checkpoints_s
+        Of writing those checkpoints that count.
+    lost_s
+        Of work and of checkpoints that interruptions undo.
+    restarts_s
+        Of restarting.
+    interruptions
+        How many there are.
+    restart_billed
+        Whether the fleet is paid while it restarts.
+    """
+
+    work_s: float
+    checkpoints_s: float
+    lost_s: float
+    restarts_s: float
+    interruptions: float
+    restart_billed: bool
+
+    @property
+    def total_s(self) -> float:
+        """From the start of the training to its end; infinite when it never ends."""
+        return self.work_s + self.checkpoints_s + self.lost_s + self.restarts_s
+
+    @property
+    def billed_s(self) -> float:
+        """Time for which the fleet is paid: all of it, or all but the restarts."""
+        return self.total_s if self.restart_billed else self.work_s + self.checkpoints_s + self.lost_s
+
+    @property
+    def unbilled_s(self) -> float:
+        """Time for which the fleet is not paid."""
+        return 0.0 if self.restart_billed else self.restarts_s
+
+
+@dataclass(frozen=True)
+class TrainingSamples:
+    """Samples of a training run whose VMs can be lost.
+
+    Parameters
+    ----------
+    total_s, billed_s
+        (N,) From the start to the end, and the part of it for which the fleet is paid.
+    interruptions
+        (N,) How many there were.
+    """
+
+    total_s: FloatArray
+    billed_s: FloatArray
+    interruptions: IntArray
+
+
+def interruption_rate_per_s(instance: SriftInstance, groups: Iterable[VmGroup]) -> float:
+    """Return how often a fleet is interrupted, per second: the sum of its VMs' rates."""
+    per_hour = math.fsum(group.count * instance.types[group.type].interruptions_per_hour for group in groups)
+    return per_hour / SECONDS_PER_HOUR
+
+
+def count_checkpoints(work_s: float, interruptions: Interruptions) -> int:
+    """Return how many checkpoints a run writes: one after each full interval, none at the end."""
+    return max(0, math.ceil(work_s / interruptions.checkpoint_every_s * (1.0 - _SAME)) - 1)
+
+
+def expect_training(work_s: float, rate_per_s: float, interruptions: Interruptions) -> ExpectedTraining:
+    """Return what a run takes on average, in closed form (see the module).
+
+    Parameters
+    ----------
+    work_s
+        Training without checkpoints and interruptions.
+    rate_per_s
+        At which the fleet is interrupted; zero leaves work and checkpoints.
+    interruptions
+        What an interruption does.
+
+    Returns
+    -------
+    ExpectedTraining
+        Its total and its billed time grow with work and rate. Infinite times where an interval between two checkpoints
+        is so long that floats end.
+    """
+    checkpoints = count_checkpoints(work_s, interruptions)
+    every_s, restart_s = interruptions.checkpoint_every_s, interruptions.restart_s
+    full_s, last_s = every_s + interruptions.checkpoint_s, work_s - checkpoints * every_s
+    failures, lost_s = 0.0, 0.0
+    for number, stretch_s in ((checkpoints, full_s), (1, last_s)):
+        if number:
+            failures += number * _expm1(rate_per_s * stretch_s)
+            lost_s += number * stretch_s * _excess(rate_per_s * stretch_s)
+    exposed = interruptions.restart_billed
+    one_restart_s = restart_s * (1.0 + (_excess(rate_per_s * restart_s) if exposed else 0.0))
+    restarts_s = failures * one_restart_s if failures and one_restart_s else 0.0  # zero times infinity is none
+    return ExpectedTraining(
+        work_s=work_s,
+        checkpoints_s=checkpoints * interruptions.checkpoint_s,
+        lost_s=lost_s,
+        restarts_s=restarts_s,
+        interruptions=failures * (1.0 + _expm1(rate_per_s * restart_s)) if exposed and failures else failures,
+        restart_billed=exposed,
+    )
+
+
+def expected_training_s(work_s: float, rate_per_s: float, interruptions: Interruptions) -> float:
+    """Return the expected seconds of a run with checkpoints, lost work and restarts; see :func:`expect_training`."""
+    return expect_training(work_s, rate_per_s, interruptions).total_s
+
+
+def sample_training(
+    work_s: float, rate_per_s: float, interruptions: Interruptions, *, seed: int, samples: int
+) -> TrainingSamples:
+    """Run the process of the module a number of times, from one interruption to the next.
+
+    Parameters
+    ----------
+    work_s, rate_per_s, interruptions
+        As of :func:`expect_training`, with whose formulas this shares nothing.
+    seed
+        Of the random numbers.
+    samples
+        Runs, N.
+
+    Raises
+    ------
+    UsageError
+        When there are no samples.
+    """
+    if samples < 1:
+        raise UsageError(f"samples: got {samples}; one or more are needed")
+    stream = np.random.default_rng(seed)
+    every_s, exposed = interruptions.checkpoint_every_s, interruptions.restart_billed
+    pace_s = every_s + interruptions.checkpoint_s
+    length_s = work_s + count_checkpoints(work_s, interruptions) * interruptions.checkpoint_s
+    total_s, billed_s, counts = np.zeros(samples), np.zeros(samples), np.zeros(samples, dtype=np.int64)
+    done_s, waiting_s = np.zeros(samples), np.zeros(samples)  # saved training and checkpoints; restart to wait for
+    active = np.arange(samples)
+    while active.size:
+        left_s = waiting_s[active] + length_s - done_s[active]
+        gap_s = stream.exponential(1.0 / rate_per_s, active.size) if rate_per_s > 0 else np.full(active.size, math.inf)
+        passed_s = np.minimum(gap_s, left_s)
+        total_s[active] += passed_s
+        billed_s[active] += passed_s
+        hit = gap_s < left_s
+        active, passed_s = active[hit], passed_s[hit]
+        reached_s = done_s[active] + np.maximum(0.0, passed_s - waiting_s[active])
+        done_s[active] = np.floor(reached_s / pace_s) * pace_s
+        counts[active] += 1
+        if exposed:
+            waiting_s[active] = interruptions.restart_s
+        else:
+            total_s[active] += interruptions.restart_s
+    return TrainingSamples(total_s, billed_s, counts)
+
+
+def _expm1(power: float) -> float:
+    """Return e to a power, less one; infinite where floats end."""
+    return math.expm1(power) if power < _LARGEST_POWER else math.inf
+
+
+def _excess(power: float) -> float:
+    """Return (e^x - 1) / x - 1, by which repeating stretches a duration; zero for no power."""
+    if power < _SHORT:
+        return power / 2.0 + power * power / 6.0  # the difference below would be rounding
+    return _expm1(power) / power - 1.0

@@ -1,0 +1,250 @@
+"""How long an iteration of a fleet takes: t_iter = t_fw + max(t_bw, t_pe) (Srift, section 4.3).
+
+The passes are those of the VM with the most to compute, stretched to the mean of the fleet's straggler; gradients are
+exchanged while the backward pass goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
+from optplan.formulations.srift.laws.exchange import exchange_seconds, exchange_times
+from optplan.formulations.srift.laws.stragglers import expected_maximum
+from optplan.schema import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One iteration of a fleet, in the mean.
+
+    Parameters
+    ----------
+    forward_s, backward_s
+        Passes of the straggler, t_fw and t_bw.
+    exchange_s
+        From the beginning of the backward pass until the last gradient is exchanged, t_pe; 0 for one rank.
+    ranks
+        GPUs that take part.
+    slowest
+        Number of the group with the largest raw time.
+    """
+
+    forward_s: float
+    backward_s: float
+    exchange_s: float
+    ranks: int
+    slowest: int
+
+    @property
+    def total_s(self) -> float:
+        """Of the iteration, t_iter."""
+        return self.forward_s + max(self.backward_s, self.exchange_s)
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """The exchange of one gradient, or of one bucket of them, in seconds from the beginning of the iteration.
+
+    Parameters
+    ----------
+    label
+        Name of the layer, or first and last of the bucket's.
+    start_s, end_s
+        When it is ready, and when every rank has it.
+    gradient_bytes
+        Its size.
+    """
+
+    label: str
+    start_s: float
+    end_s: float
+    gradient_bytes: float
+
+
+@dataclass(frozen=True)
+class _Buckets:
+    """What is exchanged at once: layers, or buckets of them."""
+
+    first_layer: tuple[int, ...]
+    last_layer: tuple[int, ...]
+    gradient_bytes: FloatArray
+    query_bytes: FloatArray
+    labels: tuple[str, ...]
+
+
+class IterationModel:
+    """Predicts the iterations of an instance's fleets; what does not depend on the fleet is computed once.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    """
+
+    def __init__(self, instance: SriftInstance) -> None:
+        self.instance = instance
+        self._passes: dict[tuple[str, int], tuple[float, float]] = {}
+        self._bandwidths: dict[tuple[tuple[str, ...], int], FloatArray] = {}
+        self._exchanges: dict[tuple[tuple[str, ...], int, str, float], float] = {}
+        self._buckets = _fill_buckets(instance)
+        gpus = {vm.gpu for vm in instance.types.values()}
+        last = list(self._buckets.last_layer)
+        self._ready = {gpu: instance.job.ready_on(gpu)[last] for gpu in gpus}
+
+    def passes_s(self, name: str, batch: int) -> tuple[float, float]:
+        """Return the raw forward and backward seconds of a type's VM with so many samples."""
+        known = self._passes.get((name, batch))
+        if known is None:
+            vm = self.instance.types[name]
+            device = self.instance.job.devices[vm.gpu]
+            share = batch / vm.gpus
+            known = self._passes[name, batch] = (device.forward_after(share), device.backward_after(share))
+        return known
+
+    def transfers(self, gpu: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (T,) shares of the backward pass after which transfers are ready, their bytes, and those to ask for.
+
+        Shares are those of a kind of GPU; bandwidth is asked for bytes rounded up to a power of two.
+        """
+        return self._ready[gpu], self._buckets.gradient_bytes, self._buckets.query_bytes
+
+    def predict(self, groups: Sequence[VmGroup]) -> Iteration:
+        """Predict the iteration of a fleet.
+
+        Parameters
+        ----------
+        groups
+            Of the fleet, one at least.
+
+        Returns
+        -------
+        Iteration
+            In the mean.
+        """
+        forward, backward, slowest = self._compute(groups)
+        names = tuple(sorted({group.type for group in groups}))
+        ranks = sum(group.count * self.instance.types[group.type].gpus for group in groups)
+        gpu = self.instance.types[groups[slowest].type].gpu
+        return Iteration(forward, backward, self.exchange_s(names, ranks, gpu, backward), ranks, slowest)
+
+    def exchange_s(self, names: tuple[str, ...], ranks: int, gpu: str, backward_s: float) -> float:
+        """Return t_pe of a set of types (sorted names) with so many ranks.
+
+        Parameters
+        ----------
+        names
+            Types that the fleet has.
+        ranks
+            GPUs that take part.
+        gpu
+            Kind of the straggler's, whose gradients are the last to be ready.
+        backward_s
+            Its backward pass.
+        """
+        if ranks == 1:
+            return 0.0
+        key = (names, ranks, gpu, backward_s)
+        known = self._exchanges.get(key)
+        if known is None:
+            volumes = self._buckets.gradient_bytes * volume_factor(ranks)
+            own, capacity = self.bus_of(names, ranks)
+            known = self._exchanges[key] = exchange_seconds(self._ready[gpu] * backward_s, volumes, own, capacity)
+        return known
+
+    def bus_of(self, names: tuple[str, ...], ranks: int) -> tuple[FloatArray, float]:
+        """Return (T,) bus bandwidth of each transfer, were it alone, and of all together, in bytes per second.
+
+        Of a set of types (sorted names) with so many ranks.
+        """
+        known = self._bandwidths.get((names, ranks))
+        if known is None:
+            networks = self.instance.networks_of(list(names))
+            known = self.instance.bandwidth.bus_bytes_per_s(networks, ranks, self._buckets.query_bytes)
+            self._bandwidths[names, ranks] = known
+        return known, min(self.instance.types[name].network_gbit_per_s for name in names) * BYTES_PER_GBIT
+
+    def sample_bytes(self, iterations: int, stream: np.random.Generator) -> FloatArray:
+        """Draw the layers that run in each of some iterations; return (iterations, T) bytes of the transfers."""
+        layers = self.instance.job.layers
+        sizes = np.broadcast_to(layers.gradient_bytes, (iterations, layers.gradient_bytes.size))
+        if layers.probability is not None:
+            sizes = np.where(stream.random(sizes.shape) < layers.probability, sizes, 0.0)
+        return np.asarray(np.add.reduceat(sizes, self._buckets.first_layer, axis=1), dtype=np.float64)
+
+    def trace(self, groups: Sequence[VmGroup]) -> tuple[Iteration, tuple[Transfer, ...]]:
+        """Predict the iteration of a fleet and list its transfers, in the order in which they start."""
+        found = self.predict(groups)
+        names = tuple(sorted({group.type for group in groups}))
+        if found.ranks == 1:
+            return found, ()
+        ready = self._ready[self.instance.types[groups[found.slowest].type].gpu] * found.backward_s
+        volumes = self._buckets.gradient_bytes * volume_factor(found.ranks)
+        ends = exchange_times(ready, volumes, *self.bus_of(names, found.ranks))
+        rows = zip(self._buckets.labels, ready, ends, self._buckets.gradient_bytes, strict=True)
+        return found, tuple(
+            Transfer(label, found.forward_s + float(start), found.forward_s + float(end), float(size))
+            for label, start, end, size in rows
+        )
+
+    def compute_times(self, groups: Sequence[VmGroup]) -> tuple[FloatArray, FloatArray, list[int]]:
+        """Return (G,) means and standard deviations of the compute seconds of each group's VMs, and their numbers."""
+        means = np.array([sum(self.passes_s(group.type, group.batch)) for group in groups])
+        types, devices = self.instance.types, self.instance.job.devices
+        shares = np.array([devices[types[group.type].gpu].deviation for group in groups])
+        return means, shares * means, [group.count for group in groups]
+
+    def _compute(self, groups: Sequence[VmGroup]) -> tuple[float, float, int]:
+        """Return the straggler's mean forward and backward seconds, and which group has the largest raw time.
+
+        Of equally slow ones the one with the longest backward pass counts, then the last kind of GPU by name, so that
+        the order of types changes nothing.
+        """
+        means, deviations, counts = self.compute_times(groups)
+        slowest = max(range(len(groups)), key=lambda index: (means[index], *self._rank(groups[index]), -index))
+        stretch = expected_maximum(means.tolist(), deviations.tolist(), counts) / float(means[slowest])
+        forward, backward = self.passes_s(groups[slowest].type, groups[slowest].batch)
+        return stretch * forward, stretch * backward, slowest
+
+    def _rank(self, group: VmGroup) -> tuple[float, str]:
+        """Return what decides between equally slow groups."""
+        return -self.passes_s(group.type, group.batch)[0], self.instance.types[group.type].gpu
+
+
+def predict_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> Iteration:
+    """Predict the iteration of one fleet; see :class:`IterationModel` for many."""
+    return IterationModel(instance).predict(groups)
+
+
+def trace_iteration(instance: SriftInstance, groups: Sequence[VmGroup]) -> tuple[Iteration, tuple[Transfer, ...]]:
+    """Predict the iteration of one fleet and list its transfers, in the order in which they start."""
+    return IterationModel(instance).trace(groups)
+
+
+def _fill_buckets(instance: SriftInstance) -> _Buckets:
+    """Join consecutive layers until a bucket holds the bytes that the instance asks for; without, each is its own.
+
+    A layer that runs only sometimes counts with its mean bytes, while bandwidth is asked for what is sent when it runs.
+    """
+    layers = instance.job.layers
+    sizes = layers.gradient_bytes
+    mean = sizes if layers.probability is None else sizes * layers.probability
+    names = layers.names or tuple(f"layer {number}" for number in range(1, sizes.size + 1))
+    least = instance.bucket_bytes
+    last, held = [], 0.0
+    for layer, size in enumerate(sizes.tolist()):
+        held += size
+        if least is None or held >= least or layer == sizes.size - 1:
+            last.append(layer)
+            held = 0.0
+    first = [0, *(layer + 1 for layer in last[:-1])]
+    queries = 2.0 ** np.ceil(np.log2(np.add.reduceat(sizes, first)))
+    labels = tuple(
+        names[start] if start == end else f"{names[start]} to {names[end]}"
+        for start, end in zip(first, last, strict=True)
+    )
+    return _Buckets(tuple(first), tuple(last), np.add.reduceat(mean, first), queries, labels)

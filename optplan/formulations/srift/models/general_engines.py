@@ -1,0 +1,164 @@
+"""Srift on general engines: CP-SAT, and looking at every fleet. The independent checks of the exact one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import version
+
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap
+from optplan.errors import UnsupportedError
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
+from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.formulations.srift.models.fleet_model import FleetModel
+
+#: Most choices of counts and batches that enumeration goes through.
+MOST_CHOICES = 500_000
+
+
+def solve_cp_sat(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
+    """Solve with CP-SAT: it proposes fleets, the best relaxation first, until none can be better than the best seen.
+
+    The model (:mod:`optplan.formulations.srift.models.fleet_model`) holds counts and batches as integer variables;
+    true times are looked up fleet by fleet, and a fleet once looked at is excluded.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    request
+        Gap, seed and time limit. One worker, so the same request gives the same answer.
+
+    Returns
+    -------
+    Answer
+        The bound is CP-SAT's word: that of the relaxation, or the objective where no better fleet is left.
+
+    Raises
+    ------
+    EngineError
+        When CP-SAT refuses the model or fails.
+    """
+    request.stopwatch.emit("cp-sat")
+    search = FleetSearch(instance, request.stopwatch)
+    model = FleetModel(instance, request)
+    while not closes_gap(search.objective, model.bound, request.gap) and not request.stopwatch.expired:
+        fleet = model.propose()
+        if fleet is None:
+            break
+        known = search.objective
+        search.offer(search.judge(fleet))
+        if search.objective is not None and search.objective != known:
+            model.require_better_than(search.objective)
+            request.stopwatch.emit("cp-sat", objective=search.objective, bound=model.bound)
+    return _answer(instance, request, search, model)
+
+
+def _answer(
+    instance: SriftInstance, request: SolveRequest, search: FleetSearch, model: FleetModel
+) -> Answer[SriftSolution]:
+    counters = {"fleets": float(search.judged), "solves": float(model.solves), "branches": float(model.branches)}
+    closed = model.exhausted or closes_gap(search.objective, model.bound, request.gap)
+    ended = Termination.COMPLETED if closed else Termination.TIME_LIMIT
+    if search.best is None:
+        message = "CP-SAT has found no fleet that reaches the batch within the limits"
+        answer = answer_without_fleet(instance, request, message, ended, counters)
+        known = answer.status is Status.UNKNOWN and model.bound > 0.0
+        return replace(answer, bound=model.bound, bound_proof=BoundProof.ENGINE) if known else answer
+    objective = search.best.objective
+    bound = objective if model.exhausted else min(objective, model.bound)
+    return Answer(
+        status=Status.OPTIMAL if closes_gap(objective, bound, request.gap) else Status.FEASIBLE,
+        termination=ended,
+        solution=SriftSolution(groups=search.best.groups),
+        objective=objective,
+        bound=bound,
+        bound_proof=BoundProof.ENGINE,
+        counters=counters,
+        engine="CP-SAT",
+        engine_version=version("ortools"),
+    )
+
+
+def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
+    """Look at every fleet, in plain Python, and ask the evaluator about each that reaches the batch.
+
+    Parameters
+    ----------
+    instance
+        The problem; tiny.
+    request
+        Only its listener is used: the work is limited by :data:`MOST_CHOICES`, not by time.
+
+    Returns
+    -------
+    Answer
+        Optimal, or infeasible; of equally good fleets the first one.
+
+    Raises
+    ------
+    UnsupportedError
+        When there are too many choices.
+    """
+    options = [_list_groups(instance, name) for name in instance.types]
+    choices = math.prod(len(groups) for groups in options)
+    if choices > MOST_CHOICES:
+        message = (
+            f"enumeration goes through {MOST_CHOICES:,} choices at most and this problem has {choices:.3g}; "
+            "choose a solver that does not look at each of them"
+        )
+        raise UnsupportedError(message)
+    request.stopwatch.emit("enumeration")
+    best: tuple[float, SriftSolution] | None = None
+    looked_at = 0
+    for fleet in _list_fleets(instance, options):
+        looked_at += 1
+        solution = SriftSolution(groups=fleet)
+        evaluation = evaluate(instance, solution)
+        if all(check.holds for check in evaluation.checks) and (best is None or evaluation.objective < best[0]):
+            best = evaluation.objective, solution
+    counters = {"choices": float(choices), "fleets": float(looked_at)}
+    if best is None:
+        return answer_without_fleet(
+            instance, request, "no fleet reaches the batch within the limits", counters=counters
+        )
+    return Answer(
+        Status.OPTIMAL,
+        Termination.COMPLETED,
+        solution=best[1],
+        objective=best[0],
+        bound=best[0],
+        bound_proof=BoundProof.EXHAUSTION,
+        counters=counters,
+    )
+
+
+def _list_groups(instance: SriftInstance, name: str) -> list[tuple[VmGroup, ...]]:
+    """List what a fleet can have of a type: nothing, one group, or a group for each of several batches."""
+    batches, most = instance.batches_of[name][::-1], instance.most_of(name)
+    if instance.one_batch_per_type:
+        one = [(VmGroup(type=name, count=n, batch=batch),) for batch in batches for n in range(1, most + 1)]
+        return [(), *one]
+    if (most + 1) ** len(batches) > MOST_CHOICES:
+        message = (
+            f"enumeration goes through {MOST_CHOICES:,} choices at most and {name} alone has "
+            f"{float(most + 1) ** len(batches):.3g}; choose a solver that does not look at each of them"
+        )
+        raise UnsupportedError(message)
+    every = itertools.product(range(most + 1), repeat=len(batches))
+    return [
+        tuple(VmGroup(type=name, count=n, batch=batch) for n, batch in zip(counts, batches, strict=True) if n)
+        for counts in every
+        if sum(counts) <= most
+    ]
+
+
+def _list_fleets(instance: SriftInstance, options: list[list[tuple[VmGroup, ...]]]) -> Iterator[tuple[VmGroup, ...]]:
+    """List the combinations that reach the batch."""
+    for groups in itertools.product(*options):
+        fleet = tuple(itertools.chain.from_iterable(groups))
+        if fleet and sum(group.count * group.batch for group in fleet) == instance.global_batch:
+            yield fleet

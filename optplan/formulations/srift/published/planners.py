@@ -1,0 +1,353 @@
+"""The paper's own planners: exhaustive search with its pruning, the eager mode, and the two static policies (4.4, 5.2).
+
+All fleets are judged by the same evaluator, whoever made them; none of these planners has a bound. The paper says that
+its pruning keeps the optimum. It does not, so each of its rules can be switched off (:class:`Pruning`). Where the
+printed text leaves a choice, this is what is done:
+
+- *Favourites.* Rules that favour a kind of fleet "if capacity allows" order the search: fleets that go against a rule
+  are looked at only when none of those that follow it keeps the limits. Spot before on-demand weighs most, then one
+  type before several, then the larger VMs of a kind of GPU before the smaller ones.
+- *Saturating batches.* "Large enough to saturate the hardware" comes without a figure and is left out; the instance's
+  choices of batches say it.
+- *Eager mode.* Types are ranked by the speed of a VM, or by its speed for the price, both at its largest batch and
+  without exchange. Each step allows some more VMs of a type; when all of them are allowed, the next type's turn comes.
+  The search goes on while the budget of solving time lasts, and returns the best fleet that keeps the limits.
+- *Static policies.* They look at no limit. A fleet of theirs that breaks one is not returned; a warning says by how
+  much. VMs are loaded with the largest batch of their type; a remainder for which one would have to be loaded in part
+  is not representable.
+
+Running VMs are part of every fleet; the static policies load them first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from optplan.contracts.result import Answer, SolveRequest, Status, Termination
+from optplan.errors import UsageError
+from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
+from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.formulations.srift.models.fleets import CountRange, FleetList
+from optplan.progress import Stopwatch
+
+#: VMs of a type that the eager mode allows at each step, K.
+EAGER_STEP = 8
+#: Solving time of the eager mode where the request has no limit.
+EAGER_BUDGET_S = 0.05
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Which of the paper's rules the exhaustive search follows (section 4.4); by default all.
+
+    Parameters
+    ----------
+    powers_of_two
+        Only batches that are powers of two on each GPU.
+    one_batch_per_type
+        All VMs of a type get the same batch. Where the instance itself says so, this makes no difference.
+    homogeneous_first
+        One type before several.
+    larger_first
+        The largest VMs of a kind of GPU before smaller ones with the same kind.
+    spot_first
+        Spot VMs before on-demand ones.
+    """
+
+    powers_of_two: bool = True
+    one_batch_per_type: bool = True
+    homogeneous_first: bool = True
+    larger_first: bool = True
+    spot_first: bool = True
+
+
+ALL_RULES = Pruning()
+
+
+def solve_exhaustive(
+    instance: SriftInstance, request: SolveRequest, *, pruning: Pruning = ALL_RULES
+) -> Answer[SriftSolution]:
+    """Look at every fleet that the paper's pruning leaves (section 4.4).
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    request
+        Time limit and listener.
+    pruning
+        The rules to follow.
+
+    Returns
+    -------
+    Answer
+        Feasible without a bound; unknown with a warning when none of the fleets looked at keeps the limits, infeasible
+        when no fleet does.
+    """
+    search = FleetSearch(instance, request.stopwatch)
+    listed = FleetList(
+        instance,
+        _choose_batches(instance, powers_only=pruning.powers_of_two),
+        one_batch=instance.one_batch_per_type or pruning.one_batch_per_type,
+    )
+    favourites = _Favourites(instance, pruning)
+    for level in favourites.levels:
+        request.stopwatch.emit("fleets", objective=search.objective)
+        for ranges in favourites.ranges(level):
+            if not search.look_at(listed.fleets(ranges), partial(favourites.is_of, level)):
+                return search.answer(request, "fleet within the paper's pruning", Termination.TIME_LIMIT)
+        if search.best is not None:
+            break
+    return search.answer(request, "fleet within the paper's pruning", Termination.COMPLETED)
+
+
+def _choose_batches(instance: SriftInstance, *, powers_only: bool) -> dict[str, tuple[int, ...]]:
+    if not powers_only:
+        return instance.batches_of
+    return {
+        name: tuple(batch for batch in batches if (batch // instance.types[name].gpus).bit_count() == 1)
+        for name, batches in instance.batches_of.items()
+    }
+
+
+#: Whether a fleet goes against the rules: spot first, homogeneous first, larger first.
+_Level = tuple[bool, bool, bool]
+
+
+class _Favourites:
+    """The kinds of fleets, in the order in which they are favoured."""
+
+    def __init__(self, instance: SriftInstance, pruning: Pruning) -> None:
+        self.instance = instance
+        self.pruning = pruning
+        types = {name: vm for name, vm in instance.types.items() if instance.most_of(name)}
+        self._on_demand = {name for name, vm in types.items() if not vm.spot} if pruning.spot_first else set()
+        largest: dict[tuple[str, bool], int] = {}
+        for vm in types.values():
+            largest[vm.gpu, vm.spot] = max(vm.gpus, largest.get((vm.gpu, vm.spot), 0))
+        smaller = {name for name, vm in types.items() if vm.gpus < largest[vm.gpu, vm.spot]}
+        self._smaller = smaller if pruning.larger_first else set()
+        self.levels: list[_Level] = list(itertools.product((False, True), (False, True), (False, True)))
+
+    def is_of(self, level: _Level, fleet: tuple[VmGroup, ...]) -> bool:
+        """Whether a fleet goes against just the rules of a level."""
+        names = {group.type for group in fleet}
+        several = self.pruning.homogeneous_first and len(names) > 1
+        return level == (bool(names & self._on_demand), several, bool(names & self._smaller))
+
+    def ranges(self, level: _Level) -> Iterator[list[CountRange]]:
+        """Return lists of ranges that hold the fleets of a level, and others that follow more of the rules."""
+        against_spot, several, against_larger = level
+        excluded = (set() if against_spot else self._on_demand) | (set() if against_larger else self._smaller)
+        running = {name for name, vm in self.instance.types.items() if vm.running}
+        if running & excluded or (against_spot and not self._on_demand) or (against_larger and not self._smaller):
+            return
+        allowed = [
+            CountRange(name, vm.running, self.instance.most_of(name))
+            for name, vm in self.instance.types.items()
+            if name not in excluded
+        ]
+        if self.pruning.homogeneous_first and not several:
+            for each in allowed:
+                if running <= {each.name}:
+                    yield [CountRange(each.name, max(1, each.least), each.most)]
+        elif self.pruning.homogeneous_first or not several:
+            yield allowed
+
+
+def solve_eager(
+    instance: SriftInstance, request: SolveRequest, *, step: int = EAGER_STEP, budget_s: float = EAGER_BUDGET_S
+) -> Answer[SriftSolution]:
+    """Run the eager mode: allow a few more VMs of one type at a time, the best type first (section 4.4).
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    request
+        Its time limit, where there is one, is the budget of solving time.
+    step
+        VMs that each step allows, K.
+    budget_s
+        Budget of solving time where the request has no limit.
+
+    Returns
+    -------
+    Answer
+        Feasible without a bound; unknown with a warning when no fleet looked at keeps the limits, infeasible when no
+        fleet does and the time suffices to see it.
+
+    Raises
+    ------
+    UsageError
+        When the step or the budget is not above zero.
+    """
+    if step < 1 or budget_s <= 0:
+        message = f"eager mode: got a step of {step} VMs and a budget of {budget_s:g} s; both must be above zero"
+        raise UsageError(message)
+    stopwatch = request.stopwatch
+    own_budget = stopwatch.limit_s is None
+    if own_budget:
+        stopwatch = Stopwatch(budget_s, stopwatch.listener)
+    search = FleetSearch(instance, stopwatch)
+    listed = FleetList(instance, instance.batches_of, one_batch=instance.one_batch_per_type)
+    every = True
+    for ranges in _allow_stepwise(instance, step):
+        stopwatch.emit("eager steps", objective=search.objective)
+        every = search.look_at(listed.fleets(ranges))
+        if not every:
+            break
+    # To end with its own budget is what the algorithm does; with the request's limit it may be cut off.
+    ended = Termination.COMPLETED if every or own_budget else Termination.TIME_LIMIT
+    answer = search.answer(replace(request, stopwatch=stopwatch), "fleet of the eager mode", ended)
+    if every or not own_budget or answer.status is Status.INFEASIBLE:
+        return answer
+    note = f"the eager mode has used up its budget of {budget_s:g} s; with a time limit it takes as long as that"
+    return replace(answer, warnings=(*answer.warnings, note))
+
+
+def _allow_stepwise(instance: SriftInstance, step: int) -> Iterator[list[CountRange]]:
+    """Yield the ranges of counts that each step adds; before the first one there are the running VMs alone."""
+    running = {name: vm.running for name, vm in instance.types.items()}
+    ranked = _rank(instance, _preference_of(instance))
+    allowed = [CountRange(name, count, count) for name, count in running.items() if count]
+    if allowed:
+        yield allowed
+    for name in ranked:
+        others = [each for each in allowed if each.name != name]
+        if not instance.mixed and any(each.least for each in others):
+            continue
+        most = instance.most_of(name)
+        for least in range(running[name] + 1, most + 1, step):
+            now = CountRange(name, least, min(least + step - 1, most))
+            yield [*others, now] if instance.mixed else [now]
+        allowed = [*others, CountRange(name, running[name], most)]
+
+
+def _preference_of(instance: SriftInstance) -> Callable[[str], float]:
+    if instance.objective is Objective.TIME:
+        return lambda name: samples_per_s(instance, name)
+    return lambda name: samples_per_s(instance, name) / instance.types[name].price_usd_per_hour
+
+
+def _rank(instance: SriftInstance, preference: Callable[[str], float]) -> list[str]:
+    """Sort the types that a fleet can have, those preferred most first; equal ones stay in the instance's order."""
+    return sorted((name for name in instance.types if instance.most_of(name)), key=preference, reverse=True)
+
+
+def samples_per_s(instance: SriftInstance, name: str) -> float:
+    """Return how many samples a VM of a type computes in a second with its largest batch, without exchange."""
+    vm = instance.types[name]
+    profile, batch = instance.job.devices[vm.gpu], largest_batch(instance, name)
+    on_device = batch / vm.gpus
+    return batch / (profile.forward_after(on_device) + profile.backward_after(on_device))
+
+
+def largest_batch(instance: SriftInstance, name: str) -> int:
+    """Return the largest of a type's choices of samples per VM, whether the global batch has so many or not."""
+    vm = instance.types[name]
+    if vm.batches is not None:
+        return int(vm.batches[-1])
+    return vm.gpus << (instance.job.devices[vm.gpu].largest_batch.bit_length() - 1)
+
+
+def solve_cost_aware(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
+    """Run the cost-aware policy, CAP: fill the cheapest VMs first (section 5.2).
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    request
+        Its listener is used; the work is too little for its time limit.
+
+    Returns
+    -------
+    Answer
+        Feasible without a bound; without a fleet and with a warning where the policy makes none, or one that breaks a
+        limit.
+    """
+    return _answer_static(instance, request, "cost-aware policy", fill_cost_aware(instance))
+
+
+def solve_throughput_aware(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
+    """Run the throughput-aware policy, TAP: fill the fastest VMs first; otherwise as :func:`solve_cost_aware`."""
+    return _answer_static(instance, request, "throughput-aware policy", fill_throughput_aware(instance))
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """Why a static policy makes no fleet.
+
+    Parameters
+    ----------
+    reason
+        In words.
+    """
+
+    reason: str
+
+
+def fill_cost_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | Remainder:
+    """Fill VMs in the order of their price per hour, the cheapest first."""
+    return _fill(instance, _rank(instance, lambda name: -instance.types[name].price_usd_per_hour))
+
+
+def fill_throughput_aware(instance: SriftInstance) -> tuple[VmGroup, ...] | Remainder:
+    """Fill VMs in the order of their samples per second at their largest batch, the fastest first."""
+    return _fill(instance, _rank(instance, lambda name: samples_per_s(instance, name)))
+
+
+def _fill(instance: SriftInstance, ranked: list[str]) -> tuple[VmGroup, ...] | Remainder:
+    """Load VMs with the largest batch of their type, the running ones first, then in the order of the ranks."""
+    counts = {name: vm.running for name, vm in instance.types.items() if vm.running}
+    left = instance.global_batch - sum(count * largest_batch(instance, name) for name, count in counts.items())
+    for name in ranked:
+        batch, available = largest_batch(instance, name), instance.types[name].available
+        if left <= 0:
+            break
+        wanted = left // batch
+        if not instance.mixed and set(counts) - {name}:
+            continue
+        free = wanted + 1 if available is None else available - counts.get(name, 0)
+        taken = min(wanted, free)
+        if taken:
+            counts[name] = counts.get(name, 0) + taken
+        left -= taken * batch
+        if left and free > taken:
+            return Remainder(
+                f"{left:,} of {instance.global_batch:,} samples are left for a VM of {name}, which it would load in "
+                f"part: a full one takes {batch:,}; not representable"
+            )
+    if left > 0:
+        return Remainder(f"all VMs that it can have, fully loaded, leave {left:,} of {instance.global_batch:,} samples")
+    if left < 0:
+        return Remainder(f"the running VMs, fully loaded, take {-left:,} samples more than there are")
+    return tuple(
+        VmGroup(type=name, count=counts[name], batch=largest_batch(instance, name))
+        for name in instance.types
+        if counts.get(name)
+    )
+
+
+def _answer_static(
+    instance: SriftInstance, request: SolveRequest, policy: str, made: tuple[VmGroup, ...] | Remainder
+) -> Answer[SriftSolution]:
+    request.stopwatch.emit(policy)
+    if isinstance(made, Remainder):
+        return answer_without_fleet(instance, request, f"the {policy} makes no fleet: {made.reason}")
+    solution = SriftSolution(groups=made)
+    evaluation = evaluate(instance, solution)
+    broken = [
+        f"{check.family}: {check.message} ({check.left:.6g} against {check.right:.6g})"
+        for check in evaluation.checks
+        if not check.holds
+    ]
+    if broken:
+        fleet = " + ".join(f"{group.count} {group.type}@{group.batch}" for group in made)
+        return answer_without_fleet(instance, request, f"the {policy} makes {fleet}, which breaks {'; '.join(broken)}")
+    return Answer(Status.FEASIBLE, Termination.COMPLETED, solution=solution, objective=evaluation.objective)

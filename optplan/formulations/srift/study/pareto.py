@@ -1,0 +1,97 @@
+"""The trade-off between time and money: every fleet that no other beats in both."""
+
+from __future__ import annotations
+
+import time
+
+from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
+from optplan.contracts.result import SolveRequest, Termination
+from optplan.errors import UnsupportedError
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.exact.goals import FrontierGoal, LeastGoal
+from optplan.formulations.srift.exact.incumbents import JudgedFleet
+from optplan.formulations.srift.exact.search import FleetSpace
+from optplan.progress import Stopwatch
+
+#: Deadlines between the fastest and the cheapest fleet at which a fleet is sought before all others, as a first sketch.
+_SKETCHED = 6
+#: Of the time limit, what each fleet of the sketch may take.
+_SHARE = 0.05
+
+
+def build_pareto(instance: SriftInstance, request: SolveRequest) -> ParetoFrontier:
+    """Find the trade-off between time and cost.
+
+    Parameters
+    ----------
+    instance
+        The problem; its limits are ignored, its objective says which of the two is the limit.
+    request
+        Time limit. Where it is met, the frontier is not exact and proves nothing.
+
+    Returns
+    -------
+    ParetoFrontier
+        By increasing deadline with decreasing cost, or by increasing budget with decreasing time. Empty where no fleet
+        reaches the global batch.
+
+    Raises
+    ------
+    UnsupportedError
+        When the limit that is asked for is one on the objective.
+    """
+    start = time.perf_counter()
+    in_time = instance.objective is Objective.COST
+    name = DEADLINE if in_time else BUDGET
+    if request.limit not in ("", name):
+        message = f"the frontier of the objective {instance.objective.value} is by {name}, not by {request.limit}"
+        raise UnsupportedError(message)
+    free = instance.replace(deadline_s=None, budget=None)
+    goal = FrontierGoal()
+    if request.stopwatch.limit_s is not None:
+        _sketch(free, goal, request.stopwatch)
+    end = FleetSpace(free).search(goal, request.stopwatch)
+    exact = end.termination is Termination.COMPLETED
+    points = [_point(fleet, in_time=in_time, exact=exact) for fleet in goal.fleets]
+    return ParetoFrontier(
+        formulation=instance.formulation,
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        limit_name=name,
+        limit_unit="s" if in_time else "usd",
+        objective_unit=instance.objective_unit,
+        points=tuple(points if in_time else reversed(points)),
+        exact=exact,
+        solve_seconds=time.perf_counter() - start,
+    )
+
+
+def _sketch(instance: SriftInstance, goal: FrontierGoal, stopwatch: Stopwatch) -> None:
+    """Offer the fastest, the cheapest, and the cheapest fleets at some deadlines between."""
+    fastest = _find_best(instance.replace(objective=Objective.TIME), goal, stopwatch)
+    cheapest = _find_best(instance.replace(objective=Objective.COST), goal, stopwatch)
+    if fastest is None or cheapest is None or not fastest.time_s < cheapest.time_s:
+        return
+    for step in range(1, _SKETCHED + 1):
+        deadline_s = fastest.time_s * (cheapest.time_s / fastest.time_s) ** (step / (_SKETCHED + 1))
+        _find_best(instance.replace(objective=Objective.COST, deadline_s=deadline_s), goal, stopwatch)
+
+
+def _find_best(instance: SriftInstance, goal: FrontierGoal, stopwatch: Stopwatch) -> JudgedFleet | None:
+    least = LeastGoal(instance)
+    remaining_s = stopwatch.remaining_s or 0.0
+    FleetSpace(instance).search(least, Stopwatch(remaining_s * _SHARE))
+    if least.best is not None:
+        goal.offer(least.best)
+    return least.best
+
+
+def _point(fleet: JudgedFleet, *, in_time: bool, exact: bool) -> ParetoPoint:
+    limit, objective = (fleet.time_s, fleet.cost_usd) if in_time else (fleet.cost_usd, fleet.time_s)
+    return ParetoPoint(
+        limit=limit,
+        objective=objective,
+        bound=objective if exact else None,
+        measures={"time_s": fleet.time_s, "cost_usd": fleet.cost_usd},
+        solution=SriftSolution(groups=fleet.groups),
+    )

@@ -1,0 +1,372 @@
+"""How throughput and its price change with the number of VMs: the study of section 3, on an instance's own types.
+
+*Weak scaling*: every GPU keeps its batch, so the global batch grows with the fleet (figure 2). *Strong scaling*: the
+global batch is fixed, and every GPU gets an equal part of it (figure 3). Fleets are of one type here; availability,
+deadlines and budgets play no part, nor do interruptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from itertools import pairwise
+from typing import Annotated
+
+from pydantic import Field
+
+from optplan.errors import UsageError
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, VmType
+from optplan.formulations.srift.laws.iteration import IterationModel
+from optplan.schema import FrozenModel
+from optplan.units import SECONDS_PER_HOUR
+
+#: Numbers of VMs in the paper's study, which goes up to 32.
+PAPER_SIZES = (1, 2, 4, 8, 16, 32)
+#: Relative differences below this are rounding.
+_ROUNDING = 1e-9
+
+_Count = Annotated[int, Field(ge=1)]
+_Amount = Annotated[float, Field(ge=0)]
+
+
+class ScalingMode(StrEnum):
+    """What stays the same while the fleet grows."""
+
+    #: The batch of each GPU.
+    WEAK = "weak"
+    #: The global batch.
+    STRONG = "strong"
+
+
+class ScalingPoint(FrozenModel):
+    """What so many VMs of one type reach.
+
+    Parameters
+    ----------
+    type, vms, world
+        Name of the type, VMs, and ranks (GPUs of all of them).
+    batch_per_rank, global_batch
+        Samples of an iteration.
+    forward_s, backward_s, exchange_s, iteration_s
+        Predicted means; see :class:`~optplan.formulations.srift.laws.iteration.Iteration`.
+    samples_per_s
+        Throughput.
+    usd_per_hour
+        Price of the fleet.
+    samples_per_usd
+        Cost-efficiency: throughput over price.
+    relative_efficiency
+        The same over the best of the study.
+    usd_per_iteration
+        Cost of one.
+    """
+
+    type: str
+    vms: _Count
+    world: _Count
+    batch_per_rank: _Count
+    global_batch: _Count
+    forward_s: _Amount
+    backward_s: _Amount
+    exchange_s: _Amount
+    iteration_s: _Amount
+    samples_per_s: _Amount
+    usd_per_hour: _Amount
+    samples_per_usd: _Amount
+    relative_efficiency: _Amount
+    usd_per_iteration: _Amount
+
+
+class LeftOut(FrozenModel):
+    """A fleet that was asked for and cannot be.
+
+    Parameters
+    ----------
+    type, size
+        Name of the type, and the number that was asked for: VMs, or ranks where world sizes were given.
+    reason
+        Why, in a few words.
+    """
+
+    type: str
+    size: _Count
+    reason: str
+
+
+class ScalingStudy(FrozenModel):
+    """How one job scales on each type of VM.
+
+    Parameters
+    ----------
+    mode
+        What stays the same.
+    instance_name, instance_hash, network
+        Which job.
+    points
+        By type, then by size.
+    left_out
+        What cannot be.
+    """
+
+    mode: ScalingMode
+    instance_name: str
+    instance_hash: str
+    network: str
+    points: tuple[ScalingPoint, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Names of the types that have points, in their order."""
+        return tuple(dict.fromkeys(point.type for point in self.points))
+
+    def points_of(self, name: str) -> list[ScalingPoint]:
+        """Return the points of a type, by size."""
+        return [point for point in self.points if point.type == name]
+
+
+class AverageEfficiency(FrozenModel):
+    """Mean over several jobs of the relative efficiency of so many VMs of a type, as in figure 2.
+
+    Parameters
+    ----------
+    type, vms
+        Which fleet.
+    relative_efficiency
+        The mean, relative to the best such mean.
+    """
+
+    type: str
+    vms: _Count
+    relative_efficiency: _Amount
+
+
+class Finding(FrozenModel):
+    """One of the paper's conclusions, held against a study.
+
+    Parameters
+    ----------
+    claim
+        The conclusion, and where it stands.
+    holds
+        Whether it holds here; None where the study cannot say.
+    said
+        What was found.
+    """
+
+    claim: str
+    holds: bool | None
+    said: str
+
+
+def study_scaling(
+    instance: SriftInstance,
+    mode: ScalingMode,
+    *,
+    vms: Sequence[int] | None = None,
+    worlds: Sequence[int] | None = None,
+    batches: Mapping[str, int] | None = None,
+) -> ScalingStudy:
+    """Predict throughput and cost-efficiency of fleets of one type, for every type of an instance and several sizes.
+
+    Parameters
+    ----------
+    instance
+        The job and the types; its global batch is the one of strong scaling.
+    mode
+        What stays the same.
+    vms, worlds
+        Sizes: numbers of VMs, or of ranks. Neither: the VMs of :data:`PAPER_SIZES`.
+    batches
+        Of weak scaling: samples of each GPU, by type; others get the largest batch of their profile, as in the paper.
+
+    Raises
+    ------
+    UsageError
+        When both kinds of sizes are given, sizes are no whole numbers from 1 on, batches are given for strong scaling
+        or for a type that there is not.
+    """
+    sizes = _read_sizes(vms, worlds)
+    if batches and mode is ScalingMode.STRONG:
+        raise UsageError("batches: strong scaling shares the global batch; leave them out, or ask for weak scaling")
+    unknown = [name for name in batches or {} if name not in instance.types]
+    if unknown:
+        raise UsageError(f"batches: no type {unknown[0]!r}; the instance has {', '.join(instance.types)}")
+    model = IterationModel(instance)
+    points, left_out = [], []
+    for name, vm in instance.types.items():
+        largest = instance.job.devices[vm.gpu].largest_batch
+        each = (batches or {}).get(name, largest) if mode is ScalingMode.WEAK else None
+        for size in sizes:
+            found = _size_fleet(instance, vm, size, in_ranks=worlds is not None, each=each)
+            if isinstance(found, str):
+                left_out.append(LeftOut(type=name, size=size, reason=found))
+            else:
+                points.append(_predict(model, vm, VmGroup(type=name, count=found[0], batch=found[1] * vm.gpus)))
+    best = max((point.samples_per_usd for point in points), default=1.0)
+    return ScalingStudy(
+        mode=mode,
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        network=instance.job.network,
+        points=tuple(point.replace(relative_efficiency=point.samples_per_usd / best) for point in points),
+        left_out=tuple(left_out),
+    )
+
+
+def _read_sizes(vms: Sequence[int] | None, worlds: Sequence[int] | None) -> list[int]:
+    if vms is not None and worlds is not None:
+        raise UsageError("sizes: give numbers of VMs, or world sizes, not both")
+    given = PAPER_SIZES if vms is None and worlds is None else vms if vms is not None else worlds or ()
+    wrong = [size for size in given if size < 1]
+    if wrong or not given:
+        message = f"sizes: got {list(given)}; whole numbers from 1 on are needed, at least one of them"
+        raise UsageError(message)
+    return sorted(set(given))
+
+
+def _size_fleet(
+    instance: SriftInstance, vm: VmType, size: int, *, in_ranks: bool, each: int | None
+) -> tuple[int, int] | str:
+    """Return the VMs and the batch of each GPU, or why there is no such fleet."""
+    if in_ranks and size % vm.gpus:
+        return f"so many ranks are no whole number of VMs with {vm.gpus} GPUs"
+    count = size // vm.gpus if in_ranks else size
+    profile = instance.job.devices[vm.gpu]
+    if each is None:
+        ranks = count * vm.gpus
+        if instance.global_batch % ranks:
+            return f"{instance.global_batch:,} samples cannot be shared equally by so many GPUs"
+        each = instance.global_batch // ranks
+    least, most = int(profile.batches[0]), profile.largest_batch
+    if each > most:
+        return f"more samples on each GPU than the {most:,} that fit"
+    if each < least:
+        return f"fewer samples on each GPU than {least:,}, where the profile begins"
+    return count, each
+
+
+def _predict(model: IterationModel, vm: VmType, group: VmGroup) -> ScalingPoint:
+    iteration = model.predict((group,))
+    samples, price = group.count * group.batch, group.count * vm.price_usd_per_hour
+    throughput = samples / iteration.total_s
+    return ScalingPoint(
+        type=group.type,
+        vms=group.count,
+        world=group.count * vm.gpus,
+        batch_per_rank=group.batch // vm.gpus,
+        global_batch=samples,
+        forward_s=iteration.forward_s,
+        backward_s=iteration.backward_s,
+        exchange_s=iteration.exchange_s,
+        iteration_s=iteration.total_s,
+        samples_per_s=throughput,
+        usd_per_hour=price,
+        samples_per_usd=throughput * SECONDS_PER_HOUR / price,
+        relative_efficiency=1.0,
+        usd_per_iteration=iteration.total_s * price / SECONDS_PER_HOUR,
+    )
+
+
+def average_efficiency(studies: Sequence[ScalingStudy]) -> tuple[AverageEfficiency, ...]:
+    """Average the relative efficiency over jobs, for the fleets that all studies have, as figure 2 does.
+
+    Parameters
+    ----------
+    studies
+        Of one mode, at least one.
+    """
+    by_fleet: list[dict[tuple[str, int], float]] = [
+        {(point.type, point.vms): point.relative_efficiency for point in study.points} for study in studies
+    ]
+    common = [fleet for fleet in by_fleet[0] if all(fleet in each for each in by_fleet[1:])]
+    means = {fleet: sum(each[fleet] for each in by_fleet) / len(by_fleet) for fleet in common}
+    best = max(means.values(), default=1.0)
+    return tuple(
+        AverageEfficiency(type=name, vms=vms, relative_efficiency=mean / best) for (name, vms), mean in means.items()
+    )
+
+
+def hold_conclusions(study: ScalingStudy) -> tuple[Finding, ...]:
+    """Hold the paper's conclusions of section 3 against a study, as far as it can say anything about them.
+
+    Parameters
+    ----------
+    study
+        Of either mode.
+    """
+    if study.mode is ScalingMode.STRONG:
+        return tuple(_hold_spread(study, name) for name in study.types if len(study.points_of(name)) > 1)
+    return (_hold_generations(study), *(_hold_decay(study, name) for name in study.types), _hold_case_by_case(study))
+
+
+def _hold_generations(study: ScalingStudy) -> Finding:
+    """3.2: the fastest VM is not the one that gives most for its price."""
+    claim = "3.2: the type with the highest throughput is not the most cost-efficient"
+    if len(study.types) < 2:
+        return Finding(claim=claim, holds=None, said="there is only one type")
+    least = [study.points_of(name)[0] for name in study.types]
+    fastest = max(least, key=lambda point: point.samples_per_s)
+    best = max(least, key=lambda point: point.samples_per_usd)
+    said = (
+        f"{_count(fastest)} has most samples a second ({_write(fastest.samples_per_s)}), "
+        f"{_count(best)} most samples for a dollar ({_write(best.samples_per_usd)})"
+    )
+    return Finding(claim=claim, holds=fastest.type != best.type, said=said)
+
+
+def _hold_decay(study: ScalingStudy, name: str) -> Finding:
+    """3.4: cost-efficiency falls with the size of the fleet."""
+    claim = f"3.4: cost-efficiency of {name} falls as the fleet grows"
+    points = study.points_of(name)
+    if len(points) < 2:
+        return Finding(claim=claim, holds=None, said="there is only one size")
+    rises = [
+        after for before, after in pairwise(points) if after.samples_per_usd > before.samples_per_usd * (1 + _ROUNDING)
+    ]
+    first, last = points[0], points[-1]
+    said = f"{_count(last)} reach {last.samples_per_usd / first.samples_per_usd:.0%} of that of {_count(first)}"
+    if rises:
+        said += f"; it rises at {', '.join(_count(point) for point in rises)}"
+    return Finding(claim=claim, holds=not rises, said=said)
+
+
+def _hold_case_by_case(study: ScalingStudy) -> Finding:
+    """3.4: which type is the most cost-efficient depends on the size of the fleet."""
+    claim = "3.4: the most cost-efficient type depends on the number of VMs"
+    best: dict[int, ScalingPoint] = {}
+    for vms in sorted({point.vms for point in study.points}):
+        rivals = [point for point in study.points if point.vms == vms]
+        if len(rivals) == len(study.types) > 1:
+            best[vms] = max(rivals, key=lambda point: point.samples_per_usd)
+    if len(best) < 2:
+        return Finding(claim=claim, holds=None, said="there are no two sizes that all of several types have")
+    said = ", ".join(f"{_count(point)}" for point in best.values())
+    return Finding(claim=claim, holds=len({point.type for point in best.values()}) > 1, said=f"best: {said}")
+
+
+def _hold_spread(study: ScalingStudy, name: str) -> Finding:
+    """3.4: with a given global batch, no number of VMs is best for both throughput and cost."""
+    points = study.points_of(name)
+    speeds = [point.samples_per_s for point in points]
+    costs = [point.usd_per_iteration for point in points]
+    fastest = max(points, key=lambda point: point.samples_per_s)
+    cheapest = min(points, key=lambda point: point.usd_per_iteration)
+    said = (
+        f"throughput differs by a factor of {max(speeds) / min(speeds):.2g}, cost by {max(costs) / min(costs):.2g}; "
+        f"fastest are {_count(fastest)} with {fastest.batch_per_rank:,} samples on each GPU, "
+        f"cheapest {_count(cheapest)} with {cheapest.batch_per_rank:,}"
+    )
+    return Finding(
+        claim=f"3.4: no batch per GPU is both fastest and cheapest on {name}",
+        holds=fastest.vms != cheapest.vms,
+        said=said,
+    )
+
+
+def _count(point: ScalingPoint) -> str:
+    return f"{point.vms} {point.type}"
+
+
+def _write(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"

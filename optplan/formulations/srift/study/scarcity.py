@@ -1,0 +1,100 @@
+"""What one more VM of each type would be worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optplan.contracts.result import Result, Termination
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.exact.goals import LeastGoal
+from optplan.formulations.srift.exact.incumbents import FleetJudge
+from optplan.formulations.srift.exact.search import FleetSpace
+from optplan.progress import Stopwatch
+
+
+@dataclass(frozen=True)
+class OneMoreVm:
+    """What the problem's optimum would be with one more VM of a type to be had.
+
+    Parameters
+    ----------
+    type
+        Name of the type.
+    available, used
+        VMs that can be had, and those that the result has.
+    objective
+        The best one with one VM more, in the objective's unit; None where there still is no fleet.
+    saving
+        By how much that is less than the result's objective; None where the result, or the problem with one VM more,
+        has no fleet. Never below zero; the result's own gap is part of it.
+    proven
+        Whether nothing better is possible; otherwise time ran out.
+    groups
+        The fleet of ``objective``.
+    """
+
+    type: str
+    available: int
+    used: int
+    objective: float | None
+    saving: float | None
+    proven: bool
+    groups: tuple[VmGroup, ...]
+
+    @property
+    def scarce(self) -> bool:
+        """Whether the result has all VMs of the type that can be had."""
+        return self.used == self.available
+
+
+def value_of_one_more(
+    instance: SriftInstance,
+    result: Result[SriftSolution],
+    *,
+    only: Sequence[str] = (),
+    time_limit_s: float | None = None,
+) -> tuple[OneMoreVm, ...]:
+    """Find what one more VM of each type would be worth.
+
+    VMs are whole, so that one more may help although not all are used, and may not help although all are.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result; without a solution, one more VM may make the first fleet possible.
+    only
+        Types to look at; all of which the number of VMs is known when empty.
+    time_limit_s
+        Seconds for each type.
+
+    Returns
+    -------
+    tuple of OneMoreVm
+        In the order of the instance's types.
+    """
+    names = [name for name, vm in instance.types.items() if vm.available is not None and (not only or name in only)]
+    groups = () if result.solution is None else result.solution.groups
+    return tuple(_look_at(instance, groups, name, Stopwatch(time_limit_s)) for name in names)
+
+
+def _look_at(instance: SriftInstance, groups: tuple[VmGroup, ...], name: str, stopwatch: Stopwatch) -> OneMoreVm:
+    vm = instance.types[name]
+    available = vm.available or 0
+    more = instance.replace(types={**instance.types, name: vm.replace(available=available + 1)})
+    known = FleetJudge(instance).judge(groups) if groups else None
+    # What is known is still possible, so that only better fleets are looked for.
+    goal = LeastGoal(more, best=known)
+    end = FleetSpace(more).search(goal, stopwatch)
+    best = goal.best
+    return OneMoreVm(
+        type=name,
+        available=available,
+        used=sum(group.count for group in groups if group.type == name),
+        objective=None if best is None else best.objective,
+        saving=None if best is None or known is None else max(0.0, known.objective - best.objective),
+        proven=end.termination is Termination.COMPLETED,
+        groups=() if best is None else best.groups,
+    )

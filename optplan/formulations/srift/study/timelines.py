@@ -1,0 +1,216 @@
+"""What happens to a run that loses VMs, from its beginning to its predicted end (figure 8)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from optplan.errors import UsageError
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution
+from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.formulations.srift.study.replanning import (
+    Remainder,
+    State,
+    derive_spent_usd,
+    name_vms,
+    ready_after_s,
+    unpaid_s,
+)
+
+
+class Happening(StrEnum):
+    """What a run does for a while."""
+
+    LAUNCH = "launch"
+    TRAIN = "train"
+    #: Save the training, wait for what a lost VM has stored, load it.
+    PAUSE = "pause"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A while in which a run does one thing.
+
+    Parameters
+    ----------
+    start_s, end_s
+        Since the beginning of the run.
+    happening
+        What it does.
+    vms
+        Types that it has or, while they are launched, waits for, and how many VMs of each.
+    batches
+        Samples per VM by type, where they are known; several where the VMs of a type differ.
+    iterations_from, iterations_to
+        Done at its start and at its end.
+    spent_from_usd, spent_to_usd
+        Spent by then.
+    predicted
+        Whether it is still to come.
+    """
+
+    start_s: float
+    end_s: float
+    happening: Happening
+    vms: Mapping[str, int]
+    batches: Mapping[str, tuple[int, ...]]
+    iterations_from: int
+    iterations_to: int
+    spent_from_usd: float
+    spent_to_usd: float
+    predicted: bool
+
+    @property
+    def fleet(self) -> str:
+        """Write the VMs for a reader: ``1 p3.8xlarge@512 + 8 g3.8xlarge@64``."""
+        parts = []
+        for name, count in self.vms.items():
+            batches = "/".join(str(batch) for batch in self.batches.get(name, ()))
+            parts.append(f"{count} {name}@{batches}" if batches else f"{count} {name}")
+        return " + ".join(parts)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A run that loses VMs, from its beginning to its predicted end.
+
+    Parameters
+    ----------
+    segments
+        One after the other, without gaps.
+    lost
+        VMs that were lost, by type.
+    interrupted_s
+        When.
+    iterations
+        Of the whole run.
+    limits
+        Of the whole run: ``deadline`` in seconds, ``budget`` in US dollars.
+    """
+
+    segments: tuple[Segment, ...]
+    lost: Mapping[str, int]
+    interrupted_s: float
+    iterations: int
+    limits: Mapping[str, float]
+
+    @property
+    def end_s(self) -> float:
+        """When the last segment ends."""
+        return self.segments[-1].end_s if self.segments else 0.0
+
+    @property
+    def spent_usd(self) -> float:
+        """What is spent by then."""
+        return self.segments[-1].spent_to_usd if self.segments else 0.0
+
+    @property
+    def spare(self) -> dict[str, float]:
+        """What is left of each limit at the end; negative where it is exceeded."""
+        used = {DEADLINE: self.end_s, BUDGET: self.spent_usd}
+        return {limit: amount - used[limit] for limit, amount in self.limits.items()}
+
+
+def build_timeline(
+    instance: SriftInstance,
+    state: State,
+    remainder: Remainder,
+    *,
+    new: SriftSolution | None = None,
+    old: SriftSolution | None = None,
+) -> Timeline:
+    """Lay a run out in time: launch, training, the loss, and how it goes on.
+
+    Parameters
+    ----------
+    instance, state
+        The problem of the whole run, and where it stands.
+    remainder
+        What is left, from :func:`~optplan.formulations.srift.study.replanning.replan`.
+    new
+        The fleet with which it goes on; None where there is none, and the timeline ends with the loss.
+    old
+        The fleet that it had, for its batches.
+
+    Raises
+    ------
+    UsageError
+        When the old fleet does not have the VMs that the state says.
+    """
+    draft = _Draft()
+    draft.vms, draft.batches = state.vms, {} if old is None else _batches(old)
+    if old is not None and _count(old) != state.vms:
+        had, has = name_vms(_count(old)), name_vms(state.vms) or "no VMs"
+        message = f"old: the fleet has {had}, but the state counts {has}, running and lost"
+        raise UsageError(message)
+    ready_s, spent_usd = ready_after_s(instance, state), derive_spent_usd(instance, state)
+    paid_s = state.elapsed_s - unpaid_s(instance, state)
+    launch_usd = spent_usd * ready_s / paid_s if instance.launch_billed and paid_s else 0.0
+    draft.add(Happening.LAUNCH, ready_s, spent_usd=launch_usd)
+    draft.add(
+        Happening.TRAIN, state.elapsed_s - ready_s, iterations=state.iterations_done, spent_usd=spent_usd - launch_usd
+    )
+    draft.predicted, draft.vms = True, dict(state.running)
+    draft.add(
+        Happening.PAUSE, state.pause_s, iterations=-state.iterations_lost, spent_usd=remainder.used[BUDGET] - spent_usd
+    )
+    if new is not None:
+        draft.vms, draft.batches = _count(new), _batches(new)
+        measures = evaluate(remainder.instance, new).measures
+        launch_s, usd_per_s = measures["launch_s"], measures["cost_usd"] / measures["billed_s"]
+        launch_usd = usd_per_s * launch_s if instance.launch_billed else 0.0
+        draft.add(Happening.LAUNCH, launch_s, spent_usd=launch_usd)
+        draft.add(
+            Happening.TRAIN,
+            measures["training_s"],
+            iterations=remainder.instance.iterations,
+            spent_usd=measures["cost_usd"] - launch_usd,
+        )
+    return Timeline(tuple(draft.segments), dict(state.lost), state.elapsed_s, instance.iterations, instance.limits)
+
+
+class _Draft:
+    """A timeline in the making: segments are added at its end; those that take no time are left out."""
+
+    def __init__(self) -> None:
+        self.segments: list[Segment] = []
+        self.vms: Mapping[str, int] = {}
+        self.batches: Mapping[str, tuple[int, ...]] = {}
+        self.predicted = False
+        self._now_s, self._done, self._spent_usd = 0.0, 0, 0.0
+
+    def add(self, happening: Happening, seconds: float, *, iterations: int = 0, spent_usd: float = 0.0) -> None:
+        """Add what takes so many seconds."""
+        start_s, done, spent = self._now_s, self._done, self._spent_usd
+        self._now_s, self._done, self._spent_usd = start_s + seconds, done + iterations, spent + spent_usd
+        if seconds > 0:
+            self.segments.append(
+                Segment(
+                    start_s=start_s,
+                    end_s=self._now_s,
+                    happening=happening,
+                    vms=self.vms,
+                    batches=self.batches,
+                    iterations_from=done,
+                    iterations_to=self._done,
+                    spent_from_usd=spent,
+                    spent_to_usd=self._spent_usd,
+                    predicted=self.predicted,
+                )
+            )
+
+
+def _count(fleet: SriftSolution) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for group in fleet.groups:
+        counts[group.type] += group.count
+    return dict(counts)
+
+
+def _batches(fleet: SriftSolution) -> dict[str, tuple[int, ...]]:
+    batches: dict[str, tuple[int, ...]] = {}
+    for group in fleet.groups:
+        batches[group.type] = (*batches.get(group.type, ()), group.batch)
+    return batches

@@ -1,0 +1,132 @@
+"""Algorithm 2's loop by itself: ladders, candidates, the marginal benefit and when the walk ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optplan.formulations.rubberband.exact.bracket_choice import JudgedChain
+from optplan.formulations.rubberband.published.greedy import (
+    Ladder,
+    Rungs,
+    benefit,
+    list_candidates,
+    saves,
+    walk_down,
+    warm_start,
+)
+from optplan.progress import Event, Stopwatch
+
+#: Three trials on instances of four GPUs: 1 to 12 GPUs by factors and multiples, p = 3 and p = 4 both need 3 instances.
+LADDER = Ladder(np.array([1, 3, 6, 9, 12]), np.array([1, 1, 2, 3, 3]))
+
+
+def judged(seconds: float, usd: float) -> JudgedChain:
+    """Make figures without a plan."""
+    return JudgedChain((), seconds, usd)
+
+
+class Table:
+    """Says what plans take and cost from a table, and remembers who asked."""
+
+    def __init__(self, rows: dict[Rungs, tuple[float, float]]) -> None:
+        self.rows = rows
+        self.asked: list[Rungs] = []
+
+    def __call__(self, rungs: Rungs) -> JudgedChain:
+        """Look a plan up."""
+        self.asked.append(rungs)
+        return judged(*self.rows[rungs])
+
+
+def test_a_warm_start_is_rounded_down_in_every_stage() -> None:
+    """The largest allocation that fits: 3 instances take 12 GPUs, 2 take 6; a stage on which nothing fits skips it."""
+    needs_two = Ladder(np.array([8]), np.array([2]))
+    assert warm_start([LADDER, LADDER], 3) == (4, 4)
+    assert warm_start([LADDER, needs_two], 2) == (2, 0)
+    assert warm_start([LADDER, LADDER], 7) == (4, 4)
+    assert warm_start([LADDER, needs_two], 1) is None
+
+
+def test_candidates_step_down_in_one_stage() -> None:
+    """One for each stage that is not at its foot."""
+    assert list_candidates((2, 0, 1)) == [(1, 0, 1), (2, 0, 0)]
+    assert list_candidates((0, 0)) == []
+
+
+def test_the_benefit_is_dollars_per_second() -> None:
+    """4 usd for 10 s (0.4) come after 2 usd for 4 s (0.5), both after 1 usd for nothing, all before what costs more."""
+    now = judged(100.0, 10.0)
+    candidates = {
+        "dearer and faster": judged(90.0, 11.0),
+        "dearer": judged(110.0, 10.5),
+        "0.4": judged(110.0, 6.0),
+        "0.5": judged(104.0, 8.0),
+        "no slower": judged(100.0, 9.0),
+        "faster, saves more": judged(99.0, 8.5),
+    }
+    order = sorted(candidates, key=lambda name: benefit(now, candidates[name]))
+    assert order == list(candidates)
+    assert benefit(now, candidates["0.4"])[1] == pytest.approx(0.4)
+
+
+def test_rounding_is_no_saving() -> None:
+    """A cost that is lower by a relative 1e-12 is the same cost, on any scale."""
+    for scale in (1e-9, 1.0, 1e9):
+        assert not saves(judged(1.0, scale), judged(2.0, scale * (1 - 1e-12)))
+        assert saves(judged(1.0, scale), judged(2.0, scale * (1 - 1e-6)))
+
+
+def test_the_walk_takes_the_best_benefit_and_not_the_largest_saving() -> None:
+    """From 10 usd: 3 usd for 30 s (0.1) loses to 2 usd for 10 s (0.2); then 8 - 6.5 = 1.5 usd for 30 s is taken."""
+    table = Table({(1, 1): (50, 10), (0, 1): (80, 7), (1, 0): (60, 8), (0, 0): (90, 6.5)})
+    found = walk_down((1, 1), table, 100.0, Stopwatch())
+    assert (found.seconds, found.usd) == (90, 6.5)
+    assert table.asked == [(1, 1), (0, 1), (1, 0), (0, 0)]
+
+
+def test_the_walk_does_not_try_the_second_best() -> None:
+    """The best candidate breaks the deadline: the walk ends, although the other one would keep it and save."""
+    table = Table({(1, 1): (50, 10), (0, 1): (120, 1), (1, 0): (60, 9.9)})
+    assert walk_down((1, 1), table, 100.0, Stopwatch()).usd == 10
+    # 9 usd for 70 s is 0.13 a second, 0.1 usd for 10 s is 0.01; without the deadline the walk goes on.
+    table.rows[0, 0] = (130, 0.9)
+    assert walk_down((1, 1), table, 200.0, Stopwatch()).usd == 0.9
+
+
+def test_a_plan_at_the_deadline_keeps_it() -> None:
+    """To within a relative 1e-9, however times were added up."""
+    table = Table({(1,): (1.0, 2.0), (0,): (0.1 + 0.2, 1.0)})
+    assert walk_down((1,), table, 0.3, Stopwatch()).usd == 1.0
+
+
+def test_an_expired_stopwatch_ends_the_walk_where_it_is() -> None:
+    """The warm start is what there is; a listener hears of every step that is accepted."""
+    rows: dict[Rungs, tuple[float, float]] = {(2,): (1.0, 3.0), (1,): (2.0, 2.0), (0,): (3.0, 1.0)}
+    assert walk_down((2,), Table(rows), 10.0, Stopwatch(limit_s=0.0)).usd == 3.0
+    events: list[Event] = []
+    assert walk_down((2,), Table(rows), 10.0, Stopwatch(listener=events.append)).usd == 1.0
+    assert [(event.stage, event.objective) for event in events] == [("greedy steps", 2.0), ("greedy steps", 1.0)]
+
+
+@given(
+    seconds=st.lists(st.lists(st.integers(1, 50), min_size=4, max_size=4), min_size=1, max_size=3),
+    usd=st.lists(st.lists(st.integers(1, 50), min_size=4, max_size=4), min_size=3, max_size=3),
+    room=st.integers(0, 100),
+)
+def test_the_walk_never_gets_dearer_and_keeps_the_deadline(
+    seconds: list[list[int]], usd: list[list[int]], room: int
+) -> None:
+    """Of any plans whose figures add up over stages; the warm start keeps the deadline."""
+
+    def predict(rungs: Rungs) -> JudgedChain:
+        places = list(enumerate(rungs))
+        return judged(sum(seconds[stage][rung] for stage, rung in places), sum(usd[s][rung] for s, rung in places))
+
+    start = (3,) * len(seconds)
+    deadline_s = predict(start).seconds + room
+    found = walk_down(start, predict, deadline_s, Stopwatch())
+    assert found.usd <= predict(start).usd
+    assert found.seconds <= deadline_s

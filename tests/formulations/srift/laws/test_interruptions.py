@@ -1,0 +1,161 @@
+"""What the loss of spot VMs does to a run: the closed form against its own limits, by hand, and against samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optplan.errors import UsageError
+from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, VmGroup
+from optplan.formulations.srift.laws.interruptions import (
+    count_checkpoints,
+    expect_training,
+    expected_training_s,
+    interruption_rate_per_s,
+    sample_training,
+)
+
+HOUR = 3600.0
+
+
+def make(
+    *, every_s: float = 600.0, checkpoint_s: float = 20.0, restart_s: float = 200.0, billed: bool = True
+) -> Interruptions:
+    """Return terms: by default a checkpoint of 20 s every 600 s, restarts of 200 s that are billed."""
+    return Interruptions(
+        checkpoint_every_s=every_s, checkpoint_s=checkpoint_s, restart_s=restart_s, restart_billed=billed
+    )
+
+
+def test_rate_is_the_sum_over_the_vms(make_instance: Callable[..., SriftInstance]) -> None:
+    """2 VMs interrupted every 4 hours and 3 every 10 are interrupted 2/4 + 3/10 = 0.8 times an hour together."""
+    types = {
+        "a": {"spot": True, "interruptions_per_hour": 0.25},
+        "b": {"spot": True, "interruptions_per_hour": 0.1},
+        "safe": {},
+    }
+    instance = make_instance(types=types, interruptions={"checkpoint_every_s": 600, "restart_s": 60})
+    groups = [VmGroup(type=name, count=count, batch=1) for name, count in (("a", 2), ("b", 3), ("safe", 9))]
+    assert interruption_rate_per_s(instance, groups) == pytest.approx(0.8 / HOUR)
+
+
+@pytest.mark.parametrize(
+    ("work_s", "expected"), [(1.0, 0), (600.0, 0), (600.0 * (1 + 1e-15), 0), (601.0, 1), (1800.0, 2), (0.1 * 3, 0)]
+)
+def test_checkpoints_stand_between_intervals(work_s: float, expected: int) -> None:
+    """One checkpoint after each full interval of 600 s, and none at the end of the run."""
+    assert count_checkpoints(work_s, make()) == expected
+
+
+def test_rounding_makes_no_checkpoint() -> None:
+    """Three intervals of 0.1 s are 0.30000000000000004 s in floats, and have two checkpoints between them."""
+    assert count_checkpoints(0.1 + 0.1 + 0.1, make(every_s=0.1)) == 2
+
+
+@pytest.mark.parametrize("billed", [True, False])
+def test_without_interruptions_checkpoints_are_all_there_is(billed: bool) -> None:
+    """At a rate of zero, 1500 s take 1500 s and two checkpoints of 20 s, exactly; a tiny rate comes near that."""
+    terms = make(billed=billed)
+    certain = expect_training(1500.0, 0.0, terms)
+    assert (certain.total_s, certain.billed_s, certain.unbilled_s, certain.interruptions) == (1540.0, 1540.0, 0.0, 0.0)
+    assert expected_training_s(1500.0, 1e-15, terms) == pytest.approx(1540.0, rel=1e-11)
+
+
+def test_one_stretch_by_hand() -> None:
+    """A stretch of 100 s without checkpoints, at a rate of 1/100 per s, with restarts of 50 s.
+
+    Attempts fail e - 1 = 1.71828 times; all attempts take 100 (e - 1) = 171.828 s, so 71.828 s are lost.
+    Held through restarts: each takes 100 (e^.5 - 1) = 64.872 s, together 111.468 s; 283.297 s in all, and
+    interruptions = 283.297 / 100. Given back: 1.71828 * 50 = 85.914 s that are not billed.
+    """
+    held = expect_training(100.0, 0.01, make(restart_s=50.0))
+    assert held.lost_s == pytest.approx(71.8282, abs=1e-4)
+    assert held.restarts_s == pytest.approx(111.468, abs=1e-3)
+    assert held.total_s == pytest.approx(100 * (math.e - 1) * math.exp(0.5), rel=1e-12)
+    assert (held.billed_s, held.unbilled_s) == (held.total_s, 0.0)
+    assert held.interruptions == pytest.approx(held.total_s / 100)
+    given_back = expect_training(100.0, 0.01, make(restart_s=50.0, billed=False))
+    assert given_back.billed_s == pytest.approx(171.8282, abs=1e-4)
+    assert given_back.unbilled_s == pytest.approx(85.9141, abs=1e-4)
+    assert given_back.total_s == pytest.approx(given_back.billed_s + given_back.unbilled_s)
+    assert given_back.interruptions == pytest.approx(math.e - 1)
+
+
+def test_the_last_interval_is_as_short_as_it_is() -> None:
+    """700 s are a stretch of 600 + 20 s and one of 100 s: each is repeated by itself."""
+    rate, whole = 1e-3, make(restart_s=0.0)
+    expected = (math.expm1(0.62) + math.expm1(0.1)) / rate
+    assert expected_training_s(700.0, rate, whole) == pytest.approx(expected, rel=1e-12)
+
+
+def test_agrees_with_boa_where_stretches_are_short() -> None:
+    """BOA's work / (1 - rate (restart + lost)), lost = half an interval: the same up to squares of the rate."""
+    rate, terms = 1e-6, make(checkpoint_s=0.0)
+    boa_s = 60000.0 / (1 - rate * (200.0 + 300.0))
+    assert expected_training_s(60000.0, rate, terms) == pytest.approx(boa_s, rel=1e-6)
+
+
+def test_what_never_ends_is_infinite() -> None:
+    """An interval of 600 s that is interrupted twice a second does not end within what floats can say."""
+    endless = expect_training(700.0, 2.0, make())
+    assert endless.total_s == endless.billed_s == endless.interruptions == math.inf
+    assert expect_training(700.0, 2.0, make(billed=False)).unbilled_s == math.inf
+    assert expected_training_s(700.0, 2.0, make(restart_s=0.0)) == math.inf
+
+
+@given(
+    work_s=st.floats(1, 1e5),
+    more=st.floats(1, 3),
+    rate=st.floats(0, 1e-3),
+    every_s=st.floats(10, 1e4),
+    checkpoint_s=st.just(0.0) | st.floats(1e-3, 100),
+    restart_s=st.just(0.0) | st.floats(1e-3, 1000),
+    billed=st.booleans(),
+)
+def test_more_work_and_more_interruptions_take_longer(
+    work_s: float, more: float, rate: float, every_s: float, checkpoint_s: float, restart_s: float, billed: bool
+) -> None:
+    """Total and billed time never fall with work or rate, and their parts add up."""
+    terms = make(every_s=every_s, checkpoint_s=checkpoint_s, restart_s=restart_s, billed=billed)
+    base = expect_training(work_s, rate, terms)
+    for other in (expect_training(work_s * more, rate, terms), expect_training(work_s, rate * more, terms)):
+        assert other.total_s >= base.total_s * (1 - 1e-11)
+        assert other.billed_s >= base.billed_s * (1 - 1e-11)
+    assert base.total_s >= work_s
+    assert min(base.checkpoints_s, base.lost_s, base.restarts_s) >= 0
+    assert base.billed_s + base.unbilled_s == pytest.approx(base.total_s)
+
+
+@pytest.mark.parametrize("billed", [True, False])
+@pytest.mark.parametrize("work_s", [500.0, 3000.0])
+@pytest.mark.parametrize("rate", [1e-4, 1e-3, 3e-3])
+def test_samples_agree_with_the_closed_form(rate: float, work_s: float, billed: bool) -> None:
+    """20 000 runs, followed from interruption to interruption, have the expected means to 4 standard errors."""
+    terms = make(billed=billed)
+    expected = expect_training(work_s, rate, terms)
+    runs = sample_training(work_s, rate, terms, seed=5, samples=20_000)
+    for mean, drawn in (
+        (expected.total_s, runs.total_s),
+        (expected.billed_s, runs.billed_s),
+        (expected.interruptions, runs.interruptions),
+    ):
+        assert abs(float(drawn.mean()) - mean) <= 4 * float(drawn.std()) / math.sqrt(drawn.size)
+
+
+def test_samples_belong_to_the_seed() -> None:
+    """The same seed draws the same runs, another one others; without interruptions all runs are alike."""
+    first, again, other = (sample_training(3000.0, 1e-3, make(), seed=seed, samples=50) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first.total_s, again.total_s)
+    assert not np.array_equal(first.total_s, other.total_s)
+    assert set(sample_training(1500.0, 0.0, make(), seed=0, samples=3).total_s) == {1540.0}
+
+
+def test_no_samples_are_refused() -> None:
+    """A mean of no runs means nothing."""
+    with pytest.raises(UsageError, match=r"samples: got 0; one or more are needed"):
+        sample_training(1.0, 0.0, make(), seed=0, samples=0)

@@ -1,0 +1,104 @@
+"""Bayesian optimisation as a black box: seeded, sound, and honest about what it has not found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Termination
+from optplan.errors import MissingExtraError, UsageError
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.formulations.srift.models.general_engines import solve_enumeration
+from optplan.formulations.srift.published.bayesian import RANDOM_FIRST, solve_bayesian
+from optplan.progress import Stopwatch
+
+pytest.importorskip("bayes_opt", reason='bayes_opt is not installed; pip install "optplan[bayes]" brings it')
+
+MakeInstance = Callable[..., SriftInstance]
+
+
+def fleet(answer: Answer[SriftSolution]) -> list[tuple[str, int, int]]:
+    """Return (type, count, batch) by group; nothing without a solution."""
+    return [] if answer.solution is None else [(g.type, g.count, g.batch) for g in answer.solution.groups]
+
+
+def test_a_space_smaller_than_the_evaluations_is_seen_as_a_whole(make_instance: MakeInstance) -> None:
+    """Up to 4 VMs with 16 or 32 samples: 64 are reached by 4 @ 16 in 64 ms and by 2 @ 32 in 128 ms."""
+    instance = make_instance(types={"a": {"available": 4, "batches": [16, 32]}}, objective="time")
+    answer = solve_bayesian(instance, SolveRequest())
+    assert fleet(answer) == [("a", 4, 16)]
+    assert answer.objective == pytest.approx(6.4)
+    assert (answer.status, answer.bound, answer.bound_proof) == (Status.FEASIBLE, None, BoundProof.NONE)
+    assert answer.termination is Termination.COMPLETED
+    assert answer.counters["fleets"] <= 8
+    assert answer.engine == "bayesian-optimization"
+    assert answer.engine_version
+
+
+def test_a_space_of_one_fleet_needs_no_optimiser(make_instance: MakeInstance) -> None:
+    """One VM that is running, with one batch."""
+    instance = make_instance(types={"a": {"available": 1, "running": 1, "batches": [64]}})
+    assert fleet(solve_bayesian(instance, SolveRequest())) == [("a", 1, 64)]
+
+
+def test_the_seed_decides(make_instance: MakeInstance) -> None:
+    """The same seed gives the same answer, suggestions included; what it finds keeps every rule and limit."""
+    types: dict[str, dict[str, Any]] = {"a": {"available": 16}, "b": {"gpu": "fast", "price_usd_per_hour": 3}}
+    instance = make_instance(types=types, deadline_s=4)
+    first, again = (solve_bayesian(instance, SolveRequest(seed=3), evaluations=RANDOM_FIRST + 4) for _ in range(2))
+    assert first == again
+    assert first.solution is not None
+    evaluation = evaluate(instance, first.solution)
+    assert all(check.holds for check in evaluation.checks)
+    assert evaluation.objective == pytest.approx(first.objective)
+    optimum = solve_enumeration(instance, SolveRequest()).objective
+    assert optimum is not None
+    assert evaluation.objective >= optimum * (1 - 1e-9)
+
+
+def test_without_mending_the_batch_is_hardly_ever_met(make_instance: MakeInstance) -> None:
+    """Of 120 counts and batches of two types few are 61 samples in all; ten by chance are none of them, ten mended are.
+
+    61 is prime and 1 one of the batches, so that the other type's VMs leave a remainder that one count can take.
+    """
+    types = {"a": {"available": 61, "batches": [1]}, "b": {"available": 20, "batches": [2, 4, 8]}}
+    instance = make_instance(types=types, global_batch=61)
+    assert solve_bayesian(instance, SolveRequest(), evaluations=10).solution is not None
+    missed = solve_bayesian(instance, SolveRequest(), evaluations=10, mend=False)
+    assert missed.status is Status.UNKNOWN
+    assert missed.warnings == (
+        "no fleet of the 10 that Bayesian optimisation has looked at reaches the batch within the limits",
+    )
+
+
+def test_types_that_must_not_be_mixed(make_instance: MakeInstance) -> None:
+    """Fleets of several types are penalised, and never the answer."""
+    types = {"a": {"available": 2, "batches": [32]}, "b": {"available": 2, "batches": [32]}}
+    answer = solve_bayesian(make_instance(types=types, mixed=False), SolveRequest())
+    assert fleet(answer) in ([("a", 2, 32)], [("b", 2, 32)])
+
+
+def test_it_ends_with_its_time(make_instance: MakeInstance) -> None:
+    """The clock is looked at after each evaluation."""
+    answer = solve_bayesian(make_instance(), SolveRequest(stopwatch=Stopwatch(1e-9)))
+    assert answer.termination is Termination.TIME_LIMIT
+    assert answer.counters["fleets"] == 1.0
+
+
+def test_evaluations_are_checked(make_instance: MakeInstance) -> None:
+    """None at all are no search."""
+    with pytest.raises(UsageError, match="evaluations: got 0; one or more are needed"):
+        solve_bayesian(make_instance(), SolveRequest(), evaluations=0)
+
+
+def test_without_the_library_the_message_says_what_to_install(
+    make_instance: MakeInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra is optional."""
+    monkeypatch.setitem(sys.modules, "bayes_opt", None)
+    with pytest.raises(MissingExtraError, match=r'bayesian-optimization is not installed; run: pip install "optplan\['):
+        solve_bayesian(make_instance(), SolveRequest())
