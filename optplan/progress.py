@@ -35,6 +35,10 @@ class Event:
 Listener = Callable[[Event], None]
 
 
+class OutOfTime(Exception):  # noqa: N818 - no error: an end that was asked for
+    """The time that was given is over."""
+
+
 @dataclass
 class Stopwatch:
     """Wall time since it was made, its limit, and the listener: what a solver carries through its stages.
@@ -65,6 +69,17 @@ class Stopwatch:
     def expired(self) -> bool:
         """Whether the limit has passed."""
         return self.limit_s is not None and self.elapsed_s >= self.limit_s
+
+    def require(self) -> None:
+        """Raise once the limit has passed.
+
+        Raises
+        ------
+        OutOfTime
+            For whoever started the stopwatch; long loops of the judge call this.
+        """
+        if self.expired:
+            raise OutOfTime
 
     def emit(
         self,

@@ -43,6 +43,7 @@ def solve(
     seed: int = 0,
     on_event: Callable[[Event], None] | None = None,
     check: bool = True,
+    certify: bool = True,
 ) -> Result[Solution]:
     """Solve an instance and have the result verified.
 
@@ -62,6 +63,8 @@ def solve(
         Called with progress events.
     check
         Whether to verify the result; its time is reported apart.
+    certify
+        Whether to write certificates that take space or time; without them such a bound rests on the search.
 
     Returns
     -------
@@ -81,7 +84,7 @@ def solve(
     formulation = formulation_of(instance)
     entry = choose_solver(instance, solver)
     run = load(entry.target)  # before the clock starts: the first solve of a process imports its solver
-    request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, on_event))
+    request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, on_event), certify=certify)
     start = time.perf_counter()
     answer: Answer[Solution] = run(instance, request)
     seconds = time.perf_counter() - start

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.contracts import BoundProof, LagrangianCertificate, PathCosts, Result, Solution, Status
+from optplan.contracts import BoundProof, LagrangianCertificate, PathCosts, Result, Solution, Status, Termination
+from optplan.contracts.result import closes_gap
 from optplan.errors import DataError, UsageError, VerificationError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.judge.duality import dual_bound
@@ -29,8 +30,8 @@ Case = tuple[BoaInstance, Result[Solution]]
 #: Solver and problem: between them every kind of proof, of plan and of status.
 CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "engine": ("boa-two-classes", "highs", {}),
-    "exhaustion": ("boa-two-classes", "enumeration", {}),
-    "exhaustive": ("boa-two-classes", "layered-paths", {}),
+    "searched": ("boa-two-classes", "enumeration", {}),
+    "enumerated": ("boa-two-classes", "layered-paths", {}),
     "lagrangian": ("boa-two-epochs", "layered-paths", {"policy": Policy.MIXED}),
     "continuous": ("boa-two-epochs", "sorted-slopes", {"problem": Problem.CONTINUOUS}),
     "heuristic": ("boa-two-classes", "published-algorithm1", {}),
@@ -41,6 +42,9 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
     "quotas-engine": ("typed", "highs", {}),
     "quotas-infeasible": ("scarce", "linked-paths", {"budget": Amount(3.9, BudgetUnit.USD_PER_HOUR)}),
 }
+
+#: Those of which something is taken on trust.
+UNCHECKED = ("engine", "searched", "quotas", "quotas-mixed", "quotas-engine", "quotas-infeasible")
 
 #: Two types with prices, one of them with a quota; spot and a cost of leaving a type for the other.
 TYPED: Data = {
@@ -128,7 +132,10 @@ def failed(case: Case, data: Data) -> set[str]:
         tampered = reread(result, data)
     except DataError:
         return {"refused"}
-    return {check.family for check in verify(instance, tampered).failures}
+    verification = verify(instance, tampered)
+    usual = verify(instance, result).on_trust
+    trusted = {claim.split(":")[0].split(" ")[0] for claim in verification.on_trust if claim not in usual}
+    return {check.family for check in verification.failures} | trusted
 
 
 @pytest.mark.parametrize("key", list(CASES))
@@ -139,25 +146,23 @@ def test_valid_results_pass(cases: dict[str, Case], key: str) -> None:
         verification = verify(instance, each)
         assert verification.failures == ()
         verification.require()
-        assert verification.ok
+        assert verification.nothing_wrong
+        assert verification.ok is (key not in UNCHECKED)
         assert verification.seconds > 0.0
 
 
 def test_what_cannot_be_checked_is_named(cases: dict[str, Case]) -> None:
     """An engine's word and a search's end are listed; certificates are not."""
-    engine, exhaustion = (verify(*cases[key]).unproven for key in ("engine", "exhaustion"))
-    assert engine == ("bound: rests on engine, which cannot be re-derived cheaply",)
-    assert exhaustion == ("bound: rests on exhaustion, which cannot be re-derived cheaply",)
-    for key in ("exhaustive", "lagrangian", "continuous"):
-        assert not any(claim.startswith("bound") for claim in verify(*cases[key]).unproven)
-    assert verify(*cases["heuristic"]).unproven == ()
-    words = "infeasibility: the reason is a sentence; its figures are checked, its words are not"
-    assert verify(*cases["infeasible"]).unproven == (words,)
-    helps = "infeasibility: no less helps than the relaxations say; that so much does is not checked"
-    assert verify(*cases["quotas-infeasible"]).unproven == (helps, words)
-    worse = named("scarce", budget=Amount(3.0, BudgetUnit.USD_PER_HOUR))  # no number of T4 is enough for that
-    alone = "infeasibility: that quota.t4 alone cannot mend it is not checked"
-    assert verify(worse, solve(worse, solver="linked-paths")).unproven == (alone, helps, words)
+    engine, searched = (verify(*cases[key]).on_trust for key in ("engine", "searched"))
+    assert engine == ("bound: rests on a general engine's word, which has no certificate",)
+    assert searched == ("bound: rests on a search, which has no certificate",)
+    for key in ("enumerated", "lagrangian", "continuous", "heuristic"):
+        assert verify(*cases[key]).on_trust == verify(*cases[key]).never_checked == ()
+    words = "infeasibility: the words of the reason; its figures are checked"
+    assert verify(*cases["infeasible"]).on_trust == ()
+    assert verify(*cases["infeasible"]).never_checked == (words,)
+    helps = "infeasibility: no less helps than the relaxations say; that so much does"
+    assert verify(*cases["quotas-infeasible"]).never_checked == (helps, words)
 
 
 def test_a_result_of_another_instance_is_a_wrong_call(cases: dict[str, Case]) -> None:
@@ -198,7 +203,7 @@ def test_require_names_everything(cases: dict[str, Case]) -> None:
 
 def test_failures_come_first(cases: dict[str, Case]) -> None:
     """Whatever the order in which things were checked."""
-    instance, result = cases["exhaustive"]
+    instance, result = cases["enumerated"]
     tampered = reread(result, changed(result.to_json_data(), ("certificates", 0, "bound"), 2000.0))
     holds = [check.holds for check in verify(instance, tampered).checks]
     assert holds == sorted(holds)
@@ -244,7 +249,7 @@ def test_every_number_that_is_changed_is_noticed(cases: dict[str, Case], key: st
     assert unnoticed == []
 
 
-@pytest.mark.parametrize("key", ["engine", "exhaustive", "lagrangian", "heuristic"])
+@pytest.mark.parametrize("key", ["engine", "enumerated", "lagrangian", "heuristic"])
 def test_every_other_width_is_noticed(cases: dict[str, Case], key: str) -> None:
     """Each epoch at each other allowed width: at least the GPU use no longer fits."""
     instance, result = cases[key]
@@ -305,9 +310,9 @@ def deny_optimum(data: Data) -> None:
     data["certificates"][-1]["allowance"] *= 1.01
 
 
-def call_exhaustive(data: Data) -> None:
+def call_enumerated(data: Data) -> None:
     """Call the proof something that it is not."""
-    data["bound_proof"] = "exhaustive"
+    data["bound_proof"] = "enumerated"
 
 
 def add_measure(data: Data) -> None:
@@ -383,21 +388,21 @@ def change_price_unit(data: Data) -> None:
 @pytest.mark.parametrize(
     ("key", "tamper", "family"),
     [
-        ("exhaustive", drop_class, "every-class"),
+        ("enumerated", drop_class, "every-class"),
         ("lagrangian", drop_class, "every-class"),
         ("continuous", drop_class, "every-class"),
         ("engine", add_class, "every-class"),
-        ("exhaustive", drop_epoch, "row-length"),
+        ("enumerated", drop_epoch, "row-length"),
         ("heuristic", drop_epoch, "row-length"),
-        ("exhaustive", add_branch, "one-path"),
+        ("enumerated", add_branch, "one-path"),
         ("lagrangian", add_branch, "fraction-sum"),
-        ("exhaustive", drop_certificates, "bound"),
+        ("enumerated", drop_certificates, "bound"),
         ("lagrangian", drop_certificates, "bound"),
-        ("exhaustive", drop_best_certificate, "bound"),
-        ("exhaustive", rename_limit, "certificate"),
+        ("enumerated", drop_best_certificate, "bound"),
+        ("enumerated", rename_limit, "certificate"),
         ("lagrangian", drop_limit, "certificate"),
-        ("exhaustive", deny_optimum, "certificate"),
-        ("lagrangian", call_exhaustive, "bound"),
+        ("enumerated", deny_optimum, "certificate"),
+        ("lagrangian", call_enumerated, "bound"),
         ("engine", add_measure, "measure"),
         ("heuristic", change_unit, "objective"),
         ("quotas", drop_class, "every-class"),
@@ -416,7 +421,7 @@ def change_price_unit(data: Data) -> None:
         ("infeasible", rewrite_reason, "infeasibility"),
         ("quotas-infeasible", rewrite_reason, "infeasibility"),
         ("money", talk_away, "infeasibility"),
-        ("exhaustive", change_price_unit, "shadow-price"),
+        ("enumerated", change_price_unit, "shadow-price"),
         ("quotas", change_price_unit, "shadow-price"),
     ],
 )
@@ -444,7 +449,7 @@ def test_impossible_figures_are_refused_on_reading(
     cases: dict[str, Case], path: tuple[str, ...], value: float, message: str
 ) -> None:
     """What no solve can have is not even a result."""
-    result = cases["exhaustive"][1]
+    result = cases["enumerated"][1]
     with pytest.raises(DataError, match=message):
         reread(result, changed(result.to_json_data(), path, value))
 
@@ -455,15 +460,16 @@ def test_limits_left_out_of_the_relaxations_are_named(cases: dict[str, Case]) ->
     data = result.to_json_data()
     data["infeasibility"]["relaxations"] = []
     verification = verify(instance, reread(result, data))
-    assert verification.unproven[:2] == tuple(
-        f"infeasibility: that {limit} alone cannot mend it is not checked" for limit in ("budget", "quota.t4")
+    assert not verification.ok
+    assert verification.on_trust[:2] == tuple(
+        f"infeasibility: that {limit} alone cannot mend it" for limit in ("budget", "quota.t4")
     )
 
 
 @pytest.mark.parametrize("claimed", [0.9, 1.01, None])
 def test_an_optimum_is_looked_for_no_further_than_needed(cases: dict[str, Case], claimed: float | None) -> None:
     """A thousandfold allowance is no thousandfold work, and hides no wrong optimum."""
-    instance, result = cases["exhaustive"]
+    instance, result = cases["enumerated"]
     data = result.to_json_data()
     certificate = data["certificates"][-1]
     certificate["allowance"] = 900.0 * certificate["optimum"]
@@ -498,8 +504,10 @@ def test_shadow_prices_are_multipliers(other: float) -> None:
         wrong = result.replace(shadow_prices={"budget": price.replace(less=less, more=more)})
         assert {check.family for check in verify(instance, wrong).failures} == {"shadow-price"}
     inside = result.replace(shadow_prices={"budget": price.replace(less=other, more=other)})
-    assert verify(instance, inside).ok
-    assert "that none lie beyond them" in verify(instance, inside).unproven[0]
+    assert verify(instance, inside).nothing_wrong
+    assert verify(instance, inside).on_trust == ("shadow price of budget: that no multiplier beyond it is as good",)
+    gone = result.replace(shadow_prices={})
+    assert {check.family for check in verify(instance, gone).failures} == {"shadow-price"}
     unknown = result.replace(shadow_prices={"deadline": price})
     assert {check.family for check in verify(instance, unknown).failures} == {"shadow-price"}
 
@@ -514,7 +522,14 @@ def test_a_lagrangian_bound_that_is_too_high_is_refused(factor: float, raised: f
     proven = dual_bound(instance, {"budget": mu})
     for bound, fits in ((proven, True), (proven + raised * 12264.6, False)):
         certificate = LagrangianCertificate(multipliers={"budget": mu}, bound=bound)
-        claims = {"status": Status.FEASIBLE, "bound": bound, "certificates": (certificate,), "shadow_prices": {}}
+        closed = closes_gap(result.objective, bound, result.gap_target)
+        claims: dict[str, object] = {
+            "status": Status.OPTIMAL if closed else Status.FEASIBLE,
+            "bound": bound,
+            "certificates": (certificate,),
+            "shadow_prices": {},
+            "termination": Termination.TIME_LIMIT,
+        }
         assert verify(instance, result.replace(**claims)).ok is fits
 
 

@@ -56,7 +56,7 @@ def list_capabilities() -> Iterator[str]:
                 *(_tick(word in entry.problems) for word in problems),
                 *(_tick(word in entry.policies) for word in policies),
                 _tick(entry.exact),
-                "no bound" if entry.proof == "none" else str(entry.proof),
+                ", ".join(sorted(entry.proofs)) or "no bound",
                 f"{entry.max_cells:,} choices" if entry.max_cells is not None else "no limit",
                 entry.needs or "none",
             ]

@@ -175,7 +175,7 @@ def _large_rows(*, quick: bool) -> Iterator[Row]:
             objective=None,
             bound=None,
             gap=None,
-            bound_proof="exhaustion",
+            bound_proof="searched",
             seconds=time.perf_counter() - start,
             verify_seconds=None,
             peak_mb=peak_mb(),

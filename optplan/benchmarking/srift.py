@@ -144,7 +144,7 @@ def _frontier_row(instance: SriftInstance, label: str) -> Row:
         objective=None,
         bound=None,
         gap=None,
-        bound_proof="exhaustion" if found.exact else "none",
+        bound_proof="searched" if found.exact else "none",
         seconds=found.solve_seconds,
         verify_seconds=None,
         peak_mb=peak_mb(),

@@ -236,7 +236,7 @@ def _describe_solver(entry: SolverEntry) -> dict[str, Any]:
         "problems": sorted(entry.problems),
         "policies": sorted(entry.policies),
         "exact": entry.exact,
-        "proof": entry.proof.value,
+        "proofs": sorted(entry.proofs),
         "needs": entry.needs or None,
         "missing": None if entry.available() else entry.needs,
         "max_cells": entry.max_cells,

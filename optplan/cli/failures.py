@@ -13,6 +13,7 @@ from optplan.errors import DataError, OptplanError, VerificationError
 
 #: Exit codes that no :class:`~optplan.errors.OptplanError` carries.
 EXIT_USAGE = 2
+EXIT_ON_TRUST = 6
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 

@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import Command, amendments, instance_argument, read_amended
+from optplan.cli.failures import EXIT_ON_TRUST
+from optplan.cli.options import Command, amendments, instance_argument, read_amended, read_duration
+from optplan.contracts.judgement import VERIFY_LIMIT_S
 from optplan.errors import VerificationError
 
 
@@ -24,22 +26,42 @@ from optplan.errors import VerificationError
 @instance_argument
 @click.argument("result_path", metavar="RESULT", type=click.Path(path_type=Path))
 @amendments
-def verify(instance_name: str, result_path: Path, *, as_json: bool, **changes: Any) -> int:  # noqa: ANN401 - options
+@click.option("--trust", is_flag=True, help="Exit with 0 when nothing is wrong, though not all could be checked.")
+@click.option(
+    "--time-limit",
+    metavar="TIME",
+    default=f"{VERIFY_LIMIT_S:g}s",
+    show_default=True,
+    callback=read_duration,
+    help="After this, certificates are taken on trust.",
+)
+def verify(
+    instance_name: str,
+    result_path: Path,
+    *,
+    trust: bool,
+    time_limit: float,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
     """Check a RESULT against the INSTANCE it was made for.
 
     Objective, GPU use and every constraint are computed again from the decisions, and the bound from its certificates.
-    What nobody can check cheaply is named. Give the options that changed the instance for the solve.
+    What is taken on trust is named. Give the options that changed the instance for the solve.
 
-    Exits with 5 when a check fails.
+    Exits with 5 when a check fails, and with 6 when none fails but optimality or infeasibility could not be checked.
     """
     from optplan.instances.files import read_result
     from optplan.verification import verify as judge
 
-    verification = judge(read_amended(instance_name, changes), read_result(result_path))
+    verification = judge(read_amended(instance_name, changes), read_result(result_path), time_limit_s=time_limit)
     if as_json:
-        print_json({"ok": verification.ok, **verification.to_json_data()})
+        stated = {"ok": verification.ok, "nothing_wrong": verification.nothing_wrong}
+        print_json(stated | verification.to_json_data())
     else:
         from optplan.reporting.verification_tables import verification_table
 
         print_answer(verification_table(verification))
-    return 0 if verification.ok else VerificationError.exit_code
+    if not verification.nothing_wrong:
+        return VerificationError.exit_code
+    return 0 if verification.ok or trust else EXIT_ON_TRUST

@@ -10,7 +10,8 @@ from optplan.contracts.result import (
     Answer,
     BoundProof,
     Certificate,
-    ExhaustiveCertificate,
+    EnumeratedCertificate,
+    Hopeless,
     Infeasibility,
     LagrangianCertificate,
     Relaxation,
@@ -19,6 +20,7 @@ from optplan.contracts.result import (
     SolveRequest,
     Status,
     Termination,
+    TreeCertificate,
 )
 from optplan.contracts.sensitivity import SampledPlan, Sensitivity
 
@@ -30,12 +32,13 @@ __all__ = [
     "Certificate",
     "Check",
     "Direction",
+    "EnumeratedCertificate",
     "Evaluation",
-    "ExhaustiveCertificate",
     "ExplainedChoice",
     "Explanation",
     "Frontier",
     "FrontierPoint",
+    "Hopeless",
     "Infeasibility",
     "Instance",
     "LagrangianCertificate",
@@ -55,5 +58,6 @@ __all__ = [
     "SolveRequest",
     "Status",
     "Termination",
+    "TreeCertificate",
     "Verification",
 ]

@@ -10,6 +10,13 @@ import numpy as np
 from optplan.errors import VerificationError
 from optplan.schema import FloatArray, FrozenModel, IntArray
 
+#: Seconds after which the judge leaves what it has not checked, and says so, unless it is given another limit.
+VERIFY_LIMIT_S = 60.0
+
+
+class RefutedError(Exception):
+    """A certificate does not prove what it claims; the message says why. The judge's own, never a user's."""
+
 
 class Check(FrozenModel):
     """One thing that was checked.
@@ -45,19 +52,28 @@ class Verification(FrozenModel):
     ----------
     checks
         Everything that was checked, failures first.
-    unproven
-        What the result claims and nobody can check cheaply, such as a general engine's bound.
+    on_trust
+        What the result claims of optimality, infeasibility or prices without a certificate, such as a general engine's
+        bound, and what was not checked in the time given.
+    never_checked
+        What no verification looks at, such as the words of a sentence.
     seconds
         Wall time.
     """
 
     checks: tuple[Check, ...]
-    unproven: tuple[str, ...] = ()
+    on_trust: tuple[str, ...] = ()
+    never_checked: tuple[str, ...] = ()
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
-        """Whether every check holds."""
+        """Whether everything that the result claims was checked, and holds."""
+        return self.nothing_wrong and not self.on_trust
+
+    @property
+    def nothing_wrong(self) -> bool:
+        """Whether every check holds; claims may be left that nobody could check."""
         return all(check.holds for check in self.checks)
 
     @property

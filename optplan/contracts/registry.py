@@ -35,8 +35,8 @@ class SolverEntry:
         ``module:function`` taking (instance, :class:`~optplan.contracts.SolveRequest`) and returning an Answer.
     summary
         One line for tables.
-    proof
-        What its bounds rest on; NONE where it has none, as most heuristics.
+    proofs
+        Everything that its bounds may rest on; empty where it has none, as most heuristics.
     problems
         Which of the formulation's problems it takes.
     policies
@@ -49,18 +49,21 @@ class SolverEntry:
         Largest instance (in the formulation's own count of choices) it accepts; None for no limit.
     features
         What it can do beyond the plainest instances, in the formulation's own words.
+    prices
+        Whether every bound of it that rests on multipliers comes with shadow prices of all limits.
     """
 
     name: str
     target: str
     summary: str
-    proof: BoundProof
+    proofs: frozenset[BoundProof]
     problems: frozenset[str]
     policies: frozenset[str]
     exact: bool = True
     needs: str = ""
     max_cells: int | None = None
     features: frozenset[str] = frozenset()
+    prices: bool = False
 
     def available(self) -> bool:
         """Whether the package behind the solver is installed; looks, does not load."""
@@ -124,13 +127,20 @@ class Formulation:
         ``module:function`` (instance, result, *, explanation) -> Plan.
     solvers
         In order of preference; the first that takes an instance is what ``auto`` means.
+    proofs
+        ``module:function`` (instance) -> frozenset of BoundProof: the kinds of certificate that prove anything about
+        this instance, by its problem, policy and objective; the judge refuses all others.
+    check_tree
+        ``module:function`` (instance, certificate, stopwatch) -> None: the judge of TreeCertificate. It raises
+        :class:`~optplan.contracts.judgement.RefutedError` unless the certificate proves its claim, whatever its
+        content is, and calls ``stopwatch.require()`` in every long loop.
     dual_bound
         ``module:function`` (instance, multipliers) -> float: re-derives a Lagrangian bound, written apart from solvers.
     path_costs
-        ``module:function`` (instance) -> list of PathCosts: what exhaustive certificates are checked against.
+        ``module:function`` (instance) -> list of PathCosts: what enumerated certificates are checked against.
     least_within
-        ``module:function`` (instance, multipliers, allowance) -> float: the same where plans are no sums of paths; the
-        least objective of the plans that keep the limits and lie within the allowance of the dual bound.
+        ``module:function`` (instance, multipliers, allowance, stopwatch) -> float: the same where plans are no sums of
+        paths; the least objective of the plans that keep the limits and lie within the allowance of the dual bound.
     least_consumption
         ``module:function`` (instance, weights) -> dict: by part, the least weighted consumption of any plan.
     build_frontier
@@ -155,6 +165,8 @@ class Formulation:
     describe: str
     build_plan: str
     solvers: tuple[SolverEntry, ...]
+    proofs: str
+    check_tree: str = ""
     dual_bound: str = ""
     path_costs: str = ""
     least_within: str = ""

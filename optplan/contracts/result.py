@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, JsonValue, SerializeAsAny, model_validator
 
 from optplan.contracts.instance import Sense, Solution
 from optplan.errors import UsageError, show_value
@@ -41,6 +41,8 @@ class Termination(StrEnum):
     TIME_LIMIT = "time-limit"
     #: A stated limit on memory, labels or samples was met.
     WORK_LIMIT = "work-limit"
+    #: Somebody asked for an end: a signal, or :meth:`optplan.progress.Stopwatch.interrupt`.
+    INTERRUPTED = "interrupted"
 
 
 class BoundProof(StrEnum):
@@ -48,14 +50,20 @@ class BoundProof(StrEnum):
 
     #: A multiplier: one shortest-path pass re-derives the bound.
     LAGRANGIAN = "lagrangian"
-    #: A multiplier and an allowance: re-enumerating all paths within it re-derives the optimum.
-    EXHAUSTIVE = "exhaustive"
+    #: A multiplier and an allowance: enumerating all paths within it anew re-derives the optimum.
+    ENUMERATED = "enumerated"
+    #: A division of all choices into parts: the judge bounds each part by code of its own.
+    TREE = "tree"
     #: A general engine says so.
     ENGINE = "engine"
-    #: Every candidate was looked at, or excluded by a bound of its own; nothing short of doing it again checks that.
-    EXHAUSTION = "exhaustion"
+    #: Every candidate was looked at, or excluded by a bound of its own; nothing short of searching again checks that.
+    SEARCHED = "searched"
     #: There is no bound.
     NONE = "none"
+
+
+#: The kinds of proof that stand in a certificate, which ``verify`` checks; the others are taken on trust.
+CERTIFIED = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE})
 
 
 class LagrangianCertificate(FrozenModel):
@@ -74,7 +82,7 @@ class LagrangianCertificate(FrozenModel):
     bound: float
 
 
-class ExhaustiveCertificate(FrozenModel):
+class EnumeratedCertificate(FrozenModel):
     """Proof by enumeration: all plans whose reduced cost is within ``allowance`` of the dual bound were looked at.
 
     Parameters
@@ -89,14 +97,45 @@ class ExhaustiveCertificate(FrozenModel):
         What follows: the lesser of ``optimum`` and dual bound + allowance, in objective units.
     """
 
-    form: Literal["exhaustive"] = "exhaustive"
+    form: Literal["enumerated"] = "enumerated"
     multipliers: ByName[Annotated[float, Field(ge=0)]]
     allowance: Annotated[float, Field(ge=0)]
     optimum: float | None = None
     bound: float
 
 
-Certificate = Annotated[LagrangianCertificate | ExhaustiveCertificate, Field(discriminator="form")]
+class TreeCertificate(FrozenModel):
+    """Proof by division: parts that together cover all choices, each with what its own bound rests on.
+
+    The formulation's judge knows the rule, builds the parts itself and derives every bound anew: what stands here can
+    only spare it the search.
+
+    Parameters
+    ----------
+    rule
+        How ``content`` is read, such as ``srift-fleets``; each formulation declares its own.
+    bound
+        What is claimed: no plan that keeps the limits has a better objective. None: no plan keeps them.
+    limit
+        Empty where the claim is about the objective. Else a limit that is dropped and made as small as can be instead:
+        then ``bound`` is the least value of it with which a plan keeps the others, in its unit in ``instance.limits``.
+    content
+        By the rule: nothing but numbers, text, lists and mappings.
+    """
+
+    form: Literal["tree"] = "tree"
+    rule: str
+    bound: float | None = None
+    limit: str = ""
+    content: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @property
+    def multipliers(self) -> dict[str, float]:
+        """None: what its parts weigh stands in its content."""
+        return {}
+
+
+Certificate = Annotated[LagrangianCertificate | EnumeratedCertificate | TreeCertificate, Field(discriminator="form")]
 
 
 class ShadowPrice(FrozenModel):
@@ -110,11 +149,15 @@ class ShadowPrice(FrozenModel):
         Objective gained per unit when the limit grows a little; at most ``less``.
     unit
         The unit of both, such as ``s of mean JCT per GPU``.
+    less_multipliers, more_multipliers
+        With several limits: the multipliers of all of them at either end, this one's included; empty with one.
     """
 
     less: float | None = None
     more: float
     unit: str
+    less_multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    more_multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
 
 
 class Relaxation(FrozenModel):
@@ -135,6 +178,8 @@ class Relaxation(FrozenModel):
     multipliers
         By limit, with 1 for this one: no plan has less of the weighted consumptions than ``least_feasible`` and the
         other limits, so weighted, add up to.
+    certificate
+        Where multipliers prove nothing: a division that proves it, with this limit dropped.
     """
 
     limit: str
@@ -143,6 +188,25 @@ class Relaxation(FrozenModel):
     unit: str
     parts: ByName[float] = Field(default_factory=dict)
     multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    certificate: TreeCertificate | None = None
+
+
+class Hopeless(FrozenModel):
+    """A limit that cannot mend an infeasible instance, whatever its value: the others allow no plan without it.
+
+    Parameters
+    ----------
+    limit
+        Name of the limit.
+    multipliers
+        By limit, with 0 for this one: as those of :class:`Infeasibility`.
+    certificate
+        Where multipliers prove nothing: a division that proves it, with this limit dropped.
+    """
+
+    limit: str
+    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    certificate: TreeCertificate | None = None
 
 
 class Infeasibility(FrozenModel):
@@ -154,17 +218,23 @@ class Infeasibility(FrozenModel):
         One sentence.
     relaxations
         For each limit that can mend it alone, the smallest change that does.
+    hopeless
+        The limits that cannot mend it alone, with the proof.
     multipliers
         By limit: the least of the consumptions weighted by these exceeds the limits weighted by them, which no plan
         can do that keeps them.
     factor
         By how much all limits together would have to be multiplied, proven by the same multipliers.
+    certificate
+        Where multipliers prove nothing: a division of all choices into parts of which none keeps the limits.
     """
 
     reason: str
     relaxations: tuple[Relaxation, ...]
+    hopeless: tuple[Hopeless, ...] = ()
     multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     factor: Annotated[float, Field(ge=1)] = 1.0
+    certificate: TreeCertificate | None = None
 
 
 @dataclass(frozen=True)
@@ -181,12 +251,15 @@ class SolveRequest:
         Time limit, elapsed time and the listener to progress.
     limit
         Of a frontier: the limit that varies, by name; empty for the formulation's own choice.
+    certify
+        Whether certificates that take space or time are wanted; without them a bound rests on the search.
     """
 
     gap: float = 1e-6
     seed: int = 0
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     limit: str = ""
+    certify: bool = True
 
 
 @dataclass(frozen=True)
@@ -219,7 +292,7 @@ class Answer(Generic[SolutionT]):
     objective: float | None = None
     bound: float | None = None
     bound_proof: BoundProof = BoundProof.NONE
-    certificates: tuple[LagrangianCertificate | ExhaustiveCertificate, ...] = ()
+    certificates: tuple[LagrangianCertificate | EnumeratedCertificate | TreeCertificate, ...] = ()
     infeasibility: Infeasibility | None = None
     shadow_prices: dict[str, ShadowPrice] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
@@ -268,9 +341,12 @@ class Result(FrozenModel, Generic[SolutionT]):
         What the solver counted.
     warnings
         What the user should know.
+    changes
+        What was changed in the instance of that name before it was solved, each as ``path=value``; the hash is that of
+        the changed instance.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     formulation: str
     instance_name: str
     instance_hash: str
@@ -296,6 +372,7 @@ class Result(FrozenModel, Generic[SolutionT]):
     verify_seconds: Annotated[float, Field(ge=0)] = 0.0
     counters: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
 
     @property
     def gap(self) -> float | None:
@@ -306,6 +383,19 @@ class Result(FrozenModel, Generic[SolutionT]):
         """Pickle by the generic type and its argument: the type that pydantic makes of them has no name to find."""
         generic = type(self).__pydantic_generic_metadata__
         return _blank, (generic["origin"] or type(self), generic["args"]), self.__getstate__()
+
+    @property
+    def rests_on_trust(self) -> bool:
+        """Whether what the status claims has no certificate: a general engine's word, or a search cut short of one."""
+        if self.infeasibility is not None:
+            return not (self.infeasibility.multipliers or self.infeasibility.certificate)
+        return self.bound is not None and self.bound_proof not in CERTIFIED
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_version_1(cls, data: Any) -> Any:  # noqa: ANN401 - whatever a file holds
+        """Translate what version 1 called otherwise."""
+        return upgraded(data) if isinstance(data, dict) and data.get("version") == 1 else data
 
     @model_validator(mode="after")
     def _keep_the_contract(self) -> Result[SolutionT]:
@@ -325,6 +415,25 @@ class Result(FrozenModel, Generic[SolutionT]):
             message = f"status optimal needs a gap of at most {self.gap_target:g}, got {self.gap}"
             raise ValueError(message)
         return self
+
+
+#: What version 1 called the kinds of proof.
+_RENAMED = {"exhaustive": BoundProof.ENUMERATED.value, "exhaustion": BoundProof.SEARCHED.value}
+
+
+def upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a result of version 1, as read from a file, in the words of version 2; whatever it claims stays."""
+    changed = data | {"version": 2}
+    if isinstance(data.get("bound_proof"), str):
+        changed["bound_proof"] = _RENAMED.get(data["bound_proof"], data["bound_proof"])
+    if isinstance(data.get("certificates"), list | tuple):
+        changed["certificates"] = [
+            one | {"form": _RENAMED.get(one["form"], one["form"])}
+            if isinstance(one, dict) and isinstance(one.get("form"), str)
+            else one
+            for one in data["certificates"]
+        ]
+    return changed
 
 
 def _blank(generic: type[Result[Any]], arguments: tuple[Any, ...]) -> Result[Any]:

@@ -320,5 +320,6 @@ def _bound_card(result: Result[Solution], point: FrontierPoint | None) -> Card:
 def _say_verified(verification: Verification | None) -> str:
     if verification is None:
         return ""
-    unproven = f" Not checked: {'; '.join(verification.unproven)}." if verification.unproven else ""
-    return f"This was done before the report was written: all {len(verification.checks)} checks hold.{unproven}"
+    trusted = f" Taken on trust: {'; '.join(verification.on_trust)}." if verification.on_trust else ""
+    never = f" Never checked: {'; '.join(verification.never_checked)}." if verification.never_checked else ""
+    return f"This was done before the report was written: all {len(verification.checks)} checks hold.{trusted}{never}"

@@ -50,9 +50,10 @@ _FAMILY = {
 #: How each bound can be checked.
 PROOF_WORDS = {
     BoundProof.LAGRANGIAN: "can be checked without the solver, in one pass",
-    BoundProof.EXHAUSTIVE: "can be checked without the solver, by a small enumeration",
+    BoundProof.ENUMERATED: "can be checked without the solver, by a small enumeration",
+    BoundProof.TREE: "can be checked without the solver, part by part",
     BoundProof.ENGINE: "is the word of a general engine and cannot be checked cheaply",
-    BoundProof.EXHAUSTION: "rests on a search that left no plan out, and is checked only by searching again",
+    BoundProof.SEARCHED: "rests on a search that left no plan out, and is checked only by searching again",
     BoundProof.NONE: "does not exist: this solver proves nothing",
 }
 
@@ -60,9 +61,10 @@ PROOF_WORDS = {
 #: The same in a word or two.
 PROOF_NAMES = {
     BoundProof.LAGRANGIAN: "certificate",
-    BoundProof.EXHAUSTIVE: "certificate",
+    BoundProof.ENUMERATED: "certificate",
+    BoundProof.TREE: "certificate",
     BoundProof.ENGINE: "engine's word",
-    BoundProof.EXHAUSTION: "search to the end",
+    BoundProof.SEARCHED: "search to the end",
     BoundProof.NONE: "none",
 }
 
@@ -245,7 +247,7 @@ def name_status(result: Result[Solution]) -> str:
     """Name what is known in two or three words, for a badge or a table."""
     gap = result.gap
     if result.status is Status.OPTIMAL:
-        proven = result.bound_proof in (BoundProof.LAGRANGIAN, BoundProof.EXHAUSTIVE, BoundProof.EXHAUSTION)
+        proven = result.bound_proof in (BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.SEARCHED)
         return "proven optimal" if proven else "optimal, says the engine"
     if result.status is Status.FEASIBLE:
         return "no bound" if gap is None else f"the best is at most {format_share(gap)} lower"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from optplan.contracts import (
     BoundProof,
-    ExhaustiveCertificate,
+    EnumeratedCertificate,
     Infeasibility,
     LagrangianCertificate,
     Result,
@@ -43,7 +43,7 @@ def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
         return _explain_infeasibility(instance, result.infeasibility)
     if result.bound is None:
         return ["This solver gives no bound, so there is no proof to check; the plan itself can be checked."]
-    certificate = max(result.certificates, key=lambda c: c.bound, default=None)
+    certificate = max((c for c in result.certificates if c.multipliers), key=lambda c: c.bound or 0.0, default=None)
     if certificate is None:
         engine = f"{result.engine} {result.engine_version}".strip()
         return [f"The bound of {format_duration(result.bound)} {PROOF_WORDS[result.bound_proof]} ({engine})."]
@@ -56,7 +56,7 @@ def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
         "its epochs.",
         *(_explain_dual(instance, c) for c in result.certificates if isinstance(c, LagrangianCertificate)),
     ]
-    if isinstance(certificate, ExhaustiveCertificate):
+    if isinstance(certificate, EnumeratedCertificate):
         steps.append(_explain_enumeration(certificate))
     if result.bound_proof is BoundProof.ENGINE:
         steps.append(f"The reported bound, {format_duration(result.bound)}, {PROOF_WORDS[BoundProof.ENGINE]}.")
@@ -129,7 +129,7 @@ def _write_budget(instance: BoaInstance) -> str:
     return count_gpus(amount) if instance.budget_unit is BudgetUnit.GPU else say_amount(instance, amount)
 
 
-def _explain_enumeration(certificate: ExhaustiveCertificate) -> str:
+def _explain_enumeration(certificate: EnumeratedCertificate) -> str:
     found = (
         "None of them keeps to the budget"
         if certificate.optimum is None

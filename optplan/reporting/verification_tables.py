@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def verification_table(verification: Verification) -> RenderableType:
-    """List what was checked and what nobody can check cheaply: failures one by one and first, the rest by kind.
+    """List what was checked, failures one by one and first, the rest by kind; then what was not.
 
     Parameters
     ----------
@@ -43,9 +43,13 @@ def verification_table(verification: Verification) -> RenderableType:
         )
     failed, count = len(verification.failures), len(verification.checks)
     verdict = f"{failed} of {count} checks fail" if failed else f"all {count} checks hold"
+    if verification.on_trust and not failed:
+        verdict += ", but not all that is claimed could be checked"
+    style = "bold red" if failed else "bold yellow" if verification.on_trust else "bold green"
     return Group(
         table,
         plain_text(""),
-        *(plain_text(f"not checked: {claim}") for claim in verification.unproven),
-        plain_text(f"{verdict} ({format_seconds(verification.seconds)})", "bold red" if failed else "bold green"),
+        *(plain_text(f"never checked: {claim}") for claim in verification.never_checked),
+        *(plain_text(f"taken on trust: {claim}", "yellow") for claim in verification.on_trust),
+        plain_text(f"{verdict} ({format_seconds(verification.seconds)})", style),
     )

@@ -1,7 +1,7 @@
 """The judge: checks a result against its instance without any solver or algebraic model.
 
 The formulation's evaluator recomputes objective and constraints from the decisions. Bounds are re-derived from their
-certificates: a Lagrangian one by one pass of best paths, an exhaustive one by enumerating, anew and by an algorithm of
+certificates: a Lagrangian one by one pass of best paths, an enumerated one by enumerating, anew and by an algorithm of
 its own, everything within the certificate's allowance.
 """
 

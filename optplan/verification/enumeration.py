@@ -1,17 +1,25 @@
-"""Enumerating paths anew, to check what an exhaustive certificate says; written without sight of any solver."""
+"""Enumerating paths anew, to check what an enumerated certificate says; written without sight of any solver."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from optplan.contracts import PathCosts
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
+from optplan.verification.findings import TOLERANCE
 
-#: Relative tolerance of every comparison of the judge; scales are stated where they are used.
-TOLERANCE = 1e-9
+#: Pairs of totals and paths that are formed at once: bounds the memory, 40 MB or so with two limits.
+_MOST_PAIRS = 1_000_000
 
 
-def least_within(graphs: list[PathCosts], weights: FloatArray, allowance: float, amounts: FloatArray) -> float:
+def least_within(
+    graphs: list[PathCosts],
+    weights: FloatArray,
+    allowance: float,
+    amounts: FloatArray,
+    stopwatch: Stopwatch | None = None,
+) -> float:
     """Enumerate what lies within an allowance of the dual bound and return the least value that keeps the limits.
 
     Parameters
@@ -24,13 +32,21 @@ def least_within(graphs: list[PathCosts], weights: FloatArray, allowance: float,
         Total reduced cost above the graphs' best paths that a choice may have.
     amounts
         (L,) The limits on the total consumptions.
+    stopwatch
+        When to end; no limit when None.
 
     Returns
     -------
     float
         Infinity when nothing within the allowance keeps the limits.
+
+    Raises
+    ------
+    OutOfTime
+        When the stopwatch's limit passes before the end.
     """
-    suffixes = [_suffixes_within(graph, weights, allowance) for graph in graphs]
+    stopwatch = stopwatch or Stopwatch()
+    suffixes = [_suffixes_within(graph, weights, allowance, stopwatch) for graph in graphs]
     if not all(len(points) for points in suffixes):
         return float("inf")
     prices = np.concatenate(([1.0], weights))
@@ -39,11 +55,15 @@ def least_within(graphs: list[PathCosts], weights: FloatArray, allowance: float,
     ceiling = best_left[0] + allowance
     points = np.zeros((1, weights.size + 1))
     for number, more in enumerate(suffixes, start=1):
-        points = (points[:, None, :] + more[None, :, :]).reshape(-1, weights.size + 1)
-        kept = (points @ prices + best_left[number] <= ceiling) & (
-            points[:, 1:] + least_left[number] <= amounts * (1 + TOLERANCE)
-        ).all(axis=1)
-        points = _undominated(points[kept])
+        kept = np.zeros((0, weights.size + 1))
+        step = max(1, _MOST_PAIRS // max(1, len(more)))
+        for start in range(0, len(points), step):
+            stopwatch.require()
+            sums = (points[start : start + step, None, :] + more[None, :, :]).reshape(-1, weights.size + 1)
+            near = sums @ prices + best_left[number] <= ceiling
+            fits = (sums[:, 1:] + least_left[number] <= amounts * (1 + TOLERANCE)).all(axis=1)
+            kept = _undominated(np.concatenate([kept, sums[near & fits]]), stopwatch)
+        points = kept
         if not len(points):
             return float("inf")
     return float(points[:, 0].min())
@@ -59,7 +79,7 @@ def _reach(run: FloatArray, enter: FloatArray, group: IntArray) -> FloatArray:
     return reach
 
 
-def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float) -> FloatArray:
+def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float, stopwatch: Stopwatch) -> FloatArray:
     """List undominated (value, consumptions) of a graph's paths within the allowance, from the last layer backwards."""
     reach = _reach(*graph.weighted(weights), graph.group)
     prices = np.concatenate(([1.0], weights))
@@ -68,7 +88,8 @@ def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float) ->
     nothing = np.zeros((1, weights.size + 1))
     after = dict.fromkeys(np.flatnonzero(reach[-1] <= ceiling).tolist(), nothing)
     for layer in range(len(reach) - 1, 0, -1):
-        shared = [_entered(graph, layer, after, left) for left in range(graph.num_groups)]
+        stopwatch.require()
+        shared = [_entered(graph, layer, after, left, stopwatch) for left in range(graph.num_groups)]
         least_shared = np.array([(points @ prices).min(initial=np.inf) for points in shared])
         near = set(np.flatnonzero(reach[layer - 1] + least_shared[graph.group] <= ceiling).tolist())
         before: dict[int, FloatArray] = {}
@@ -79,10 +100,10 @@ def _suffixes_within(graph: PathCosts, weights: FloatArray, allowance: float) ->
             points = np.concatenate(options)
             points = points[reach[layer - 1, k] + points @ prices <= ceiling]
             if len(points):
-                before[k] = _undominated(points)
+                before[k] = _undominated(points, stopwatch)
         after = before
-    starts = [_entered(graph, 0, {k: points}, int(graph.group[k])) for k, points in after.items()]
-    return _undominated(np.concatenate(starts)) if starts else nothing[:0]
+    starts = [_entered(graph, 0, {k: points}, int(graph.group[k]), stopwatch) for k, points in after.items()]
+    return _undominated(np.concatenate(starts), stopwatch) if starts else nothing[:0]
 
 
 def _at_node(graph: PathCosts, layer: int, node: int) -> FloatArray:
@@ -90,16 +111,16 @@ def _at_node(graph: PathCosts, layer: int, node: int) -> FloatArray:
     return np.concatenate(([graph.run_value[layer, node]], graph.run_consumption[:, layer, node]))
 
 
-def _entered(graph: PathCosts, layer: int, after: dict[int, FloatArray], left: int) -> FloatArray:
+def _entered(graph: PathCosts, layer: int, after: dict[int, FloatArray], left: int, stopwatch: Stopwatch) -> FloatArray:
     """List what can follow a node of a group by entering a node of a layer."""
     options = [np.zeros((0, len(graph.limits) + 1))]
     for k, points in after.items():
         entering = np.concatenate(([graph.enter_value[left, layer, k]], graph.enter_consumption[:, left, layer, k]))
         options.append(points + _at_node(graph, layer, k) + entering)
-    return _undominated(np.concatenate(options))
+    return _undominated(np.concatenate(options), stopwatch)
 
 
-def _undominated(points: FloatArray) -> FloatArray:
+def _undominated(points: FloatArray, stopwatch: Stopwatch) -> FloatArray:
     """Keep the points (M, 1 + L) that no other has no more of anything than; of equal points the first."""
     order = np.lexsort(points.T[::-1])
     points = points[order]
@@ -109,6 +130,7 @@ def _undominated(points: FloatArray) -> FloatArray:
     kept = np.ones(len(points), dtype=np.bool_)
     for position in range(len(points)):
         if kept[position]:
+            stopwatch.require()
             later = points[position + 1 :]
             kept[position + 1 :] &= ~(later >= points[position]).all(axis=1)
     return points[kept]

@@ -55,13 +55,24 @@ def test_a_changed_figure_exits_with_5(run: Runner, solved: Callable[..., Path])
     assert as_json.data["checks"][0]["holds"] is False
 
 
-def test_what_is_unproven_is_said(run: Runner, solved: Callable[..., Path]) -> None:
-    """An engine's bound cannot be derived again, and the answer says so."""
+def test_what_is_taken_on_trust_is_said(run: Runner, solved: Callable[..., Path]) -> None:
+    """An engine's bound cannot be derived again: the answer and the exit code say so, unless it is trusted."""
     path = solved("--solver", "highs")
     told = run("verify", "boa-one-table", path)
-    assert told.code == 0
-    assert "bound: rests on engine" in told.out
-    assert any("engine" in claim for claim in run("verify", "boa-one-table", path, "--json").data["unproven"])
+    assert told.code == 6
+    assert "taken on trust: bound: rests on a general engine's word, which has no certificate" in told.out
+    assert "all 19 checks hold, but not all that is claimed could be checked" in told.out
+    assert run("verify", "boa-one-table", path, "--trust").code == 0
+    as_json = run("verify", "boa-one-table", path, "--json")
+    assert as_json.code == 6
+    assert (as_json.data["ok"], as_json.data["nothing_wrong"]) == (False, True)
+    assert any("engine" in claim for claim in as_json.data["on_trust"])
+
+
+def test_a_certificate_that_takes_too_long_is_taken_on_trust(run: Runner, solved: Callable[..., Path]) -> None:
+    """Within no time nothing is enumerated; what else there is holds."""
+    told = run("verify", "boa-one-table", solved(), "--time-limit", "1e-9s")
+    assert told.code in (0, 6)
 
 
 def test_the_instance_must_be_the_one_solved(run: Runner, solved: Callable[..., Path]) -> None:

@@ -19,6 +19,7 @@ from optplan.contracts import (
     Status,
 )
 from optplan.contracts.registry import Formulation, SolverEntry, load
+from optplan.contracts.result import CERTIFIED
 from optplan.errors import UnsupportedError
 from optplan.formulations import formulation_named, formulation_of, formulations
 from optplan.instances.library import GENERATED, build_named, names
@@ -100,11 +101,15 @@ def test_parts_are_there(formulation: Formulation, part: str) -> None:
 @every_formulation
 def test_certificates_can_be_checked(formulation: Formulation) -> None:
     """A Lagrangian bound needs a judge that re-derives it, and one that closes gaps enumerates within an allowance."""
-    certified = [e for e in formulation.solvers if e.proof in (BoundProof.LAGRANGIAN, BoundProof.EXHAUSTIVE)]
-    if certified:
-        assert formulation.dual_bound
-    if any(entry.exact for entry in certified):
-        assert formulation.path_costs or formulation.least_within
+    given = frozenset().union(*(entry.proofs for entry in formulation.solvers))
+    judged = {
+        BoundProof.LAGRANGIAN: formulation.dual_bound,
+        BoundProof.ENUMERATED: formulation.path_costs or formulation.least_within,
+        BoundProof.TREE: formulation.check_tree,
+    }
+    for proof, target in judged.items():
+        assert proof not in given or callable(load(target))
+    assert formulation.loaded("proofs")(golden(formulation)) <= CERTIFIED
 
 
 @every_formulation
@@ -126,7 +131,7 @@ def test_there_is_a_golden_instance(formulation: Formulation) -> None:
     instance = golden(formulation)
     result = solve(instance)
     assert result.status is Status.OPTIMAL
-    assert result.bound_proof in (BoundProof.LAGRANGIAN, BoundProof.EXHAUSTIVE, BoundProof.EXHAUSTION)
+    assert result.bound_proof in CERTIFIED | {BoundProof.SEARCHED}
     assert isinstance(build_plan(instance, result), Plan)
     assert formulation.build_frontier or formulation.build_pareto
     if formulation.build_frontier:
@@ -141,7 +146,7 @@ def test_there_are_an_exact_solver_and_the_paper_s_heuristic(formulation: Formul
     """And a general engine as the second opinion."""
     solvers = formulation.solvers
     assert any(entry.exact and not entry.needs for entry in solvers)
-    assert any(entry.exact and entry.proof is BoundProof.ENGINE for entry in solvers)
+    assert any(entry.exact and BoundProof.ENGINE in entry.proofs for entry in solvers)
     assert any("published" in entry.name and not entry.exact for entry in solvers)
     assert len({entry.name for entry in solvers}) == len(solvers)
 
@@ -152,7 +157,8 @@ def test_solvers_are_declared_as_they_are(formulation: Formulation, entry: Solve
     assert entry.summary
     assert entry.problems
     assert entry.policies
-    assert entry.proof is not BoundProof.NONE or not entry.exact
+    assert entry.proofs or not entry.exact
+    assert BoundProof.NONE not in entry.proofs
     assert formulation.solver(entry.name) is entry
     if not entry.available():
         pytest.skip(f"solver {entry.name} of {formulation.name}: package {entry.needs} is not installed")

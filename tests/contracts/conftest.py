@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optplan.contracts import BoundProof, ExhaustiveCertificate, LagrangianCertificate, ShadowPrice, Status, Termination
+from optplan.contracts import BoundProof, EnumeratedCertificate, LagrangianCertificate, ShadowPrice, Status, Termination
 from optplan.formulations.boa.data.instance import BoaSolution, Branch
 
 
@@ -28,11 +28,11 @@ def fields() -> dict[str, Any]:
         "objective_unit": "s",
         "bound": 14580.0,
         "gap_target": 1e-6,
-        "bound_proof": BoundProof.EXHAUSTIVE,
+        "bound_proof": BoundProof.ENUMERATED,
         "certificates": (
             LagrangianCertificate(multipliers={"budget": 42877.3}, bound=12264.6),
-            ExhaustiveCertificate(multipliers={"budget": 42877.3}, allowance=2315.4, optimum=14580.0, bound=14580.0),
-            ExhaustiveCertificate(multipliers={"budget": 42877.3}, allowance=100.0, optimum=None, bound=12364.6),
+            EnumeratedCertificate(multipliers={"budget": 42877.3}, allowance=2315.4, optimum=14580.0, bound=14580.0),
+            EnumeratedCertificate(multipliers={"budget": 42877.3}, allowance=100.0, optimum=None, bound=12364.6),
         ),
         "solution": BoaSolution(branches={"job": (Branch(widths=np.ones(2)),)}),
         "shadow_prices": {"budget": ShadowPrice(less=None, more=42877.3, unit="s of mean JCT per GPU")},

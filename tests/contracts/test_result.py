@@ -168,7 +168,7 @@ def test_results_can_be_pickled_and_copied(kind: type[Result[BoaSolution]], fiel
             r"certificates.0.multipliers.budget: got -1.0; .* greater than or equal to 0",
         ),
         ({"allowance": -1.0}, r"certificates.0.allowance: got -1.0; .* greater than or equal to 0"),
-        ({"form": "exhaustiv"}, r"certificates.0.form: got 'exhaustiv'; allowed: lagrangian, exhaustive; did you mean"),
+        ({"form": "enumerate"}, r"certificates.0.form: got 'enumerate'; allowed: lagrangian, enumerated, tree; did"),
         ({"bond": 1.0}, r"certificates.0.bond: unknown field 'bond'; did you mean 'bound'"),
     ],
 )

@@ -196,7 +196,7 @@ def result(instance: BoaInstance, solution: BoaSolution, make_result: ResultMake
 @pytest.fixture(scope="session")
 def optimal_result(instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> Result[Solution]:
     """Return the same plan, said to be optimal."""
-    return make_result(instance, solution, status=Status.OPTIMAL, bound=3960.0, bound_proof=BoundProof.EXHAUSTIVE)
+    return make_result(instance, solution, status=Status.OPTIMAL, bound=3960.0, bound_proof=BoundProof.ENUMERATED)
 
 
 @pytest.fixture(scope="session")

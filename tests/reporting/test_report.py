@@ -17,7 +17,7 @@ import pytest
 from optplan.contracts import (
     BoundProof,
     Check,
-    ExhaustiveCertificate,
+    EnumeratedCertificate,
     Frontier,
     Infeasibility,
     Relaxation,
@@ -214,15 +214,15 @@ def test_proof_adds_up(instance: BoaInstance, result: Result[Solution]) -> None:
     assert "So its mean completion time is at least 1 h 05 min" in text
 
 
-def test_exhaustive_proof_is_explained(instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> None:
+def test_enumerated_proof_is_explained(instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> None:
     """The page says what was enumerated and what was found."""
-    certificate = ExhaustiveCertificate(multipliers={"budget": 323.0}, allowance=65.0, optimum=3960.0, bound=3960.0)
+    certificate = EnumeratedCertificate(multipliers={"budget": 323.0}, allowance=65.0, optimum=3960.0, bound=3960.0)
     proven = make_result(
         instance,
         solution,
         status="optimal",
         bound=3960.0,
-        bound_proof=BoundProof.EXHAUSTIVE,
+        bound_proof=BoundProof.ENUMERATED,
         certificates=(certificate,),
     )
     text = Page(build_report(instance, proven)).text
@@ -381,9 +381,9 @@ def test_many_classes_say_what_is_left_out(instance: BoaInstance, make_result: R
 def test_verification_is_told_or_refused(instance: BoaInstance, result: Result[Solution]) -> None:
     """A verification that holds is mentioned with what it leaves open; one that fails makes no report."""
     check = Check(family="budget", left=1.0, right=2.0, tolerance=0.0, holds=True, message="left below right")
-    held = Verification(checks=(check,), unproven=("bound: rests on engine",))
+    held = Verification(checks=(check,), on_trust=("bound: rests on engine",))
     text = Page(build_report(instance, result, verification=held)).text
-    assert "all 1 checks hold. Not checked: bound: rests on engine." in text
+    assert "all 1 checks hold. Taken on trust: bound: rests on engine." in text
     failed = Verification(checks=(check.replace(holds=False),))
     with pytest.raises(VerificationError, match="budget: left below right"):
         build_report(instance, result, verification=failed)

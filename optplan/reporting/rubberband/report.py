@@ -242,7 +242,8 @@ def _tell_proof(result: Result[Solution], verification: Verification | None, com
         terms.append(
             Term("verified", f"{len(verification.checks)} checks hold, in {format_seconds(verification.seconds)}")
         )
-        terms += [Term("not checked", text) for text in verification.unproven]
+        terms += [Term("taken on trust", text) for text in verification.on_trust]
+        terms += [Term("never checked", text) for text in verification.never_checked]
     said = (
         "verify trusts no solver: it computes time, cost and every rule again, and derives the bound from the "
         "certificate."

@@ -298,7 +298,8 @@ def _tell_proof(result: Result[Solution], verification: Verification | None, com
     if verification is not None:
         seconds = format_seconds(verification.seconds)
         terms.append(Term("verified", f"{len(verification.checks)} checks hold, in {seconds}"))
-        terms += [Term("not checked", text) for text in verification.unproven]
+        terms += [Term("taken on trust", text) for text in verification.on_trust]
+        terms += [Term("never checked", text) for text in verification.never_checked]
     said = "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone."
     return Section("proof", "How to check this", paragraphs=[said], terms=terms, command=command)
 

@@ -396,7 +396,7 @@ def test_layered_paths_reach_the_best_of_all_plans(problem: Problem, policy: Pol
         result = solve(instance, solver="layered-paths", gap=0.0)
         require_optimum(instance, result)
         proofs.add(result.bound_proof)
-    assert (BoundProof.EXHAUSTIVE in proofs) == (policy is Policy.PURE)
+    assert (BoundProof.ENUMERATED in proofs) == (policy is Policy.PURE)
 
 
 @pytest.mark.parametrize("policy", list(Policy))

@@ -14,7 +14,7 @@ import numpy as np
 from optplan.contracts import (
     Answer,
     BoundProof,
-    ExhaustiveCertificate,
+    EnumeratedCertificate,
     Frontier,
     FrontierPoint,
     LagrangianCertificate,
@@ -51,7 +51,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     Returns
     -------
     Answer
-        With a Lagrangian certificate, and an exhaustive one where the bound of a pure plan rests on it; one-sided
+        With a Lagrangian certificate, and an enumerated one where the bound of a pure plan rests on it; one-sided
         shadow prices of the mixed problem.
 
     Raises
@@ -65,12 +65,12 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     found = layered.solve_pure(graphs, budget, gap=request.gap, effort=layered.Effort(request.stopwatch))
     if isinstance(found, layered.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    certificates: list[LagrangianCertificate | ExhaustiveCertificate] = [_certify(found.lagrangian)]
+    certificates: list[LagrangianCertificate | EnumeratedCertificate] = [_certify(found.lagrangian)]
     proof = BoundProof.LAGRANGIAN
     if found.exhaustion is not None:
-        proof = BoundProof.EXHAUSTIVE
+        proof = BoundProof.ENUMERATED
         certificates.append(
-            ExhaustiveCertificate(
+            EnumeratedCertificate(
                 multipliers={BUDGET: found.exhaustion.multiplier},
                 allowance=found.exhaustion.allowance,
                 optimum=found.exhaustion.optimum,

@@ -14,7 +14,7 @@ import numpy as np
 from optplan.contracts import (
     Answer,
     BoundProof,
-    ExhaustiveCertificate,
+    EnumeratedCertificate,
     LagrangianCertificate,
     ShadowPrice,
     SolveRequest,
@@ -44,7 +44,7 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     Returns
     -------
     Answer
-        With a Lagrangian certificate, and an exhaustive one where the bound of a pure plan rests on it; one-sided
+        With a Lagrangian certificate, and an enumerated one where the bound of a pure plan rests on it; one-sided
         shadow prices, of the mixed problem, of every limit.
 
     Raises
@@ -118,17 +118,17 @@ def _answer_pure(
     instance: BoaInstance, request: SolveRequest, family: linked.LinkedGraphs, closed: linked.LinkedSolution
 ) -> Answer[BoaSolution]:
     """Answer with the best plan of one path per class, as far as the gap was closed."""
-    certificates: list[LagrangianCertificate | ExhaustiveCertificate] = [certify(instance, closed.lagrangian)]
+    certificates: list[LagrangianCertificate | EnumeratedCertificate] = [certify(instance, closed.lagrangian)]
     bound, proof = closed.lagrangian.bound, BoundProof.LAGRANGIAN
     warnings: tuple[str, ...] = ()
     if math.isinf(closed.bound):
         # Infeasible is said of limits that even mixed plans exceed: that has a proof which anybody can check.
         warnings = ("it is proven that no plan with one row per class keeps all limits; ask for policy mixed",)
     elif closed.exhaustion is not None:
-        bound, proof = closed.bound, BoundProof.EXHAUSTIVE
+        bound, proof = closed.bound, BoundProof.ENUMERATED
         multipliers = dict(zip(instance.limit_names, closed.exhaustion.multipliers.tolist(), strict=True))
         certificates.append(
-            ExhaustiveCertificate(
+            EnumeratedCertificate(
                 multipliers=multipliers,
                 allowance=closed.exhaustion.allowance,
                 optimum=closed.exhaustion.optimum,
@@ -137,7 +137,7 @@ def _answer_pure(
         )
     if bound < closed.bound < math.inf:
         # Branching went beyond what the certificates prove.
-        bound, proof = closed.bound, BoundProof.EXHAUSTION
+        bound, proof = closed.bound, BoundProof.SEARCHED
     objective = None if closed.paths is None else closed.paths.total_value
     return Answer(
         status=status_of(objective, bound, request),

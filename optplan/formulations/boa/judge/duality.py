@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from optplan.contracts.judgement import PathCosts
-from optplan.formulations.boa.data.instance import BoaInstance, Problem, has_real_widths
+from optplan.contracts.result import BoundProof
+from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.data.options import Options
 from optplan.schema import FloatArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
@@ -171,3 +172,10 @@ def formula_speed(curve: AmdahlSpeedup | PowerSpeedup, width: FloatArray) -> Flo
         serial = np.asarray(curve.serial_fraction, dtype=float)
         return np.asarray(1.0 / (serial + (1.0 - serial) / width))
     return np.asarray(width ** np.asarray(curve.exponent, dtype=float))
+
+
+def list_proofs(instance: BoaInstance) -> frozenset[BoundProof]:
+    """Return the kinds of certificate that prove anything: an enumeration of whole widths says nothing of mixtures."""
+    if instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED:
+        return frozenset({BoundProof.LAGRANGIAN})
+    return frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED})

@@ -92,7 +92,7 @@ def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     UnsupportedError
         When there are too many plans.
     """
-    return _solve(instance, request, lambda p: enumeration.enumerate_choices(p, request), BoundProof.EXHAUSTION)
+    return _solve(instance, request, lambda p: enumeration.enumerate_choices(p, request), BoundProof.SEARCHED)
 
 
 def write_model(instance: BoaInstance, *, form: Literal["lp", "mps"] = "lp") -> str:

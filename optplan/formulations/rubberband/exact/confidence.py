@@ -192,7 +192,7 @@ class _Search:
             solution=None if found is None else found.solution,
             objective=None if found is None else found.usd,
             bound=bound if bound < math.inf else None,
-            bound_proof=BoundProof.EXHAUSTION if bound < math.inf else BoundProof.NONE,
+            bound_proof=BoundProof.SEARCHED if bound < math.inf else BoundProof.NONE,
             counters={"labels": float(self.labels)},
             warnings=(_NO_PLAN,) if bound == math.inf else (),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from optplan.contracts.result import (
     Answer,
     BoundProof,
-    ExhaustiveCertificate,
+    EnumeratedCertificate,
     LagrangianCertificate,
     ShadowPrice,
     SolveRequest,
@@ -39,7 +39,7 @@ def solve_held_paths(instance: RubberBandInstance, request: SolveRequest) -> Ans
     Returns
     -------
     Answer
-        With a Lagrangian certificate, and an exhaustive one where the bound rests on it; one-sided shadow prices of the
+        With a Lagrangian certificate, and an enumerated one where the bound rests on it; one-sided shadow prices of the
         convexified problem without minimum charges. Infeasible: with the fastest possible time (the least cost) and
         what it is made of.
 
@@ -111,7 +111,7 @@ def _answer(
 
 def _certify(
     instance: RubberBandInstance, found: list[HeldSolution]
-) -> tuple[tuple[LagrangianCertificate | ExhaustiveCertificate, ...], BoundProof]:
+) -> tuple[tuple[LagrangianCertificate | EnumeratedCertificate, ...], BoundProof]:
     """Return what the bounds rest on; the multipliers of clusters side by side add up to that of the deadline."""
     multipliers = {instance.limit_name: sum(one.lagrangian.multiplier for one in found)}
     dual = sum(one.lagrangian.bound for one in found)
@@ -123,10 +123,10 @@ def _certify(
     # Without an enumeration, a bracket's bound is attained when its value meets it.
     if all(one.value == one.bound for one in found):
         optimum = sum(one.value for one in found)
-    exhaustive = ExhaustiveCertificate(
+    enumerated = EnumeratedCertificate(
         multipliers=multipliers, allowance=max(0.0, bound - dual), optimum=optimum, bound=bound
     )
-    return (lagrangian, exhaustive), BoundProof.EXHAUSTIVE
+    return (lagrangian, enumerated), BoundProof.ENUMERATED
 
 
 def _termination(found: list[HeldSolution]) -> Termination:

@@ -16,7 +16,7 @@ from optplan.contracts.result import (
     MEETING,
     Answer,
     BoundProof,
-    ExhaustiveCertificate,
+    EnumeratedCertificate,
     LagrangianCertificate,
     ShadowPrice,
     SolveRequest,
@@ -82,14 +82,14 @@ def solve_side_by_side(
     multipliers = {BUDGET: convexified.more}
     # At this multiplier the dual bound is the convexified optimum itself.
     bound_s = min(search.upper_s, search.lower_s)
-    certificates: list[LagrangianCertificate | ExhaustiveCertificate] = [
+    certificates: list[LagrangianCertificate | EnumeratedCertificate] = [
         LagrangianCertificate(multipliers=multipliers, bound=convexified.time_s)
     ]
     proof = BoundProof.LAGRANGIAN
     if bound_s > convexified.time_s:
-        proof = BoundProof.EXHAUSTIVE
+        proof = BoundProof.ENUMERATED
         certificates.append(
-            ExhaustiveCertificate(
+            EnumeratedCertificate(
                 multipliers=multipliers,
                 allowance=bound_s - convexified.time_s,
                 optimum=search.upper_s if bound_s == search.upper_s else None,

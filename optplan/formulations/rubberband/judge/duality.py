@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optplan.contracts.result import BoundProof
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance
 from optplan.formulations.rubberband.judge.bracket_walks import TOLERANCE, BracketWalks
 from optplan.formulations.rubberband.laws.chances import least_deadline_s
 from optplan.formulations.rubberband.laws.minimum_charges import varies
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
 #: Seconds given up, as a fraction, to break ties among the fastest plans by their cost.
@@ -76,7 +78,9 @@ def least_consumption(instance: RubberBandInstance, weights: FloatArray) -> dict
     return {f"bracket {number}": float(weights[0]) * walk.least_usd() for number, walk in enumerate(walks, start=1)}
 
 
-def least_within(instance: RubberBandInstance, multipliers: dict[str, float], allowance: float) -> float:
+def least_within(
+    instance: RubberBandInstance, multipliers: dict[str, float], allowance: float, stopwatch: Stopwatch | None = None
+) -> float:
     """Enumerate plans anew and return the least objective of those that keep the limit.
 
     Parameters
@@ -87,6 +91,8 @@ def least_within(instance: RubberBandInstance, multipliers: dict[str, float], al
         Of the one limit.
     allowance
         How far above the dual bound objectives are looked for.
+    stopwatch
+        When to end; no limit when None.
 
     Returns
     -------
@@ -103,6 +109,8 @@ def least_within(instance: RubberBandInstance, multipliers: dict[str, float], al
     parts = [walk.best(usd_weight, share).weigh(usd_weight, share) for walk, share in _pair(walks, weighted)]
     points = []
     for (walk, share), own in zip(_pair(walks, weighted), parts, strict=True):
+        if stopwatch is not None:
+            stopwatch.require()
         # The others need at least their own parts of the weighted sum.
         points.append(walk.list_within(usd_weight, share, most - (math.fsum(parts) - own), most_usd, most_s))
     if any(not len(some) for some in points):
@@ -193,3 +201,10 @@ def _least_s(points: list[FloatArray], most_usd: float) -> float:
         if _least_usd(points, time_s) <= most_usd:
             return float(time_s)
     return math.inf
+
+
+def list_proofs(instance: RubberBandInstance) -> frozenset[BoundProof]:
+    """Return the kinds of certificate that prove anything: bounds of means say nothing of what keeps a confidence."""
+    if instance.confidence is not None and varies(instance):
+        return frozenset()
+    return frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED})

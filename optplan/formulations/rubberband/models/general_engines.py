@@ -135,7 +135,7 @@ def solve_enumeration(instance: RubberBandInstance, request: SolveRequest) -> An
         solution=solution,
         objective=objective,
         bound=objective,
-        bound_proof=BoundProof.EXHAUSTION,
+        bound_proof=BoundProof.SEARCHED,
         counters={"plans": float(sum(plans for _, plans in listed))},
     )
 

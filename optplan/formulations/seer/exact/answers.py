@@ -17,7 +17,7 @@ def answer_with(
     solution: SeerSolution,
     *,
     bound: float | None = None,
-    proof: BoundProof = BoundProof.EXHAUSTION,
+    proof: BoundProof = BoundProof.SEARCHED,
     termination: Termination = Termination.COMPLETED,
     counters: dict[str, float] | None = None,
     engine: tuple[str, str] = ("optplan", ""),

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 
-from optplan.contracts.result import LagrangianCertificate
-from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance
+from optplan.contracts.result import BoundProof, LagrangianCertificate
+from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
 
 
 def dual_bound(instance: SeerInstance, multipliers: dict[str, float]) -> float:
@@ -39,3 +39,8 @@ def dual_bound(instance: SeerInstance, multipliers: dict[str, float]) -> float:
 def certify_budget(instance: SeerInstance) -> LagrangianCertificate:
     """Make the certificate that the budget is a bound."""
     return LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=instance.budget_gpu_min)
+
+
+def list_proofs(instance: SeerInstance) -> frozenset[BoundProof]:
+    """Return the kinds of certificate that prove anything: the budget bounds training, and says nothing of a loss."""
+    return frozenset() if instance.objective is Objective.QUALITY else frozenset({BoundProof.LAGRANGIAN})

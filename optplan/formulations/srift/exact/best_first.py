@@ -44,7 +44,7 @@ def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[S
             status=Status.UNKNOWN,
             termination=end.termination,
             bound=end.bound,
-            bound_proof=BoundProof.EXHAUSTION,
+            bound_proof=BoundProof.SEARCHED,
             counters=counters,
             warnings=(f"no fleet within the limits was found, and none is excluded; {_say_what_helps(instance, end)}",),
         )
@@ -58,7 +58,7 @@ def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[S
         solution=SriftSolution(groups=goal.best.groups),
         objective=objective,
         bound=bound,
-        bound_proof=BoundProof.EXHAUSTION,
+        bound_proof=BoundProof.SEARCHED,
         counters=counters,
         warnings=()
         if closed

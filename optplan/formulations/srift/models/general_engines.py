@@ -131,7 +131,7 @@ def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[
         solution=best[1],
         objective=best[0],
         bound=best[0],
-        bound_proof=BoundProof.EXHAUSTION,
+        bound_proof=BoundProof.SEARCHED,
         counters=counters,
     )
 

@@ -92,7 +92,7 @@ def test_finds_the_cheapest_of_all_plans_that_are_on_time(changes: dict[str, Any
                 assert chances.max() < confidence
                 continue
             assert answer.status is Status.OPTIMAL
-            assert answer.bound_proof is BoundProof.EXHAUSTION
+            assert answer.bound_proof is BoundProof.SEARCHED
             assert on_time_probability(instance, answer.solution, deadline_s) >= confidence
             assert answer.objective == pytest.approx(usd[chances >= confidence].min(), rel=1e-9)
 

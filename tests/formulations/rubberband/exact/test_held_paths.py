@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from optplan.contracts.result import (
     Answer,
     BoundProof,
-    ExhaustiveCertificate,
+    EnumeratedCertificate,
     LagrangianCertificate,
     SolveRequest,
     Status,
@@ -134,7 +134,7 @@ def _judge(instance: RubberBandInstance, answer: Answer[RubberBandSolution]) -> 
         if isinstance(certificate, LagrangianCertificate):
             assert certificate.bound == pytest.approx(dual, abs=1e-9 * scale)
         else:
-            assert isinstance(certificate, ExhaustiveCertificate)
+            assert isinstance(certificate, EnumeratedCertificate)
             found = least_within(instance, certificate.multipliers, certificate.allowance + 1e-9 * scale)
             assert found == pytest.approx(certificate.optimum, rel=1e-9)
     for price in answer.shadow_prices.values():
@@ -305,6 +305,7 @@ def test_prices_the_deadline() -> None:
     assert price.more > 0
     lagrangian = answer.certificates[0].bound
     later = solve_held_paths(_make(deadline_s=701.0), SolveRequest(gap=0.0)).certificates[0].bound
+    assert lagrangian is not None
     assert later == pytest.approx(lagrangian - price.more, rel=1e-6)
 
 
@@ -337,6 +338,8 @@ def test_certificates_do_not_prove_other_limits() -> None:
     """A multiplier proves less at an earlier deadline's optimum, and an allowance too small finds no plan."""
     instance = _make()
     answer = _solve(instance)
-    exhaustive = next(c for c in answer.certificates if isinstance(c, ExhaustiveCertificate))
-    assert least_within(instance, exhaustive.multipliers, exhaustive.allowance * 0.9) == math.inf
-    assert dual_bound(instance, {"deadline": 2 * exhaustive.multipliers["deadline"]}) < answer.certificates[0].bound
+    enumerated = next(c for c in answer.certificates if isinstance(c, EnumeratedCertificate))
+    assert least_within(instance, enumerated.multipliers, enumerated.allowance * 0.9) == math.inf
+    lagrangian = answer.certificates[0].bound
+    assert lagrangian is not None
+    assert dual_bound(instance, {"deadline": 2 * enumerated.multipliers["deadline"]}) < lagrangian

@@ -113,7 +113,7 @@ def test_cp_sat_and_enumeration_agree(data: st.DataObject, tiny_instances: st.Se
     assert by_engine.solution is not None
     assert by_engine.objective == pytest.approx(by_looking.objective, rel=1e-9)
     assert by_engine.bound == pytest.approx(by_engine.objective, rel=1e-9)
-    assert (by_engine.bound_proof, by_looking.bound_proof) == (BoundProof.ENGINE, BoundProof.EXHAUSTION)
+    assert (by_engine.bound_proof, by_looking.bound_proof) == (BoundProof.ENGINE, BoundProof.SEARCHED)
     for answer in (by_engine, by_looking):
         assert answer.solution is not None
         evaluation = evaluate(instance, answer.solution)

@@ -68,7 +68,7 @@ def enumerate_fleets(instance: Instance) -> Result[Solution]:
         termination=Termination.COMPLETED,
         objective=None if best is None else best[0],
         bound=None if best is None else best[0],
-        bound_proof=BoundProof.NONE if best is None else BoundProof.EXHAUSTION,
+        bound_proof=BoundProof.NONE if best is None else BoundProof.SEARCHED,
         objective_unit=instance.objective_unit,
         gap_target=1e-6,
         solution=None if best is None else best[1],

@@ -1,0 +1,147 @@
+"""What the judge finds while it looks at one result, and what all its parts ask of the formulation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from optplan.contracts import (
+    BoundProof,
+    Check,
+    Evaluation,
+    Instance,
+    Result,
+    Sense,
+    Solution,
+    TreeCertificate,
+)
+from optplan.contracts.judgement import RefutedError
+from optplan.contracts.registry import Formulation
+from optplan.progress import OutOfTime, Stopwatch
+
+#: Relative tolerance of every comparison of the judge; scales are stated where they are used.
+TOLERANCE = 1e-9
+
+
+@dataclass
+class Findings:
+    """The checks of one result.
+
+    Parameters
+    ----------
+    formulation, instance, result
+        What is judged.
+    stopwatch
+        When to end: what is not checked by then is named, and taken on trust.
+    checks, on_trust, never_checked
+        As in :class:`~optplan.contracts.Verification`.
+    evaluation
+        What the decisions amount to; None without decisions that can be evaluated.
+    """
+
+    formulation: Formulation
+    instance: Instance
+    result: Result[Solution]
+    stopwatch: Stopwatch
+    checks: list[Check] = field(default_factory=list)
+    on_trust: list[str] = field(default_factory=list)
+    never_checked: list[str] = field(default_factory=list)
+    evaluation: Evaluation | None = None
+    _duals: dict[tuple[float, ...], float] = field(default_factory=dict)
+
+    @cached_property
+    def limits(self) -> dict[str, float]:
+        """The instance's limits by name."""
+        return self.instance.limits
+
+    @property
+    def minimises(self) -> bool:
+        """Whether less of the objective is better."""
+        return self.instance.sense is Sense.MINIMISE
+
+    @cached_property
+    def accepted(self) -> frozenset[BoundProof]:
+        """The kinds of certificate that prove anything about this instance."""
+        kinds: frozenset[BoundProof] = self.formulation.loaded("proofs")(self.instance)
+        return kinds
+
+    def dual(self, multipliers: dict[str, float]) -> float:
+        """Return the formulation's dual bound at multipliers of all limits, in objective units."""
+        key = tuple(multipliers[limit] for limit in self.limits)
+        if key not in self._duals:
+            self._duals[key] = float(self.formulation.loaded("dual_bound")(self.instance, multipliers))
+        return self._duals[key]
+
+    def scale(self, multipliers: dict[str, float], value: float) -> float:
+        """Return what rounding errors are relative to: |value| + mu * |consumption| + mu * limit (design 4.1.6)."""
+        priced = sum(multipliers[limit] * amount for limit, amount in self.limits.items())
+        if self.evaluation is None:
+            return value + 2.0 * priced
+        consumed = sum(multipliers[limit] * self.evaluation.consumption[limit] for limit in self.limits)
+        return max(value, abs(self.evaluation.objective)) + consumed + priced
+
+    def names_all_limits(self, family: str, index: str, multipliers: dict[str, float]) -> bool:
+        """Check that multipliers name exactly the limits."""
+        if set(multipliers) == set(self.limits):
+            return True
+        named = ", ".join(multipliers) or "none"
+        wanted = ", ".join(repr(limit) for limit in self.limits)
+        self.fail(family, index, f"multipliers must name exactly {wanted}, not {named}")
+        return False
+
+    def check_tree(self, certificate: TreeCertificate, family: str, index: str) -> bool:
+        """Have the formulation's judge look at a division; True when it proves what it claims."""
+        if BoundProof.TREE not in self.accepted:
+            self.fail(family, index, "a tree proves nothing about this problem")
+            return False
+        try:
+            self.formulation.loaded("check_tree")(self.instance, certificate, self.stopwatch)
+        except RefutedError as error:
+            self.fail(family, index, f"the certificate does not prove what it claims: {error}")
+            return False
+        except OutOfTime:
+            self.on_trust.append(f"{family} {index}: not checked within {self.stopwatch.limit_s:g} s")
+            return False
+        self.hold(family, index, "the parts cover all choices, and each keeps to the bound or the limits")
+        return True
+
+    def compare(
+        self, family: str, index: str, claimed: float, recomputed: float, tolerance: float, message: str
+    ) -> None:
+        """Check that two figures are the same."""
+        holds = bool(abs(claimed - recomputed) <= tolerance)
+        self._add(family, index, (claimed, recomputed, tolerance), message, holds=holds)
+
+    def at_most(self, family: str, index: str, left: float, right: float, tolerance: float, message: str) -> None:
+        """Check that one figure is no larger than another."""
+        self._add(family, index, (left, right, tolerance), message, holds=bool(left <= right + tolerance))
+
+    def no_better(self, family: str, index: str, claimed: float, known: float, tolerance: float, message: str) -> None:
+        """Check that a bound does not claim more than is known: no higher where less is better, else no lower."""
+        ends = (claimed, known) if self.minimises else (known, claimed)
+        self.at_most(family, index, *ends, tolerance, message)
+
+    def hold(self, family: str, index: str, message: str) -> None:
+        """Note something that holds and has no figures."""
+        self._add(family, index, (0.0, 0.0, 0.0), message, holds=True)
+
+    def fail(self, family: str, index: str, message: str) -> None:
+        """Note something that does not hold and has no figures."""
+        self._add(family, index, (1.0, 0.0, 0.0), message, holds=False)
+
+    def _add(self, family: str, index: str, sides: tuple[float, float, float], message: str, *, holds: bool) -> None:
+        # A NaN or an infinity is not fit for JSON; the check has failed already, and says so by ``holds``.
+        left, right, tolerance = (float(side) if np.isfinite(side) else 0.0 for side in sides)
+        self.checks.append(
+            Check(
+                family=family,
+                index=index,
+                left=left,
+                right=right,
+                tolerance=tolerance,
+                holds=holds,
+                message=message,
+            )
+        )
