@@ -93,7 +93,7 @@ def solve(
         return result
     verification = verify(instance, result)
     verification.require()
-    return result.replace(verify_seconds=verification.seconds)
+    return result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
 
 
 def frontier(instance: Instance) -> Frontier:

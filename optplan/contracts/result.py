@@ -341,6 +341,8 @@ class Result(FrozenModel, Generic[SolutionT]):
         What the solver counted.
     warnings
         What the user should know.
+    on_trust
+        What was taken on trust when the result was verified; a later verification says it anew.
     changes
         What was changed in the instance of that name before it was solved, each as ``path=value``; the hash is that of
         the changed instance.
@@ -372,6 +374,7 @@ class Result(FrozenModel, Generic[SolutionT]):
     verify_seconds: Annotated[float, Field(ge=0)] = 0.0
     counters: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    on_trust: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
 
     @property

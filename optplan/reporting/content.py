@@ -35,7 +35,6 @@ from optplan.reporting.phrases import (
     format_usd,
     look_up,
     name_objective,
-    name_status,
     say_answer,
     say_how_good,
     shadow_price,
@@ -54,6 +53,7 @@ from optplan.reporting.rows import (
     list_limits,
     list_plan,
 )
+from optplan.reporting.standing import add_trust, name_status
 from optplan.reporting.style import color_types
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, BudgetUnit, format_duration
 
@@ -175,10 +175,10 @@ def gather_content(
     return ReportContent(
         title=f"{instance.name}: {objective}{budget}",
         instance_name=instance.name,
-        answer=say_answer(instance, result),
+        answer=add_trust(say_answer(instance, result), result),
         how_good=_say_frontier_bound(instance, result, frontier) or say_how_good(instance, result),
         marginal=" ".join(said[:1]),
-        status=name_status(result),
+        status=name_status(result)[0],
         status_kind=_rate_status(result),
         cards=tuple(_make_cards(instance, result, frontier)),
         plan=tuple(list_plan(classes[:_MOST_CLASSES])),

@@ -243,17 +243,6 @@ def say_how_good(instance: BoaInstance, result: Result[Solution]) -> str:
     return f"No {family} can be better than {bound}, so {lower}. The bound {checked}."
 
 
-def name_status(result: Result[Solution]) -> str:
-    """Name what is known in two or three words, for a badge or a table."""
-    gap = result.gap
-    if result.status is Status.OPTIMAL:
-        proven = result.bound_proof in (BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.SEARCHED)
-        return "proven optimal" if proven else "optimal, says the engine"
-    if result.status is Status.FEASIBLE:
-        return "no bound" if gap is None else f"the best is at most {format_share(gap)} lower"
-    return {Status.INFEASIBLE: "infeasible: proven", Status.UNKNOWN: "no plan found"}[result.status]
-
-
 def say_marginal(price: ShadowPrice) -> str:
     """Say what a little more and a little less budget would change, per GPU."""
     more = f"one more GPU on average saves {format_small_duration(price.more)}"

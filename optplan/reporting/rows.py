@@ -21,9 +21,9 @@ from optplan.reporting.phrases import (
     format_share,
     format_small_duration,
     format_usd,
-    name_status,
     relative_difference,
 )
+from optplan.reporting.standing import name_status
 from optplan.units import BudgetUnit, format_duration
 
 #: Ranges of epochs that a table shows of one path before it says how many more there are.
@@ -266,7 +266,7 @@ def compare_solvers(instance: BoaInstance, results: Sequence[Result[Solution]]) 
             SolverRow(
                 solver=result.solver,
                 summary=summaries.get(result.solver, ""),
-                objective=name_status(result) if result.objective is None else format_duration(result.objective),
+                objective=name_status(result)[0] if result.objective is None else format_duration(result.objective),
                 above=NOTHING if above is None or result is results[0] else compare_durations(above),
                 gpus=format_gpus(result.measures["gpus"]) if "gpus" in result.measures else NOTHING,
                 cost=NOTHING if usd is None else format_usd(usd),

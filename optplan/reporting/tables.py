@@ -31,13 +31,13 @@ from optplan.reporting.phrases import (
     format_share,
     format_usd,
     name_objective,
-    name_status,
     price_words,
     say_answer,
     say_how_good,
     shadow_price,
 )
 from optplan.reporting.rows import compare_solvers, list_budgets, list_classes, list_limits, list_plan
+from optplan.reporting.standing import add_trust, name_status
 from optplan.units import HOURS_PER_MONTH, format_duration
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def result_summary(instance: Instance, result: Result[Solution]) -> RenderableTy
     from rich.console import Group
 
     boa = require_boa(instance)
-    parts: list[RenderableType] = [plain_text(say_answer(boa, result), "bold"), plain_text(say_how_good(boa, result))]
+    answer = add_trust(say_answer(boa, result), result)
+    parts: list[RenderableType] = [plain_text(answer, "bold"), plain_text(say_how_good(boa, result))]
     limits = list_limits(result)
     if limits:
         table = new_table(("limit", False), ("given", True), ("least that works", True))
@@ -320,7 +321,7 @@ def record_table(name: str, records: Iterable[Mapping[str, object]]) -> Renderab
 
 def _result_facts(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
     measures, objective = result.measures, result.objective
-    facts = [("status", f"{name_status(result)} (stopped: {result.termination.value})")]
+    facts = [("status", f"{name_status(result)[0]} (stopped: {result.termination.value})")]
     if objective is not None:
         rescaling = f" ({format_gpus(measures['gpus_rescaling'])} of them rescaling)"
         facts.append((name_objective(instance), f"{format_duration(objective)} ({objective:.6g} s)"))

@@ -26,8 +26,9 @@ from optplan.reporting.explanation_tables import (
     write_forced,
 )
 from optplan.reporting.frontier_figures import FrontierCurve, choose_unit, convert_unit
-from optplan.reporting.phrases import NOTHING, compare_durations, count_gpus, format_gpus, look_up, name_status
+from optplan.reporting.phrases import NOTHING, compare_durations, count_gpus, format_gpus, look_up
 from optplan.reporting.sensitivity_views import list_figures, say_errors
+from optplan.reporting.standing import name_status
 from optplan.units import format_duration
 
 #: Rows that a table of a page shows before it says how many more there are.
@@ -324,7 +325,7 @@ def _list_reached(curve: FrontierCurve, factor: float, num_curves: int) -> list[
         name = solver if num_curves == 1 else f"{curve.label}: {solver}"
         for point in points:
             found = point.result
-            objective = name_status(found) if found.objective is None else format_duration(found.objective)
+            objective = name_status(found)[0] if found.objective is None else format_duration(found.objective)
             above = NOTHING if point.above is None else compare_durations(point.above)
             rows.append(ReachedRow(name, format_gpus(factor * point.best.budget), objective, above))
     return rows

@@ -222,7 +222,7 @@ def infeasible_result(instance: BoaInstance, make_result: ResultMaker) -> Result
         instance.replace(budget="5gpu"),
         None,
         status=Status.INFEASIBLE,
-        infeasibility=Infeasibility(reason=reason, relaxations=(relaxation,)),
+        infeasibility=Infeasibility(reason=reason, relaxations=(relaxation,), multipliers={"budget": 1.0}, factor=1.24),
     )
 
 

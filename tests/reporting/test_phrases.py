@@ -9,6 +9,7 @@ import pytest
 from optplan.contracts import BoundProof, Frontier, Result, ShadowPrice, Solution, Status
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting import phrases
+from optplan.reporting.standing import name_status
 from optplan.units import parse_budget
 
 if TYPE_CHECKING:
@@ -187,9 +188,9 @@ def test_statuses(
 ) -> None:
     """An engine's word is not called a proof."""
     by_engine = make_result(instance, solution, status=Status.OPTIMAL, bound=3960.0, bound_proof=BoundProof.ENGINE)
-    named = [phrases.name_status(r) for r in (by_engine, result, rival, infeasible_result, unknown_result)]
+    named = [name_status(r)[0] for r in (by_engine, result, rival, infeasible_result, unknown_result)]
     assert named == [
-        "optimal, says the engine",
+        "optimal, says optplan 1.2.3",
         "the best is at most 1.6 % lower",
         "no bound",
         "infeasible: proven",

@@ -18,11 +18,11 @@ from optplan.reporting.rubberband.words import (
     format_cost,
     name_objective,
     name_sizes,
-    name_status,
     require_search,
     say_answer,
     say_how_good,
 )
+from optplan.reporting.standing import add_trust, name_status
 from optplan.reporting.tables import add_row, fact_table, new_table, plain_text
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
@@ -64,7 +64,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     """Say what was found, how good it is, and how large the cluster is in each stage."""
     search = require_search(instance)
     parts: list[RenderableType] = [
-        plain_text(say_answer(search, result), "bold"),
+        plain_text(add_trust(say_answer(search, result), result), "bold"),
         plain_text(say_how_good(search, result)),
         "",
         fact_table(list_result_facts(search, result)),

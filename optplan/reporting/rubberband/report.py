@@ -27,10 +27,10 @@ from optplan.reporting.rubberband.words import (
     format_limit,
     name_objective,
     name_sizes,
-    name_status,
     say_answer,
     say_how_good,
 )
+from optplan.reporting.standing import add_trust, name_status
 from optplan.reporting.style import escape_text, load_plotly, new_figure, time_scale
 from optplan.solving import pareto
 from optplan.units import SECONDS_PER_MINUTE, format_duration
@@ -103,7 +103,7 @@ def build_page(
     badge, kind = name_status(result)
     return Page(
         name=instance.name,
-        title=say_answer(instance, result, in_full=False),
+        title=add_trust(say_answer(instance, result, in_full=False), result),
         lead=say_how_good(instance, result),
         badge=badge,
         badge_kind=kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from optplan.contracts import BoundProof, Instance, Result, Solution, Status
+from optplan.contracts import Instance, Result, Solution, Status
 from optplan.errors import UsageError
 from optplan.formulations.rubberband.data.experiment import HyperbandExperiment, ShaExperiment
 from optplan.formulations.rubberband.data.instance import (
@@ -134,14 +134,3 @@ def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
         return f"No plan of stage sizes can be better: proven. The proof {checked}."
     lower = f"the best possible is at most {format_share(gap)} lower"
     return f"No plan can be better than {format_objective(instance, result.bound)}, so {lower}. The bound {checked}."
-
-
-def name_status(result: Result[Solution]) -> tuple[str, str]:
-    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``."""
-    if result.status is Status.OPTIMAL:
-        trusted = result.bound_proof is BoundProof.ENGINE
-        return ("optimal, says the engine", "fair") if trusted else ("proven optimal", "good")
-    if result.status is Status.FEASIBLE:
-        words = "no bound" if result.gap is None else f"the best is at most {format_share(result.gap)} lower"
-        return words, "fair"
-    return ("infeasible: proven", "bad") if result.status is Status.INFEASIBLE else ("no plan found", "bad")

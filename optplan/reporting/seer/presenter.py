@@ -39,12 +39,12 @@ from optplan.reporting.seer.words import (
     name_groups,
     name_round,
     name_search,
-    name_status,
     require_brackets,
     require_seer,
     say_answer,
     say_how_good,
 )
+from optplan.reporting.standing import add_trust, name_status
 from optplan.reporting.tables import add_row, fact_table, new_table, plain_text
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     """Say what was found, how good it is, and who trains in each round."""
     search = require_seer(instance)
     parts: list[RenderableType] = [
-        plain_text(say_answer(search, result), "bold"),
+        plain_text(add_trust(say_answer(search, result), result), "bold"),
         plain_text(say_quality(search, result)),
         "",
         fact_table(list_result_facts(search, result)),

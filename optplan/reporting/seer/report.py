@@ -42,10 +42,10 @@ from optplan.reporting.seer.words import (
     format_minutes,
     format_number,
     name_search,
-    name_status,
     require_brackets,
     say_answer,
 )
+from optplan.reporting.standing import add_trust, name_status
 from optplan.solving import pareto
 
 #: Budgets that the report compares, relative to the instance's own; and seconds that this may take.
@@ -125,7 +125,7 @@ def build_page(
     badge, kind = name_status(result)
     return Page(
         name=instance.name,
-        title=say_answer(instance, result),
+        title=add_trust(say_answer(instance, result), result),
         lead=say_quality(instance, result),
         badge=badge,
         badge_kind=kind,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optplan.contracts import BoundProof, Instance, Result, Solution, Status
+from optplan.contracts import Instance, Result, Solution, Status
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import BUDGET, Bracket, SeerInstance, SeerSolution
 from optplan.reporting.phrases import PROOF_WORDS, format_share, format_usd
@@ -132,14 +132,3 @@ def say_how_good(instance: SeerInstance, result: Result[Solution]) -> str:
         return f"No plan of these rounds and brackets can spend more on training: proven. The proof {checked}."
     more = "" if gap is None else f", so at most {format_share(gap)} more"
     return f"No plan can spend more on training than {format_gpu_min(bound)}{more}. The bound {checked}."
-
-
-def name_status(result: Result[Solution]) -> tuple[str, str]:
-    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``."""
-    if result.status is Status.OPTIMAL:
-        trusted = result.bound_proof is BoundProof.ENGINE
-        return ("optimal, says the engine", "fair") if trusted else ("proven optimal", "good")
-    if result.status is Status.FEASIBLE:
-        words = "no bound" if result.gap is None else f"the best is at most {format_share(result.gap)} higher"
-        return words, "fair"
-    return ("infeasible: proven", "bad") if result.status is Status.INFEASIBLE else ("no plan found", "bad")

@@ -25,12 +25,12 @@ from optplan.reporting.srift.words import (
     frontier_limit,
     name_fleet,
     name_objective,
-    name_status,
     require_fleet,
     require_job,
     say_answer,
     say_how_good,
 )
+from optplan.reporting.standing import add_trust, name_status
 from optplan.reporting.tables import add_row, fact_table, new_table, plain_text
 from optplan.units import format_duration
 
@@ -90,7 +90,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     """Say what was found, how good it is, and what each VM does."""
     job = require_job(instance)
     parts: list[RenderableType] = [
-        plain_text(say_answer(job, result), "bold"),
+        plain_text(add_trust(say_answer(job, result), result), "bold"),
         plain_text(say_how_good(job, result)),
         "",
         fact_table(list_result_facts(job, result)),

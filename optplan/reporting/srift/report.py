@@ -40,11 +40,11 @@ from optplan.reporting.srift.words import (
     frontier_limit,
     name_fleet,
     name_objective,
-    name_status,
     require_fleet,
     say_answer,
     say_how_good,
 )
+from optplan.reporting.standing import add_trust, name_status
 from optplan.solving import pareto, solve
 from optplan.units import format_duration
 
@@ -125,7 +125,7 @@ def build_page(
     badge, kind = name_status(result)
     return Page(
         name=instance.name,
-        title=say_answer(instance, result, in_full=False),
+        title=add_trust(say_answer(instance, result, in_full=False), result),
         lead=say_how_good(instance, result),
         badge=badge,
         badge_kind=kind,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from optplan.contracts import BoundProof, Instance, Relaxation, Result, Solution, Status
+from optplan.contracts import Instance, Relaxation, Result, Solution, Status
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.reporting.phrases import PROOF_WORDS, format_share
@@ -162,14 +162,3 @@ def say_how_good(instance: SriftInstance, result: Result[Solution]) -> str:
         return f"No fleet can be better: proven, as far as the predictions hold. The proof {checked}."
     lower = f"the best possible is at most {format_share(gap)} lower"
     return f"No fleet can be better than {format_objective(instance, result.bound)}, so {lower}. The bound {checked}."
-
-
-def name_status(result: Result[Solution]) -> tuple[str, str]:
-    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``."""
-    if result.status is Status.OPTIMAL:
-        trusted = result.bound_proof is BoundProof.ENGINE
-        return ("optimal, says the engine", "fair") if trusted else ("proven optimal", "good")
-    if result.status is Status.FEASIBLE:
-        words = "no bound" if result.gap is None else f"the best is at most {format_share(result.gap)} lower"
-        return words, "fair"
-    return ("infeasible: proven", "bad") if result.status is Status.INFEASIBLE else ("no fleet found", "bad")

@@ -34,10 +34,10 @@ from optplan.reporting.rubberband.words import (
     format_cost,
     format_least,
     format_limit,
-    name_status,
     say_answer,
     say_how_good,
 )
+from optplan.reporting.standing import name_status
 from optplan.solving import build_plan, pareto, solve
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def test_proofs_are_told_apart(search: RubberBandInstance, found: Result[Solutio
     assert name_status(static) == ("no bound", "fair")
     assert say_how_good(search, static).startswith("This solver proves nothing")
     engine = solve(search, solver="enumeration").replace(bound_proof="engine")
-    assert name_status(engine) == ("optimal, says the engine", "fair")
+    assert name_status(engine) == ("optimal, says optplan 0.1.0", "fair")
     open_gap = found.replace(status=Status.FEASIBLE, bound=0.361)
     assert name_status(open_gap) == ("the best is at most 5 % lower", "fair")
     assert "No plan can be better than $0.361, so the best possible is at most 5 % lower." in say_how_good(

@@ -30,10 +30,10 @@ from optplan.reporting.srift.words import (
     format_cost,
     format_least,
     format_short,
-    name_status,
     require_fleet,
     require_job,
 )
+from optplan.reporting.standing import name_status
 from optplan.solving import solve
 
 if TYPE_CHECKING:
