@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+#: Seconds after which the judge leaves what it has not checked, and says so, unless it is given another limit.
+VERIFY_LIMIT_S = 60.0
+
 
 @dataclass(frozen=True)
 class Event:

@@ -138,7 +138,7 @@ def test_something_else_is_no_result() -> None:
     with pytest.raises(UsageError, match=r"^result: got 'mine.json'; a Result is needed, such as read_result\('mine"):
         build_plan(named("boa-one-table"), nothing)
     record: Any = solved()
-    with pytest.raises(UsageError, match=r"^instance: got Result\[BoaSolution\]\(version=1, .*\.\.\.; an Instance"):
+    with pytest.raises(UsageError, match=r"^instance: got Result\[BoaSolution\]\(version=2, .*\.\.\.; an Instance"):
         solve(record)
 
 
@@ -296,7 +296,7 @@ def test_the_status_follows_from_the_gap(
     pretend: Callable[[Answering], None], said: Status, bound: float | None, status: Status
 ) -> None:
     """Whatever the solver calls it: optimal means a bound within the stated gap of the recomputed objective."""
-    proof = BoundProof.NONE if bound is None else BoundProof.ENGINE
+    proof = BoundProof.NONE if bound is None else BoundProof.SEARCHED
     pretend(
         lambda *_: Answer(said, Termination.COMPLETED, solution=ONE_ONE, objective=1.0, bound=bound, bound_proof=proof)
     )
@@ -319,7 +319,7 @@ def test_a_gap_of_zero_allows_for_rounding(pretend: Callable[[Answering], None],
             solution=ONE_ONE,
             objective=14580.0,
             bound=bound,
-            bound_proof=BoundProof.ENGINE,
+            bound_proof=BoundProof.SEARCHED,
         )
     )
     result = solve(named("boa-two-epochs"), gap=0.0)
@@ -334,7 +334,7 @@ def test_solvers_are_told_gap_seed_and_time_limit(pretend: Callable[[Answering],
 
     def answer(_: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
         requests.append(request)
-        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT, bound=12.0, bound_proof=BoundProof.ENGINE)
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT, bound=12.0, bound_proof=BoundProof.SEARCHED)
 
     pretend(answer)
     result = solve(named("boa-two-epochs"), gap=0.5, seed=3, time_limit_s=7.0)

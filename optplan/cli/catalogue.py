@@ -36,7 +36,7 @@ _OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivi
 #: What a table shows of the records; ``--json`` has all.
 _SHOWN = {
     "instances": ("name", "origin", "description"),
-    "solvers": ("formulation", "name", "problems", "policies", "proof", "missing", "summary"),
+    "solvers": ("formulation", "name", "problems", "policies", "proofs", "missing", "summary"),
     "formulations": ("name", "title", "reference"),
 }
 _SIZES = ("classes", "epochs", "widths", "seed")

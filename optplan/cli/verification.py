@@ -10,8 +10,8 @@ import click
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.failures import EXIT_ON_TRUST
 from optplan.cli.options import Command, amendments, instance_argument, read_amended, read_duration
-from optplan.contracts.judgement import VERIFY_LIMIT_S
 from optplan.errors import VerificationError
+from optplan.progress import VERIFY_LIMIT_S
 
 
 @click.command(

@@ -10,9 +10,6 @@ import numpy as np
 from optplan.errors import VerificationError
 from optplan.schema import FloatArray, FrozenModel, IntArray
 
-#: Seconds after which the judge leaves what it has not checked, and says so, unless it is given another limit.
-VERIFY_LIMIT_S = 60.0
-
 
 class RefutedError(Exception):
     """A certificate does not prove what it claims; the message says why. The judge's own, never a user's."""

@@ -307,7 +307,7 @@ class Result(FrozenModel, Generic[SolutionT]):
     Parameters
     ----------
     version
-        Version of this record's schema.
+        Version of this record's schema: 2. What is read with version 1 is translated.
     formulation, instance_name, instance_hash
         Which problem was solved; ``verify`` refuses another instance.
     solver, engine, engine_version, optplan_version
@@ -348,7 +348,7 @@ class Result(FrozenModel, Generic[SolutionT]):
         the changed instance.
     """
 
-    version: Literal[2] = 2
+    version: Literal[1, 2] = 2
     formulation: str
     instance_name: str
     instance_hash: str

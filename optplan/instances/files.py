@@ -309,7 +309,7 @@ def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
 def _parse_versioned(model: type[FrozenModel], fields: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - of that type
     """Parse after a look at the version: what another version added would read like a misspelt field."""
     understood = get_args(model.model_fields["version"].annotation)
-    version = fields.get("version", understood[0])
+    version = fields.get("version", understood[-1])
     if version not in understood or isinstance(version, bool):
         field = f"{path}.version" if path else "version"
         numbers = ", ".join(str(number) for number in understood)

@@ -67,8 +67,11 @@ class BoundJudge:
     def _check_multipliers(self, certificate: LagrangianCertificate | EnumeratedCertificate, index: str) -> None:
         found, multipliers = self.found, certificate.multipliers
         dual = found.dual(multipliers)
-        scale = found.scale(multipliers, abs(dual)) if np.isfinite(dual) else np.inf
+        scale = found.scale(multipliers, abs(dual))
         reference = abs(dual) if found.evaluation is None else abs(found.evaluation.objective)
+        if not np.isfinite(dual):
+            found.fail("certificate", index, "multipliers such as these prove no bound")
+            return
         if not _ROUNDING * scale <= CERTIFICATE_TOLERANCE * reference and scale > 0.0:
             message = "these multipliers prove no bound: it would be lost in the rounding of what they weigh"
             found.fail("certificate", index, message)
@@ -78,10 +81,6 @@ class BoundJudge:
         tolerance = min(TOLERANCE * max(scale, abs(certificate.bound)), CERTIFICATE_TOLERANCE * reference)
         if isinstance(certificate, LagrangianCertificate):
             proven = dual
-        elif not found.minimises:
-            message = "enumeration within an allowance proves nothing where more is better"
-            found.fail("certificate", index, message)
-            return
         else:
             try:
                 proven = self._check_enumeration(certificate, dual, tolerance, index)
@@ -183,6 +182,8 @@ class BoundJudge:
             unit = found.instance.price_unit(limit)
             if price.unit != unit:
                 found.fail("shadow-price", limit, f"the unit must be {unit!r}, not {price.unit!r}")
+            if price.less is None:
+                self._check_least(limit)
             if len(found.limits) == 1:
                 self._check_ends(limit, price, [{limit: end} for end in ends], certified)
                 self._check_extent(limit, price)
@@ -202,6 +203,17 @@ class BoundJudge:
                 message = f"solver {result.solver!r} gives the shadow price of every limit, and this one is missing"
                 found.fail("shadow-price", limit, message)
 
+    def _check_least(self, limit: str) -> None:
+        """Check that no plan keeps less of a limit, as a price without its ``less`` end says."""
+        found = self.found
+        if not found.formulation.least_consumption or len(found.limits) > 1:
+            found.on_trust.append(f"shadow price of {limit}: that nothing less is feasible")
+            return
+        least = sum(found.formulation.loaded("least_consumption")(found.instance, np.ones(1)).values())
+        amount = found.limits[limit]
+        message = "a price without the end for less says that no plan needs less than the limit"
+        found.at_most("shadow-price", f"{limit} least", amount, least, PRICE_TOLERANCE * amount, message)
+
     def _check_ends(
         self, limit: str, price: ShadowPrice, ends: list[dict[str, float]], certified: list[dict[str, float]]
     ) -> None:
@@ -220,7 +232,9 @@ class BoundJudge:
         by no more than rounding, nobody can tell.
         """
         best = self.found.dual({limit: price.more})
-        beyond = [] if price.less is None else [price.less * (1.0 + _BEYOND)]
+        # A limit with room to spare has the price zero; what lies beyond it is measured by the objective.
+        step = _BEYOND * abs(best) / self.found.limits[limit]
+        beyond = [] if price.less is None else [price.less * (1.0 + _BEYOND) or step]
         beyond += [price.more * (1.0 - _BEYOND)] if price.more > 0.0 else []
         for other in beyond:
             fall = best - self.found.dual({limit: other})

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from optplan.contracts import BoundProof, Evaluation, Instance, Result, Solution, Status, Verification
-from optplan.contracts.judgement import VERIFY_LIMIT_S
 from optplan.contracts.result import closes_gap, require_result
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
-from optplan.progress import Stopwatch
+from optplan.progress import VERIFY_LIMIT_S, Stopwatch
 from optplan.verification.bounds import BoundJudge
 from optplan.verification.findings import TOLERANCE, Findings
 from optplan.verification.infeasibility import InfeasibilityJudge

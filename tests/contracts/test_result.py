@@ -178,3 +178,33 @@ def test_impossible_certificates_are_refused_on_reading(fields: Fields, change: 
     data["certificates"] = [data["certificates"][1] | change]
     with pytest.raises(DataError, match=message):
         Result[BoaSolution].parse(data)
+
+
+def test_version_1_is_read_in_the_words_of_version_2(fields: Fields) -> None:
+    """Its kinds of proof had other names; whatever it claims stays."""
+    result = Result[BoaSolution](**fields)
+    old = result.to_json_data() | {"version": 1, "bound_proof": "exhaustive"}
+    for certificate in old["certificates"][1:]:
+        certificate["form"] = "exhaustive"
+    assert Result[BoaSolution].parse(old) == result
+    searched = fields | {"certificates": (), "bound_proof": BoundProof.SEARCHED}
+    old = Result[BoaSolution](**searched).to_json_data() | {"version": 1, "bound_proof": "exhaustion"}
+    assert Result[BoaSolution].parse(old).bound_proof is BoundProof.SEARCHED
+    with pytest.raises(DataError, match=r"^certificates: got 3; "):
+        Result[BoaSolution].parse(old | {"certificates": 3})
+    with pytest.raises(DataError, match=r"^bound_proof: got 'exhaustive'; "):
+        Result[BoaSolution].parse(old | {"version": 2, "bound_proof": "exhaustive"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "trust"),
+    [
+        ({}, False),
+        ({"bound_proof": BoundProof.ENGINE, "certificates": ()}, True),
+        ({"bound_proof": BoundProof.SEARCHED, "certificates": ()}, True),
+        ({"bound_proof": BoundProof.NONE, "bound": None, "certificates": (), "status": Status.FEASIBLE}, False),
+    ],
+)
+def test_what_rests_on_trust(fields: Fields, changes: Fields, trust: bool) -> None:
+    """A bound without a certificate; no bound claims nothing."""
+    assert Result[BoaSolution](**fields | changes).rests_on_trust is trust

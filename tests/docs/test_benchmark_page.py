@@ -63,7 +63,7 @@ def test_trace_table_says_how_far_rivals_are_above_the_optimum(publish: ModuleTy
         make_row("boa-newtrace@120", "highs", status="unknown", objective=None, gap=None, bound_proof="lagrangian"),
     ]
     exact, rival, engine = list(publish.write_trace(iter(rows)))[4:7]
-    assert exact == "| 120 | `layered-paths` | 1,616.7 | the optimum | exhaustive | 53.2 ms | 200 ms | 57 |"
+    assert exact == "| 120 | `layered-paths` | 1,616.7 | the optimum | enumerated | 53.2 ms | 200 ms | 57 |"
     assert "| 6.6 % | none |" in rival
     assert "| none found | unknown | lagrangian |" in engine
 

@@ -48,7 +48,7 @@ def test_the_budget_s_certificate_is_derived_again(example: SeerInstance) -> Non
                 "certificates": (EnumeratedCertificate(multipliers=BUDGET_ONLY, allowance=1.0, bound=80.0),),
                 "bound_proof": BoundProof.ENUMERATED,
             },
-            "certificate: enumeration within an allowance proves nothing where more is better",
+            "certificate: a certificate of the form enumerated proves nothing about this problem",
         ),
         (
             {"certificates": (), "bound_proof": BoundProof.SEARCHED, "bound": 60.0},
