@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import resource
 import sys
 import time
@@ -12,9 +13,10 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from optplan.contracts import Instance
+from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.progress import Event
+from optplan.schema import FrozenModel
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -48,6 +50,8 @@ class Row:
         Largest resident memory of the process during the solve, in MB.
     extra
         Whatever else the row measures.
+    certificate_kb
+        Size of the certificates as JSON, in kB; None where there are none.
     """
 
     instance: str
@@ -61,6 +65,7 @@ class Row:
     verify_seconds: float | None
     peak_mb: float
     extra: dict[str, float | str] = field(default_factory=dict)
+    certificate_kb: float | None = None
 
 
 def suites() -> list[str]:
@@ -137,7 +142,16 @@ def measure_solve(
         verify_seconds=verification.seconds,
         peak_mb=peak,
         extra={**dict(result.counters), **(extra or {})},
+        certificate_kb=certificate_kb(result),
     )
+
+
+def certificate_kb(result: Result[Solution]) -> float | None:
+    """Return the size of everything in a result that proves something, as it is written to a file, in kB."""
+    stated: list[FrozenModel] = list(result.certificates)
+    if result.infeasibility is not None:
+        stated.append(result.infeasibility)
+    return sum(len(json.dumps(one.to_json_data())) for one in stated) / 1000.0 if stated else None
 
 
 def reset_peak() -> None:

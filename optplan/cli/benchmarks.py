@@ -11,7 +11,18 @@ from optplan.cli.options import Command, force_option, known_name, output_option
 from optplan.cli.outputs import Outputs
 
 #: What the table shows of a row; ``--json`` and ``-o`` have all.
-_SHOWN = ("instance", "solver", "status", "objective", "gap", "bound_proof", "seconds", "verify_seconds", "peak_mb")
+_SHOWN = (
+    "instance",
+    "solver",
+    "status",
+    "objective",
+    "gap",
+    "bound_proof",
+    "certificate_kb",
+    "seconds",
+    "verify_seconds",
+    "peak_mb",
+)
 
 
 def list_suites() -> list[str]:

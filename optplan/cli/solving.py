@@ -82,6 +82,7 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
 @click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
 @force_option
 @click.option("--no-verify", is_flag=True, help="Do not check the result.")
+@click.option("--no-certificate", is_flag=True, help="Leave out certificates that take space or time.")
 def solve(
     instance_name: str,
     *,
@@ -96,6 +97,7 @@ def solve(
     report_path: Path | None,
     force: bool,
     no_verify: bool,
+    no_certificate: bool,
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
@@ -122,7 +124,8 @@ def solve(
         from optplan.reporting.html import require_packages
 
         require_packages()
-    settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "check": not no_verify}
+    wanted = {"check": not no_verify, "certify": not no_certificate}
+    settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, **wanted}
     result = _solve(instance, solver, settings)
     if not as_json:
         _print_result(instance, result)

@@ -20,6 +20,7 @@ FIELDS = {
     "seconds",
     "verify_seconds",
     "peak_mb",
+    "certificate_kb",
     "extra",
 }
 
