@@ -12,7 +12,8 @@ from optplan.contracts.result import Result
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Hyperparameter
-from optplan.formulations.seer.judge.evaluation import Round, evaluate, list_rounds
+from optplan.formulations.seer.judge.evaluation import evaluate
+from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.schema import ByName, FrozenModel
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 

@@ -9,7 +9,7 @@ from optplan.contracts import Instance, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import BUDGET, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Choices, count_configurations
-from optplan.formulations.seer.judge.evaluation import Round, list_rounds
+from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.reporting.pages import Page, ReportWriter
 from optplan.reporting.phrases import (
     NOTHING,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.judge.evaluation import Round, list_rounds
+from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
 from optplan.reporting.style import (
     BLUE,

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from optplan.contracts.instance import Sense
-from optplan.contracts.judgement import Evaluation
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap
-from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.contracts.result import (
+    Answer,
+    BoundProof,
+    LagrangianCertificate,
+    SolveRequest,
+    Status,
+    Termination,
+    closes_gap,
+)
+from optplan.formulations.seer.data.brackets import SHORTFALL
+from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import describe_shortage
-from optplan.formulations.seer.judge.duality import certify_budget
-from optplan.formulations.seer.judge.evaluation import TOLERANCE, evaluate
+from optplan.formulations.seer.laws.nodes import count_nodes
+from optplan.formulations.seer.laws.rounds import list_rounds
 
 
 def answer_with(
@@ -30,17 +40,16 @@ def answer_with(
         The problem, what was asked, and what was found.
     bound, proof
         GPU-minutes of training that no search can exceed, and what that rests on. None stands for the budget: no search
-        trains for more than it may spend, and a multiplier of one on the budget certifies that
-        (:mod:`optplan.formulations.seer.judge.duality`). A bound that is no lower rests on the same.
+        trains for more than it may spend, and a multiplier of one on the budget certifies that. A bound that is no
+        lower rests on the same.
     termination, counters, engine
         As in the answer; the engine with its version.
     """
-    evaluation = evaluate(instance, solution)
-    objective = evaluation.objective
+    objective = training_of(instance, solution)
     budget = instance.budget_gpu_min
     limit = budget if bound is None else min(bound, budget)
-    by_budget = limit >= budget * (1 - TOLERANCE)
-    if limit < objective <= limit * (1 + TOLERANCE):  # by rounding; anything more is for the judge to find
+    by_budget = limit >= budget * (1 - SHORTFALL)
+    if limit < objective <= limit * (1 + SHORTFALL):  # by rounding; anything more is for the judge to find
         limit = objective
     closed = closes_gap(objective, limit, request.gap, Sense.MAXIMISE)
     return Answer(
@@ -54,25 +63,25 @@ def answer_with(
         counters=counters or {},
         engine=engine[0],
         engine_version=engine[1],
-        warnings=_warn(instance, solution, evaluation.measures),
+        warnings=_warn(instance, solution),
     )
 
 
 def sampled_answer(
     instance: SeerInstance,
     solution: SeerSolution,
-    judged: Evaluation,
+    loss: float,
     *,
     notes: tuple[str, ...] = (),
     termination: Termination = Termination.COMPLETED,
     counters: dict[str, float] | None = None,
 ) -> Answer[SeerSolution]:
-    """Make the answer for a solution whose objective is sampled: nothing bounds it.
+    """Make the answer for a solution whose objective is sampled: nothing bounds it, so it proves nothing.
 
     Parameters
     ----------
-    instance, solution, judged
-        The problem, what was found, and the judge's figures.
+    instance, solution, loss
+        The problem, what was found, and its mean final loss on the samples of the report.
     notes
         What to say besides the usual warnings.
     termination, counters
@@ -82,17 +91,34 @@ def sampled_answer(
         status=Status.FEASIBLE,
         termination=termination,
         solution=solution,
-        objective=judged.objective,
+        objective=loss,
         counters=counters or {},
-        warnings=(*notes, *_warn(instance, solution, judged.measures)),
+        warnings=(*notes, *_warn(instance, solution)),
     )
 
 
-def _warn(instance: SeerInstance, solution: SeerSolution, measures: dict[str, float]) -> tuple[str, ...]:
+def training_of(instance: SeerInstance, solution: SeerSolution) -> float:
+    """Return the GPU-minutes that a solution trains for: sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k)."""
+    return sum(each.gpus * solution.round_min * _weigh(each.trials, instance.eta) for each in solution.brackets)
+
+
+def certify_budget(instance: SeerInstance) -> LagrangianCertificate:
+    """Make the certificate that the budget is a bound."""
+    return LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=instance.budget_gpu_min)
+
+
+def _weigh(trials: Sequence[int], eta: float) -> float:
+    return sum(number * eta**k for k, number in enumerate(trials))
+
+
+def _warn(instance: SeerInstance, solution: SeerSolution) -> tuple[str, ...]:
     """Say where the search space is smaller than the plan, and where whole nodes cost more than the budget."""
     warnings = [describe_shortage(instance.search_space, sum(bracket.trials[0] for bracket in solution.brackets))]
-    held = measures.get("node_gpu_min", 0.0)
-    if held > instance.budget_gpu_min * (1 + TOLERANCE):
+    per_node, held = instance.gpus_per_node, 0.0
+    if per_node is not None:
+        rounds = list_rounds(instance, solution)
+        held = per_node * sum(count_nodes(per_node, each.groups) * each.duration_min for each in rounds)
+    if held > instance.budget_gpu_min * (1 + SHORTFALL):
         warnings.append(
             f"gpus_per_node: whole nodes of {instance.gpus_per_node} GPUs take {held:.6g} GPU-minutes, more than the "
             f"budget of {instance.budget_gpu_min:.6g}, which counts the GPUs that trials hold"

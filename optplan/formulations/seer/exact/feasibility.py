@@ -6,26 +6,6 @@ import math
 
 from optplan.contracts.result import Answer, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance, SeerSolution
-from optplan.schema import FloatArray
-
-
-def least_consumption(instance: SeerInstance, weights: FloatArray) -> dict[str, float]:
-    """Return the least weighted consumption of any search: that of one trial for the shortest round on p_min GPUs.
-
-    Parameters
-    ----------
-    instance
-        The problem; its limits are not looked at.
-    weights
-        (2,) Of a GPU-minute of the budget and a minute of the deadline, in the order of ``instance.limits``.
-
-    Returns
-    -------
-    dict of str to float
-        By part; there is one.
-    """
-    each = instance.least_round_min
-    return {"one trial": float(weights[0] * instance.least_gpus * each + weights[1] * each)}
 
 
 def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:

@@ -11,9 +11,9 @@ leaves it (end of section 4). Here it is a search over a family of plans
    above zero there (lower end of the 95 % confidence interval of the paired difference), the published plan is the
    answer.
 
-All plans meet the same trials, so their differences are known far better than their losses. It is a heuristic: nothing
-is proven of other plans, and choosing on samples favours plans to which these were kind. Fresh samples say how good the
-choice is all the same.
+All plans meet the same trials, so their differences are known far better than their losses. It is a heuristic
+without a bound: nothing is proven of other plans, and choosing on samples favours plans to which these were kind. Fresh
+samples say how good the choice is all the same.
 """
 
 from __future__ import annotations
@@ -27,8 +27,13 @@ from optplan.formulations.seer.exact.answers import sampled_answer
 from optplan.formulations.seer.exact.family import Candidate, Family
 from optplan.formulations.seer.exact.feasibility import infeasible_answer
 from optplan.formulations.seer.exact.rows import published_solution
-from optplan.formulations.seer.judge.evaluation import evaluate
-from optplan.formulations.seer.judge.expectation import ChoiceSamples, Search, require_prior
+from optplan.formulations.seer.laws.expectation import (
+    ChoiceSamples,
+    Search,
+    estimate_mean,
+    require_prior,
+    sample_report,
+)
 from optplan.progress import Stopwatch
 
 #: How many plans are kept of those tried, and on how many samples, at most, those that are kept are tried next.
@@ -84,21 +89,22 @@ def choose_plan(
     """
     search = _PlanSearch(instance, stopwatch, most_work)
     chosen = search.choose(uninformed)
-    judged = evaluate(instance, chosen)
-    gain, low, high = (judged.measures[name] for name in ("gain_loss", "gain_low_loss", "gain_high_loss"))
-    if chosen != uninformed and low > 0.0:
-        note = f"the prior buys {gain:.4g} of loss over the published plan (95 % interval {low:.4g} to {high:.4g})"
+    searches = [Search.of(instance, each) for each in (chosen, uninformed)]
+    losses, uninformed_losses = sample_report(require_prior(instance), searches)
+    gain = estimate_mean(uninformed_losses - losses)
+    figures = f"{gain.mean:.4g} of loss", f"(95 % interval {gain.low:.4g} to {gain.high:.4g})"
+    if chosen != uninformed and gain.low > 0.0:
+        note = f"the prior buys {figures[0]} over the published plan {figures[1]}"
     else:
         found = "no plan that was looked at is better on the choice samples"
         if chosen != uninformed:
-            found = f"the best plan found gains {gain:.4g} of loss (95 % interval {low:.4g} to {high:.4g})"
-            judged = evaluate(instance, uninformed)
+            found = f"the best plan found gains {' '.join(figures)}"
         note = f"the prior buys nothing that sampling can tell from zero: {found}; this is the published plan"
-        chosen = uninformed
+        chosen, losses = uninformed, uninformed_losses
     return sampled_answer(
         instance,
         chosen,
-        judged,
+        estimate_mean(losses).mean,
         notes=(note,),
         termination=search.stopped_by or Termination.COMPLETED,
         counters={"plans": float(search.plans), "rounds_of_trials": search.work},

@@ -1,4 +1,4 @@
-"""The bound that needs no search: nobody trains for longer than the budget pays.
+"""What no search can do, by multipliers: train for longer than the budget pays, or take less than one trial.
 
 For multipliers mu of the budget and nu of the deadline, no search that keeps both trains for more than
 
@@ -6,14 +6,17 @@ For multipliers mu of the budget and nu of the deadline, no search that keeps bo
 
 GPU-minutes. Spending is training and pausing, so with mu >= 1 the supremum is that of no search at all, zero, and the
 bound mu B + nu T; with less, longer searches gain without end. The best choice is mu = 1 and nu = 0: the budget.
+
+All that is about GPU-minutes of training. Of an expected final loss multipliers say nothing.
 """
 
 from __future__ import annotations
 
 import math
 
-from optplan.contracts.result import BoundProof, LagrangianCertificate
+from optplan.contracts.result import BoundProof
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
+from optplan.schema import FloatArray
 
 
 def dual_bound(instance: SeerInstance, multipliers: dict[str, float]) -> float:
@@ -29,16 +32,32 @@ def dual_bound(instance: SeerInstance, multipliers: dict[str, float]) -> float:
     Returns
     -------
     float
-        GPU-minutes; infinite where the budget has a multiplier below one.
+        GPU-minutes; infinite where the budget has a multiplier below one. For ``quality`` minus infinity, in loss.
     """
+    if instance.objective is Objective.QUALITY:
+        return -math.inf
     if multipliers[BUDGET] < 1.0:
         return math.inf
     return multipliers[BUDGET] * instance.budget_gpu_min + multipliers[DEADLINE] * instance.deadline_min
 
 
-def certify_budget(instance: SeerInstance) -> LagrangianCertificate:
-    """Make the certificate that the budget is a bound."""
-    return LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=instance.budget_gpu_min)
+def least_consumption(instance: SeerInstance, weights: FloatArray) -> dict[str, float]:
+    """Return the least weighted consumption of any search: that of one trial for the shortest round on p_min GPUs.
+
+    Parameters
+    ----------
+    instance
+        The problem; its limits are not looked at.
+    weights
+        (2,) Of a GPU-minute of the budget and a minute of the deadline, in the order of ``instance.limits``.
+
+    Returns
+    -------
+    dict of str to float
+        By part; there is one.
+    """
+    gpu_min = instance.least_gpus * instance.least_round_min
+    return {"one trial": float(weights[0] * gpu_min + weights[1] * instance.least_round_min)}
 
 
 def list_proofs(instance: SeerInstance) -> frozenset[BoundProof]:

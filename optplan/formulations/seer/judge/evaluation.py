@@ -36,7 +36,6 @@ For the objective ``quality`` rounds and brackets are free, and the first four f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from optplan.contracts.judgement import Check, Evaluation
 from optplan.formulations.seer.data.instance import (
@@ -48,6 +47,8 @@ from optplan.formulations.seer.data.instance import (
     SeerInstance,
     SeerSolution,
 )
+from optplan.formulations.seer.laws.nodes import count_nodes
+from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
@@ -57,44 +58,6 @@ TOLERANCE = 1e-9
 _SAME = 1e-12
 
 _MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round of a search.
-
-    Parameters
-    ----------
-    number
-        From 1.
-    start_min
-        When it begins, with its pause.
-    pause_min, training_min
-        Minutes without training, and after that with it.
-    groups
-        GPUs of a trial and number of trials, by increasing GPUs; those without trials are left out.
-    """
-
-    number: int
-    start_min: float
-    pause_min: float
-    training_min: float
-    groups: tuple[tuple[float, int], ...]
-
-    @property
-    def duration_min(self) -> float:
-        """Minutes of the round, pause included."""
-        return self.pause_min + self.training_min
-
-    @property
-    def stop_min(self) -> float:
-        """When it ends."""
-        return self.start_min + self.duration_min
-
-    @property
-    def gpus(self) -> float:
-        """GPUs of all its trials together."""
-        return sum(gpus * trials for gpus, trials in self.groups)
 
 
 def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
@@ -144,69 +107,6 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
         objective, losses = _measure_quality(instance, solution) if sampled else (math.nan, {})
         measures |= losses
     return Evaluation(objective, consumption, measures, tuple(checks))
-
-
-def list_rounds(instance: SeerInstance, solution: SeerSolution) -> list[Round]:
-    """List the rounds of a search whose brackets have a number of trials for each, with their times."""
-    rounds: list[Round] = []
-    for number in range(solution.rounds):
-        rounds.append(
-            Round(
-                number=number + 1,
-                start_min=rounds[-1].stop_min if rounds else 0.0,
-                pause_min=instance.resize_min if rounds else 0.0,
-                training_min=solution.round_min * instance.eta**number,
-                groups=tuple((b.gpus, b.trials[number]) for b in solution.brackets if b.trials[number]),
-            )
-        )
-    return rounds
-
-
-def count_nodes(gpus_per_node: int, groups: tuple[tuple[float, int], ...]) -> int:
-    """Count the nodes that hold all trials of a round.
-
-    A trial of more GPUs than a node has takes whole nodes and a place for the rest; places are given out to the largest
-    first, each on the fullest node that has room. With sizes that divide one another that is the least.
-
-    Parameters
-    ----------
-    gpus_per_node
-        GPUs of a node.
-    groups
-        Whole GPUs of a trial, and number of trials.
-    """
-    nodes, places = 0, dict.fromkeys(range(gpus_per_node + 1), 0)
-    wanted: dict[int, int] = {}
-    for gpus, trials in groups:
-        whole, rest = divmod(round(gpus), gpus_per_node)
-        nodes += whole * trials
-        if rest:
-            wanted[rest] = wanted.get(rest, 0) + trials
-    for size in sorted(wanted, reverse=True):
-        left = wanted[size]
-        for room in range(size, gpus_per_node + 1):
-            per_node = room // size
-            taken = min(places[room], -(-left // per_node))
-            if taken:
-                left = _take(places, room, size, left, taken)
-        fresh = -(-left // (gpus_per_node // size))
-        nodes += fresh
-        places[gpus_per_node] += fresh
-        _take(places, gpus_per_node, size, left, fresh)
-    return nodes
-
-
-def _take(places: dict[int, int], room: int, size: int, left: int, nodes: int) -> int:
-    """Fill so many nodes of as much room with trials of a size, the last one perhaps in part; return what is left."""
-    if not nodes:
-        return left
-    per_node = room // size
-    places[room] -= nodes
-    full, rest = divmod(min(left, nodes * per_node), per_node)
-    places[room - per_node * size] += full
-    if rest:
-        places[room - rest * size] += 1
-    return left - full * per_node - rest
 
 
 def _measure_cost(instance: SeerInstance, rounds: list[Round], spent_gpu_min: float) -> dict[str, float]:
@@ -285,9 +185,7 @@ def _check_free(instance: SeerInstance, solution: SeerSolution) -> list[Check]:
 
 def _measure_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
     """Sample the expected final loss, and what it gains over the published search on the same samples."""
-    from optplan.formulations.seer.judge.expectation import (
-        judge_quality,  # loads NumPy's sampling only where it is needed
-    )
+    from optplan.formulations.seer.judge.quality import judge_quality  # loads NumPy's sampling only where needed
 
     return judge_quality(instance, solution)
 

@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 from optplan.errors import UsageError, show_value
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Configuration, draw_configurations
-from optplan.formulations.seer.judge.evaluation import Round, list_rounds
+from optplan.formulations.seer.laws.rounds import Round, list_rounds
 
 ConfigurationT = TypeVar("ConfigurationT")
 

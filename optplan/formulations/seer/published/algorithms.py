@@ -32,5 +32,5 @@ def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[See
         return infeasible_answer(instance)
     if instance.objective is Objective.QUALITY:
         solution = published_solution(published)
-        return sampled_answer(instance, solution, evaluate(instance, solution))
+        return sampled_answer(instance, solution, evaluate(instance, solution).objective)
     return answer_with(instance, request, published_solution(published))

@@ -38,7 +38,7 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.brackets import ROUNDING, SearchBrackets, floor_loosely
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
-from optplan.formulations.seer.judge.expectation import require_prior
+from optplan.formulations.seer.laws.expectation import require_prior
 
 #: Panels of the integral, each with so many points, in equal ratios from u to 1.
 _PANELS, _POINTS = 64, 12

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from optplan.contracts import Relaxation, SolveRequest, Status
 from optplan.formulations.seer.data.instance import SeerInstance
-from optplan.formulations.seer.exact.feasibility import infeasible_answer, least_consumption
+from optplan.formulations.seer.exact.feasibility import infeasible_answer
 from optplan.formulations.seer.published.algorithms import solve_published
 
 MakeInstance = Callable[..., SeerInstance]
@@ -80,10 +79,3 @@ def test_figures_are_rounded_up(make_instance: MakeInstance) -> None:
     infeasibility = infeasible_answer(instance).infeasibility
     assert infeasibility is not None
     assert "a deadline of at least 1.33333334 min (given: 1.33333233333)" in infeasibility.reason
-
-
-def test_the_least_consumption_is_one_trial(make_instance: MakeInstance) -> None:
-    """2 GPUs for 3 minutes: 6 GPU-minutes of the budget, 3 minutes of the deadline."""
-    instance = make_instance(least_gpus=2, least_round_min=3)
-    assert least_consumption(instance, np.array([1.0, 0.0])) == {"one trial": 6.0}
-    assert least_consumption(instance, np.array([0.5, 2.0])) == {"one trial": 9.0}

@@ -18,7 +18,7 @@ from optplan.formulations.seer.exact.family import Candidate, Family
 from optplan.formulations.seer.exact.informed import solve_informed
 from optplan.formulations.seer.exact.rows import published_solution
 from optplan.formulations.seer.judge.evaluation import evaluate
-from optplan.formulations.seer.judge.expectation import ChoiceSamples, Search, require_prior
+from optplan.formulations.seer.laws.expectation import ChoiceSamples, Search, require_prior
 from optplan.formulations.seer.published.algorithms import solve_published
 from optplan.progress import Stopwatch
 from optplan.solving import build_plan, choose_solver, solve

@@ -1,4 +1,4 @@
-"""The judge: figures by hand, every rule by a mutation that breaks it, nodes, and pauses."""
+"""The judge: figures by hand, every rule by a mutation that breaks it, and pauses."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
-from optplan.formulations.seer.judge.evaluation import count_nodes, evaluate, list_rounds
+from optplan.formulations.seer.judge.evaluation import evaluate
+from optplan.formulations.seer.laws.rounds import list_rounds
 
 MakeInstance = Callable[..., SeerInstance]
 
@@ -126,35 +125,6 @@ def test_trials_of_a_billion_are_told_from_one_more(make_instance: MakeInstance)
         round_min=two.brackets.round_min, rounds=2, brackets=(Bracket(gpus=1, trials=(999_999_999, 500_000_000)),)
     )
     assert "halving" in broken(two, wrong)
-
-
-@pytest.mark.parametrize(
-    ("gpus_per_node", "groups", "nodes"),
-    [
-        (4, ((1.0, 8),), 2),
-        (4, ((3.0, 2), (1.0, 2)), 2),  # a single GPU beside each of three
-        (4, ((2.0, 1), (3.0, 1)), 2),
-        (4, ((1.0, 1), (2.0, 1), (8.0, 1)), 3),  # eight are two whole nodes
-        (8, ((12.0, 2),), 3),  # one node and a half each
-        (8, ((3.0, 5),), 3),  # two to a node
-        (8, ((1.0, 7), (2.0, 3), (5.0, 2)), 3),  # 23 GPUs: 5 + 2 + 1, 5 + 2 + 1, 2 + 5 * 1
-        (1, ((3.0, 2),), 6),
-    ],
-)
-def test_nodes_by_hand(gpus_per_node: int, groups: tuple[tuple[float, int], ...], nodes: int) -> None:
-    """Trials stay on as few nodes as hold them."""
-    assert count_nodes(gpus_per_node, groups) == nodes
-
-
-@given(
-    gpus_per_node=st.integers(1, 8),
-    trials=st.dictionaries(st.integers(1, 20).map(float), st.integers(1, 9), min_size=1),
-)
-def test_nodes_hold_all_gpus(gpus_per_node: int, trials: dict[float, int]) -> None:
-    """Never fewer than the GPUs need, never more than every trial alone would take."""
-    nodes = count_nodes(gpus_per_node, tuple(sorted(trials.items())))
-    assert nodes * gpus_per_node >= sum(gpus * count for gpus, count in trials.items())
-    assert nodes <= sum(math.ceil(gpus / gpus_per_node) * count for gpus, count in trials.items())
 
 
 #: Trials end where the drawing says, at once.

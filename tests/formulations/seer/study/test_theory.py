@@ -12,7 +12,7 @@ import pytest
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
-from optplan.formulations.seer.judge.expectation import Search, require_prior, sample_report
+from optplan.formulations.seer.laws.expectation import Search, require_prior, sample_report
 from optplan.formulations.seer.study.theory import evaluate_theorem2
 
 MakeInstance = Callable[..., SeerInstance]

@@ -47,40 +47,6 @@ class Estimate:
     high: float
 
 
-def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float, dict[str, float]]:
-    """Sample the expected final loss of a search that breaks no rule, and compare it with the published search.
-
-    Parameters
-    ----------
-    instance
-        With a prior.
-    solution
-        To judge.
-
-    Returns
-    -------
-    objective : float
-        Mean final loss.
-    measures : dict of str to float
-        Ends of its 95 % confidence interval; the mean final loss of the published search, which knows no prior; what is
-        gained over that, sample by sample, with its own interval; how many samples there are.
-    """
-    own = Search.of(instance, solution)
-    published = Search.published(instance)
-    figures = sample_report(require_prior(instance), [own] if published is None else [own, published])
-    found = estimate_mean(figures[0])
-    measures = {"low_loss": found.low, "high_loss": found.high, "samples": float(figures.shape[1])}
-    if published is not None:
-        gain = estimate_mean(figures[1] - figures[0])
-        measures |= {
-            "uninformed_loss": estimate_mean(figures[1]).mean,
-            "gain_loss": gain.mean,
-            "gain_low_loss": gain.low,
-            "gain_high_loss": gain.high,
-        }
-    return found.mean, measures
-
-
 def require_prior(instance: SeerInstance) -> ParametricPrior | TablePrior:
     """Return the instance's prior.
 

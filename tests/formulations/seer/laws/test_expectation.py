@@ -13,13 +13,13 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.formulations.seer.judge.evaluation import evaluate
-from optplan.formulations.seer.judge.expectation import (
+from optplan.formulations.seer.judge.quality import judge_quality
+from optplan.formulations.seer.laws.expectation import (
     BLOCK,
     ChoiceSamples,
     Kind,
     Search,
     estimate_mean,
-    judge_quality,
     require_prior,
     sample_report,
 )
