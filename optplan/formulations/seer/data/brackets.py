@@ -167,7 +167,7 @@ def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
         shrinking += 1.0 / least
         most = _most_ratio(parameters, rounds, shrinking, growing)
         if rounds == 1:
-            if most * (1.0 + SHORTFALL) < 1.0:
+            if not _fits_one_trial(parameters):
                 return None
         elif not most > least * (1.0 + ROUNDING):
             return best
@@ -180,7 +180,7 @@ def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
 def bisect_ratio(parameters: SearchParameters) -> float | None:
     """Find R* as the paper does, by bisection; None when not even one trial of the shortest round fits."""
     most = _most_ratio(parameters, 1, 1.0, 0.0)
-    if most * (1.0 + SHORTFALL) < 1.0:
+    if not _fits_one_trial(parameters):
         return None
     low, high = 1.0, max(1.0, most * (1.0 + ROUNDING))
     for _ in range(_BISECTIONS):
@@ -201,6 +201,13 @@ def minutes_per_trial(parameters: SearchParameters, rounds: int, round_min: floa
 def floor_loosely(number: float) -> int:
     """Return the floor of a number; one that lies a relative :data:`ROUNDING` below a whole number counts as that."""
     return math.floor(number * (1.0 + ROUNDING))
+
+
+def _fits_one_trial(parameters: SearchParameters) -> bool:
+    """Whether one trial of the shortest round keeps deadline and budget."""
+    shortest = parameters.least_round_min
+    least = (shortest, parameters.deadline_min), (parameters.least_gpus * shortest, parameters.budget_gpu_min)
+    return all(needed <= amount * (1.0 + SHORTFALL) for needed, amount in least)
 
 
 def _most_ratio(parameters: SearchParameters, rounds: int, shrinking: float, growing: float) -> float:

@@ -8,15 +8,16 @@ from optplan.contracts.instance import Sense
 from optplan.contracts.result import (
     Answer,
     BoundProof,
-    LagrangianCertificate,
     SolveRequest,
     Status,
     Termination,
+    TreeCertificate,
     closes_gap,
 )
 from optplan.formulations.seer.data.brackets import SHORTFALL
-from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance, SeerSolution
+from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import describe_shortage
+from optplan.formulations.seer.exact.certificates import certify_budget
 from optplan.formulations.seer.laws.nodes import count_nodes
 from optplan.formulations.seer.laws.rounds import list_rounds
 
@@ -27,7 +28,7 @@ def answer_with(
     solution: SeerSolution,
     *,
     bound: float | None = None,
-    proof: BoundProof = BoundProof.SEARCHED,
+    proof: BoundProof | TreeCertificate = BoundProof.SEARCHED,
     termination: Termination = Termination.COMPLETED,
     counters: dict[str, float] | None = None,
     engine: tuple[str, str] = ("optplan", ""),
@@ -51,15 +52,18 @@ def answer_with(
     by_budget = limit >= budget * (1 - SHORTFALL)
     if limit < objective <= limit * (1 + SHORTFALL):  # by rounding; anything more is for the judge to find
         limit = objective
-    closed = closes_gap(objective, limit, request.gap, Sense.MAXIMISE)
+    rests_on = certify_budget(instance) if by_budget else proof
+    kind, certificates = (
+        (rests_on, ()) if isinstance(rests_on, BoundProof) else (BoundProof(rests_on.form), (rests_on,))
+    )
     return Answer(
-        status=Status.OPTIMAL if closed else Status.FEASIBLE,
+        status=Status.OPTIMAL if closes_gap(objective, limit, request.gap, Sense.MAXIMISE) else Status.FEASIBLE,
         termination=termination,
         solution=solution,
         objective=objective,
         bound=limit,
-        bound_proof=BoundProof.LAGRANGIAN if by_budget else proof,
-        certificates=(certify_budget(instance),) if by_budget else (),
+        bound_proof=kind,
+        certificates=certificates,
         counters=counters or {},
         engine=engine[0],
         engine_version=engine[1],
@@ -100,11 +104,6 @@ def sampled_answer(
 def training_of(instance: SeerInstance, solution: SeerSolution) -> float:
     """Return the GPU-minutes that a solution trains for: sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k)."""
     return sum(each.gpus * solution.round_min * _weigh(each.trials, instance.eta) for each in solution.brackets)
-
-
-def certify_budget(instance: SeerInstance) -> LagrangianCertificate:
-    """Make the certificate that the budget is a bound."""
-    return LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=instance.budget_gpu_min)
 
 
 def _weigh(trials: Sequence[int], eta: float) -> float:

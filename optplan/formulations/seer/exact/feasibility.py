@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from optplan.contracts.result import Answer, Infeasibility, Relaxation, Status, Termination
+from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
+from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance, SeerSolution
 
 
@@ -25,8 +26,10 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
     least = {BUDGET: instance.least_gpus * instance.least_round_min, DEADLINE: instance.least_round_min}
     quotients = {limit: least[limit] / amount for limit, amount in instance.limits.items()}
     worst = max(quotients, key=lambda limit: quotients[limit])
-    short = [limit for limit in quotients if quotients[limit] > 1.0 or limit == worst]
+    short = [limit for limit in least if least[limit] > instance.limits[limit] * (1.0 + SHORTFALL)]
     relaxations = [_relax(instance, limit, quotients[limit]) for limit in short]
+    # Without one limit the other still falls short, unless it is the only one that does.
+    hopeless = {limit: [other for other in short if other != limit] for limit in least}
     wishes = " and ".join(
         f"a {each.limit} of at least {_write_up(each.least_feasible, each.given)} {each.unit} "
         f"(given: {each.given:,.12g})"
@@ -40,6 +43,11 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
         infeasibility=Infeasibility(
             reason=reason,
             relaxations=tuple(relaxations) if len(relaxations) == 1 else (),
+            hopeless=tuple(
+                Hopeless(limit=limit, multipliers={each: float(each == others[0]) for each in least})
+                for limit, others in hopeless.items()
+                if others
+            ),
             multipliers={limit: float(limit == worst) for limit in instance.limits},
             factor=quotients[worst],
         ),

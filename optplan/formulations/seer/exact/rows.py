@@ -17,12 +17,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.formulations.seer.data.brackets import ROUNDING, SearchBrackets, SizedBracket, minutes_per_trial
+from optplan.formulations.seer.data.brackets import (
+    ROUNDING,
+    SHORTFALL,
+    SearchBrackets,
+    SizedBracket,
+    minutes_per_trial,
+)
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.schema import FloatArray, IntArray
 
 #: Rows of one bracket that are listed; a budget that pays more of them above the published one is rarely meant.
 MOST_ROWS = 200_000
+#: Numbers of trials, of all rows and rounds of one bracket, that are listed.
+_MOST_NUMBERS = 5_000_000
+#: Sizes nearer than this, relatively, are the same: trials number up to 1e9, and must be told from one more.
+_SAME = 1e-12
+#: What a choice may take beyond the budget, relatively, less rounding errors; and what proofs look at, with them.
+_SLACK, _LISTED_SLACK = SHORTFALL * (1.0 - 1e-3), SHORTFALL * 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +87,13 @@ class SpendProblem:
 
     @property
     def most_gpu_min(self) -> float:
-        """What a choice may take: the budget, and rounding errors."""
-        return self.budget_gpu_min * (1.0 + ROUNDING)
+        """What a choice may take to keep the budget, however its amounts were added up."""
+        return self.budget_gpu_min * (1.0 + _SLACK)
+
+    @property
+    def listed_gpu_min(self) -> float:
+        """What a proof looks at: whatever may count as keeping the budget takes less."""
+        return self.budget_gpu_min * (1.0 + _LISTED_SLACK)
 
     def training_of(self, rows: tuple[int, ...]) -> float:
         """Return the GPU-minutes of training of a choice of rows."""
@@ -102,14 +119,14 @@ def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem
     budget = instance.budget_gpu_min
     minutes = _minutes(instance, published)
     least = [bracket.gpus * float(np.dot(minutes[0], bracket.trials)) for bracket in published.brackets]
-    spare = max(0.0, budget * (1.0 + ROUNDING) - sum(least))
+    spare = max(0.0, budget * (1.0 + _LISTED_SLACK) - sum(least))
     trial_min = minutes_per_trial(instance.parameters, published.rounds, published.round_min)
     brackets, complete = [], True
     for bracket, own in zip(published.brackets, least, strict=True):
         # A row takes more than that of its size without floors, less one trial of each round.
         most_size = ((own + spare) / bracket.gpus + float(minutes[0].sum())) / trial_min
         sizes, all_listed = _list_sizes(instance, published, bracket, most_size)
-        trials = np.floor(sizes[:, None] * (1.0 + ROUNDING) / instance.eta ** np.arange(published.rounds))
+        trials = np.floor(sizes[:, None] * (1.0 + _SAME) / instance.eta ** np.arange(published.rounds))
         trials[0] = bracket.trials
         rows = _weigh(bracket.gpus, trials.astype(np.int64), minutes)
         fits = rows.spent_gpu_min <= own + spare
@@ -144,17 +161,17 @@ def _list_sizes(
     first = bracket.size * (1.0 + ROUNDING)
     steps = []
     powers = instance.eta ** np.arange(1 if instance.eta == round(instance.eta) else published.rounds)
-    complete = True
+    complete, most_rows = True, max(1, min(MOST_ROWS, _MOST_NUMBERS // published.rounds))
     for power in powers.tolist():
         start, stop = int(first // power) + 1, int(most_size // power) + 1
-        complete &= stop - start < MOST_ROWS
-        steps.append(np.arange(start, min(stop, start + MOST_ROWS)) * power)
+        complete &= stop - start < most_rows
+        steps.append(np.arange(start, min(stop, start + most_rows)) * power)
     sizes = np.unique(np.concatenate(steps))
     sizes = sizes[sizes > first]
     # Multiples of different powers may be one and the same number, up to rounding.
-    apart = np.append(True, sizes[1:] > sizes[:-1] * (1.0 + ROUNDING))[: sizes.size]
+    apart = np.append(True, sizes[1:] > sizes[:-1] * (1.0 + _SAME))[: sizes.size]
     sizes = sizes[apart]
-    return np.append(bracket.size, sizes[:MOST_ROWS]), complete and sizes.size <= MOST_ROWS
+    return np.append(bracket.size, sizes[:most_rows]), complete and sizes.size <= most_rows
 
 
 def _weigh(gpus: float, trials: IntArray, minutes: FloatArray) -> BracketRows:

@@ -8,6 +8,10 @@ For whole eta and whole GPUs one more argument bounds the rows of all brackets b
 of P GPUs take, train and finish exactly as much as P/p_min times as many on p_min GPUs, which are more trials. So where
 P/p_min is whole, no best choice has eta^(K-1) trials or more above the published ones in any other bracket; in general
 p_min / gcd(P, p_min) times that.
+
+What a label stands for is what the proof is made of: per bracket the undominated pairs of what is spent and what is
+trained are written down, and whoever joins them with all rows anew finds nothing that they do not cover
+(:func:`certify_rows`). Which of several equally long trainings is chosen is not proven.
 """
 
 from __future__ import annotations
@@ -17,9 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.contracts.result import Answer, SolveRequest, Termination
+from optplan.contracts.instance import Sense
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination, closes_gap
+from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.answers import answer_with
+from optplan.formulations.seer.exact.answers import answer_with, training_of
+from optplan.formulations.seer.exact.certificates import certify_rows
 from optplan.formulations.seer.exact.feasibility import infeasible_answer
 from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, list_rows
 from optplan.progress import Stopwatch
@@ -56,6 +63,16 @@ class _Labels:
             self.spent[chosen], self.training[chosen], self.last[chosen], self.trials[chosen], self.rows[chosen]
         )
 
+    def settle(self, tie: float) -> _Labels:
+        """Return the labels with amounts that tie made equal: the least that is spent, the most that is trained."""
+        return _Labels(
+            _settle(self.spent, tie, up=False),
+            _settle(self.training, tie, up=True),
+            _settle(self.last, tie, up=True),
+            self.trials,
+            self.rows,
+        )
+
     def join(self, rows: BracketRows, mine: IntArray, theirs: IntArray) -> _Labels:
         """Return some of the labels, each with a row of another bracket."""
         return _Labels(
@@ -75,7 +92,7 @@ def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[S
     instance
         The problem.
     request
-        Time limit and gap.
+        Time limit and gap, and whether the proof is to be written down.
 
     Returns
     -------
@@ -89,21 +106,55 @@ def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[S
     request.stopwatch.emit("rows", bound=instance.budget_gpu_min)
     problem = list_rows(instance, published)
     reduced = _cut_rows(instance, problem)
-    rows, labels, stopped_by = choose_rows(reduced, request.stopwatch)
-    termination = Termination.COMPLETED if stopped_by is None else stopped_by
-    if termination is Termination.COMPLETED and not reduced.complete:
-        termination = Termination.WORK_LIMIT
+    chosen = choose_rows(reduced, request.stopwatch)
+    termination = chosen.stopped_by or (Termination.COMPLETED if reduced.complete else Termination.WORK_LIMIT)
+    solution = problem.write(chosen.rows)
+    bound, certificate = None, None
+    if termination is Termination.COMPLETED:
+        objective = training_of(instance, solution)
+        bound = max(objective, problem.training_of((0,) * len(problem.brackets)) + chosen.most)
+        if request.certify and bound < instance.budget_gpu_min * (1.0 - SHORTFALL):
+            certificate = certify_rows(instance, chosen.pairs, bound)
+        if certificate is None and closes_gap(objective, instance.budget_gpu_min, request.gap, Sense.MAXIMISE):
+            bound = None  # the budget as bound does, and can be checked
     return answer_with(
         instance,
         request,
-        problem.write(rows),
-        bound=problem.training_of(rows) if termination is Termination.COMPLETED else None,
+        solution,
+        bound=bound,
+        proof=certificate or BoundProof.SEARCHED,
         termination=termination,
-        counters={"labels": float(labels), "rows": float(sum(each.size for each in reduced.brackets))},
+        counters={"labels": float(chosen.labels), "rows": float(sum(each.size for each in reduced.brackets))},
     )
 
 
-def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> tuple[tuple[int, ...], int, Termination | None]:
+@dataclass(frozen=True, eq=False)
+class ChosenRows:
+    """The best row of every bracket, and what the search for it looked at.
+
+    Parameters
+    ----------
+    rows
+        By bracket.
+    most
+        What no choice trains for more than, above the published rows, in GPU-minutes; where the search was complete.
+    pairs
+        For all brackets but the narrowest, from the widest on: (2, L) what is spent and trained above the published
+        rows by the undominated choices for the brackets so far.
+    labels
+        How many were kept in all.
+    stopped_by
+        What ended the search before it was complete.
+    """
+
+    rows: tuple[int, ...]
+    most: float
+    pairs: tuple[FloatArray, ...]
+    labels: int
+    stopped_by: Termination | None
+
+
+def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
     """Choose the best row of every bracket.
 
     Parameters
@@ -112,35 +163,36 @@ def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> tuple[tuple[int,
         Rows and budget.
     stopwatch
         For its time limit.
-
-    Returns
-    -------
-    rows : tuple of int
-        By bracket.
-    labels : int
-        How many were kept in all.
-    stopped_by : Termination or None
-        What ended the search before it was complete.
     """
     *wider, narrowest = reversed(problem.brackets)
-    spare = problem.most_gpu_min - sum(float(each.spent_gpu_min[0]) for each in problem.brackets)
+    published = sum(float(each.spent_gpu_min[0]) for each in problem.brackets)
+    spare, most_spare = (amount - published for amount in (problem.most_gpu_min, problem.listed_gpu_min))
     tie = TIE * problem.budget_gpu_min
     none = np.zeros(1)
     labels = _Labels(none, none, none, np.zeros(1, dtype=np.int64), np.zeros((1, 0), dtype=np.int64))
-    count, stopped_by = 0, None
+    count, stopped_by, pairs = 0, None, []
     for rows in wider:
         expired = stopwatch.expired
-        labels, cut = _extend(labels, _first_rows(rows, 1) if expired else rows, spare, tie)
+        labels, cut = _extend(labels, _first_rows(rows, 1) if expired else rows, most_spare, tie)
         if expired:
             stopped_by = Termination.TIME_LIMIT
         elif cut:
             stopped_by = stopped_by or Termination.WORK_LIMIT
         count += labels.spent.size
+        pairs.append(np.array([labels.spent, labels.training]))
+    # What exceeds the budget by no more than rounding errors may count as keeping it, and is bounded; it is not chosen.
+    most = float(_fill(labels, narrowest, most_spare).training.max())
+    complete = _fill(labels, narrowest, spare)
+    best = complete.rows[_rank(complete.settle(tie)).argmax()]
+    return ChosenRows(tuple(best[::-1].tolist()), most, tuple(pairs), count + 1, stopped_by)
+
+
+def _fill(labels: _Labels, narrowest: BracketRows, spare: float) -> _Labels:
+    """Give each label that fits the longest row of the narrowest bracket that still does."""
+    fitting = np.flatnonzero(labels.spent <= max(0.0, spare))
     extra = narrowest.spent_gpu_min - narrowest.spent_gpu_min[0]
-    longest = np.maximum(np.searchsorted(extra, spare - labels.spent, side="right") - 1, 0)
-    complete = labels.join(narrowest, np.arange(labels.spent.size), longest)
-    best = complete.rows[_rank(complete, tie).argmax()]
-    return tuple(best[::-1].tolist()), count + 1, stopped_by
+    longest = np.maximum(np.searchsorted(extra, spare - labels.spent[fitting], side="right") - 1, 0)
+    return labels.join(narrowest, fitting, longest)
 
 
 def _cut_rows(instance: SeerInstance, problem: SpendProblem) -> SpendProblem:
@@ -178,24 +230,27 @@ def _extend(labels: _Labels, rows: BracketRows, spare: float, tie: float) -> tup
         fitting = np.minimum(fitting[: labels.spent.size], MOST_PAIRS // labels.spent.size)
     mine = np.repeat(np.arange(labels.spent.size), fitting)
     theirs = np.arange(mine.size) - np.repeat(np.cumsum(fitting) - fitting, fitting)
-    joined = labels.join(rows, mine, theirs)
-    rank, spent = _rank(joined, tie), _number_ties(joined.spent, tie)
-    order = np.lexsort((-rank, spent))
+    joined = labels.join(rows, mine, theirs).settle(tie)
+    rank = _rank(joined)
+    order = np.lexsort((-rank, joined.spent))
     best = np.maximum.accumulate(rank[order])
     return joined.take(order[rank[order] == best]), cut
 
 
-def _rank(labels: _Labels, tie: float) -> IntArray:
+def _rank(labels: _Labels) -> IntArray:
     """Return by (L,) number how good labels are: by training, last round, trials, then rows from the widest on."""
-    columns = (*labels.rows.T[::-1], labels.trials, _number_ties(labels.last, tie), _number_ties(labels.training, tie))
+    columns = (*labels.rows.T[::-1], labels.trials, labels.last, labels.training)
     rank = np.empty(labels.spent.size, dtype=np.int64)
     rank[np.lexsort(columns)] = np.arange(rank.size)
     return rank
 
 
-def _number_ties(amounts: FloatArray, tie: float) -> IntArray:
-    """Return (L,) numbers that order amounts, the same for amounts that are ties."""
+def _settle(amounts: FloatArray, tie: float, *, up: bool) -> FloatArray:
+    """Return (L,) amounts in which all that tie are the same, the most or the least of them."""
     order = np.argsort(amounts, kind="stable")
-    numbers = np.empty(amounts.size, dtype=np.int64)
-    numbers[order] = np.cumsum(np.diff(amounts[order], prepend=amounts[order[0]]) > tie)
-    return numbers
+    ordered = amounts[order]
+    number = np.cumsum(np.diff(ordered, prepend=ordered[0]) > tie)
+    ends = np.append(np.flatnonzero(np.diff(number)), number.size - 1) if up else np.searchsorted(number, number)
+    settled = np.empty_like(amounts)
+    settled[order] = ordered[ends[number]] if up else ordered[ends]
+    return settled

@@ -62,4 +62,6 @@ def least_consumption(instance: SeerInstance, weights: FloatArray) -> dict[str, 
 
 def list_proofs(instance: SeerInstance) -> frozenset[BoundProof]:
     """Return the kinds of certificate that prove anything: the budget bounds training, and says nothing of a loss."""
-    return frozenset() if instance.objective is Objective.QUALITY else frozenset({BoundProof.LAGRANGIAN})
+    if instance.objective is Objective.QUALITY:
+        return frozenset()
+    return frozenset({BoundProof.LAGRANGIAN, BoundProof.TREE})

@@ -54,8 +54,9 @@ from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
 TOLERANCE = 1e-9
 
-#: Sizes nearer than this, relatively, are the same: trials number up to 1e9, and must be told from one more.
-_SAME = 1e-12
+#: Sizes, lengths and GPUs nearer than this, relatively, are the same: trials number up to 1e9, and must be told from
+#: one more; a search must not save on published figures what its budget lacks.
+SAME = 1e-12
 
 _MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
 
@@ -142,13 +143,13 @@ def _check_published(instance: SeerInstance, solution: SeerSolution) -> list[Che
     published = instance.brackets
     round_min = instance.least_round_min if published is None else published.round_min
     message = "the first round must be as long as published"
-    same = abs(solution.round_min - round_min) <= TOLERANCE * round_min
+    same = abs(solution.round_min - round_min) <= SAME * round_min
     checks = [_check("round-length", "", solution.round_min, round_min, message, holds=same)]
     known = [] if published is None else [bracket.gpus for bracket in published.brackets]
     last = 0.0
     for number, bracket in enumerate(solution.brackets, start=1):
         nearest = _nearest(known, bracket.gpus)
-        holds = abs(nearest - bracket.gpus) <= TOLERANCE * bracket.gpus and bracket.gpus > last * (1 + TOLERANCE)
+        holds = abs(nearest - bracket.gpus) <= SAME * bracket.gpus and bracket.gpus > last * (1 + TOLERANCE)
         message = "brackets must have the GPUs of published ones, in increasing order"
         checks.append(_check("gpus", f"bracket {number}", bracket.gpus, nearest, message, holds=holds))
         checks.append(_check_halving(instance, number, bracket.trials))
@@ -212,7 +213,7 @@ def _check_halving(instance: SeerInstance, number: int, trials: tuple[int, ...])
     least = max(n * instance.eta**k for k, n in enumerate(trials))
     most = min((n + 1) * instance.eta**k for k, n in enumerate(trials))
     message = "the trials of the rounds must come from one size by dividing by eta and rounding down"
-    return _check("halving", f"bracket {number}", least, most, message, holds=least < most * (1 - _SAME))
+    return _check("halving", f"bracket {number}", least, most, message, holds=least < most * (1 - SAME))
 
 
 def _check_limit(instance: SeerInstance, limit: str, used: float) -> Check:

@@ -1,0 +1,56 @@
+"""What is written down so that others can check a bound: a multiplier, or lists of undominated choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import JsonValue
+
+from optplan.contracts.packing import pack_integers
+from optplan.contracts.result import LagrangianCertificate, TreeCertificate
+from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance
+from optplan.schema import FloatArray
+
+#: The rule of the lists, and the unit of their amounts in all brackets together, relative to budget and bound.
+_RULE, _UNIT = "seer-rows", 2.0**-33
+#: Most pairs of all lists together: a certificate of up to a megabyte.
+MOST_LISTED = 50_000
+
+
+def certify_budget(instance: SeerInstance) -> LagrangianCertificate:
+    """Make the certificate that the budget is a bound."""
+    return LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=instance.budget_gpu_min)
+
+
+def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: float) -> TreeCertificate | None:
+    """Write down what the best choices for the wider brackets spend and train, as the proof of a bound.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    pairs
+        For all brackets but the narrowest, from the widest on: (2, L) spent and trained above the published rows, by
+        increasing spending.
+    bound
+        GPU-minutes of training that no search exceeds.
+
+    Returns
+    -------
+    TreeCertificate or None
+        None where the lists are too long.
+    """
+    unit = _UNIT / (len(pairs) + 1)
+    # Of choices that spend more only those that train for longer are worth a line.
+    short = [each[:, np.diff(each[1], prepend=-1.0) > 0.0] for each in pairs]
+    if sum(each.shape[1] for each in short) > MOST_LISTED:
+        return None
+    lists: list[JsonValue] = [
+        [
+            pack_integers(np.floor(spent / (instance.budget_gpu_min * unit)).astype(np.int64)),
+            pack_integers(np.ceil(trained / (bound * unit)).astype(np.int64)),
+        ]
+        for spent, trained in short
+    ]
+    return TreeCertificate(rule=_RULE, bound=bound, content={"pairs": lists})

@@ -1,0 +1,227 @@
+"""The rule ``seer-rows``: no search trains for longer, shown by lists of pairs that cover all choices of trials.
+
+Rounds and brackets are the published ones; a *row* of a bracket is a number of trials for each round that the family
+``halving`` allows, no less than published. Brackets are taken from the widest to the narrowest. For each but the
+narrowest the certificate lists pairs (spent, trained), above what the published rows of the brackets so far take. A
+pair *covers* a choice of rows that spends no less and trains for no longer. Checked is that
+
+1. every pair of the list before (at first: nothing spent, nothing trained), joined with every row of the bracket, is
+   over the budget or covered by a pair of the bracket's own list;
+2. no pair of the last list, with the longest row of the narrowest bracket that the budget still pays, trains for longer
+   than the claim, and some pair as long.
+
+By induction every choice that keeps the budget is covered. A pair that no choice stands behind can only make it harder
+to pass 2, so nothing in a list has to be true. Rows are listed here, from the rule of the evaluator, and not read.
+
+For whole eta and whole GPUs there is no need for rows of P GPUs of eta^(K-1) p_min / gcd(P, p_min) trials or more above
+the published ones: so many trials train in all rounds in exact proportions, and P / gcd(P, p_min) eta^(K-1) trials on
+p_min GPUs take, and train for, exactly as much.
+
+What is claimed is the training and nothing else: which of equally long searches is the answer is not. The deadline and
+that somebody reaches the last round are not looked at, which allows more searches than there are. *Margins.* A search
+keeps the budget when it exceeds it by no more than a relative 1e-9; covering allows for rounding of 2^-32 in all,
+relative to budget and claim; so what is proven is the claim times 1 + 1e-9. Whoever made the lists may have looked a
+little further, up to a relative 2e-9 beyond the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.contracts.judgement import RefutedError
+from optplan.contracts.packing import unpack_integers
+from optplan.contracts.result import TreeCertificate
+from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket
+from optplan.formulations.seer.data.instance import Objective, SeerInstance
+from optplan.formulations.seer.judge.evaluation import SAME, TOLERANCE
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray
+
+RULE = "seer-rows"
+#: What covering allows for rounding in all brackets together, relative to the budget and to the claim.
+ROUNDING = 2.0**-32
+#: Units of the lists by what covering allows for in one bracket.
+_UNITS = 2.0
+#: Most pairs of a bracket's list, and most changes of a bracket's rows.
+_MOST_PAIRS, _MOST_CHANGES = 200_000, 2_000_000
+#: Pairs joined with rows at once.
+_AT_ONCE = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """What is spent and trained, (L,) each, in GPU-minutes above the published rows, by increasing spending."""
+
+    spent: FloatArray
+    trained: FloatArray
+
+
+def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Raise unless a certificate of the rule ``seer-rows`` proves its bound.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    certificate
+        Its content: ``pairs``, for each bracket but the narrowest, from the widest on, two packed lists of whole
+        numbers (:mod:`optplan.contracts.packing`): spent in units of budget * 2^-33 / brackets, trained in units of
+        bound * 2^-33 / brackets.
+    stopwatch
+        For the judge's time limit.
+
+    Raises
+    ------
+    RefutedError
+        When it does not.
+    OutOfTime
+        When the judge's time is over.
+    """
+    published = instance.brackets
+    if certificate.rule != RULE:
+        message = f"there is no rule {certificate.rule[:80]!r} for this formulation; there is {RULE!r}"
+        raise RefutedError(message)
+    if instance.objective is not Objective.SPEND or published is None or certificate.limit:
+        raise RefutedError(f"the rule {RULE!r} is about the training of feasible instances")
+    bound = certificate.bound
+    if bound is None or not bound > 0.0:
+        raise RefutedError("a bound in GPU-minutes above zero is needed")
+    minutes = _list_minutes(instance, published)
+    floor = [each.gpus * (minutes @ np.array(each.trials, dtype=np.float64)) for each in published.brackets]
+    published_min = math.fsum(float(each[0]) for each in floor)
+    spare, most_spare = (
+        instance.budget_gpu_min * (1.0 + slack) - published_min for slack in (TOLERANCE + ROUNDING, 2.0 * TOLERANCE)
+    )
+    margins = np.array([instance.budget_gpu_min, bound]) * ROUNDING / len(published.brackets)
+    narrowest, *wider = published.brackets
+    covered = Pairs(np.zeros(1), np.zeros(1))
+    lists = _read_lists(certificate, len(wider), margins / _UNITS)
+    for bracket, listed in zip(reversed(wider), lists, strict=True):
+        rows = list_rows(instance, bracket, spare, most=_count_needed(instance, bracket, published.rounds))
+        _check_joins(covered, rows, listed, spare, margins, stopwatch)
+        covered = listed
+    rows = list_rows(instance, narrowest, most_spare)
+    trained_min = math.fsum(float(each[1]) for each in floor)
+    most = trained_min + _train_longest(covered, rows, spare)
+    if not most <= bound * (1.0 + TOLERANCE):
+        message = f"searches within the budget may train for {most!r} GPU-minutes, more than the bound {bound!r}"
+        raise RefutedError(message)
+    if not trained_min + _train_longest(covered, rows, most_spare) >= bound * (1.0 - TOLERANCE):
+        message = f"nothing in the lists trains for as long as the bound {bound!r} says, but for {most!r} GPU-minutes"
+        raise RefutedError(message)
+
+
+def list_rows(instance: SeerInstance, bracket: SizedBracket, spare: float, *, most: float = math.inf) -> Pairs:
+    """List the rows of a bracket from the published one on, by what they spend and train above it.
+
+    Parameters
+    ----------
+    instance
+        A feasible one.
+    bracket
+        One of its published brackets.
+    spare
+        GPU-minutes that a row may take above the published one.
+    most
+        Trials of the first round, above the published ones, from which on rows are left out.
+
+    Raises
+    ------
+    RefutedError
+        When there are too many to be listed.
+    """
+    assert instance.brackets is not None
+    minutes = _list_minutes(instance, instance.brackets)
+    powers = instance.eta ** np.arange(len(bracket.trials))
+    # Row by row the size grows past multiples of powers of eta; at a size x, floor(x / eta^k) trials are in round k.
+    most_size = (spare / bracket.gpus + minutes[0] @ (np.array(bracket.trials) + 1.0)) / (minutes[0] @ (1.0 / powers))
+    most_size = min(most_size, bracket.trials[0] + most)
+    counts = np.maximum(0.0, np.floor(most_size * (1.0 + SAME) / powers) - bracket.trials)
+    if not counts.sum() <= _MOST_CHANGES:
+        message = f"rows of {bracket.gpus:g} GPUs change more than {_MOST_CHANGES:,} times within the budget"
+        raise RefutedError(message)
+    changes = [
+        (first + 1.0 + np.arange(int(count))) * power
+        for first, count, power in zip(bracket.trials, counts, powers, strict=True)
+    ]
+    sizes = np.sort(np.concatenate(changes))
+    sizes = sizes[np.append(sizes[1:] > sizes[:-1] * (1.0 + SAME), True)[: sizes.size]]
+    spent, trained = np.zeros(sizes.size), np.zeros(sizes.size)
+    for change, (spent_min, trained_min) in zip(changes, minutes.T.tolist(), strict=True):
+        grown = np.searchsorted(change, sizes, side="right")
+        spent += bracket.gpus * spent_min * grown
+        trained += bracket.gpus * trained_min * grown
+    fits = int(np.searchsorted(spent, spare, side="right"))
+    return Pairs(np.append(0.0, spent[:fits]), np.append(0.0, trained[:fits]))
+
+
+def _train_longest(covered: Pairs, rows: Pairs, spare: float) -> float:
+    """Return the longest training of any pair with the longest row that still fits."""
+    longest = np.searchsorted(rows.spent, spare - covered.spent, side="right") - 1
+    trained = np.where(longest >= 0, covered.trained + rows.trained[longest], -math.inf)
+    return float(trained.max())
+
+
+def _list_minutes(instance: SeerInstance, published: SearchBrackets) -> FloatArray:
+    """Return (2, K) minutes of each round, with its pause and without."""
+    training = np.array([published.round_min * instance.eta**k for k in range(published.rounds)])
+    pauses = np.array([instance.resize_min if k else 0.0 for k in range(published.rounds)])
+    return np.array([training + pauses, training])
+
+
+def _count_needed(instance: SeerInstance, bracket: SizedBracket, rounds: int) -> float:
+    """Return how many trials above the published ones a wider bracket needs at most, less one."""
+    least = instance.least_gpus
+    if not all(float(number).is_integer() for number in (instance.eta, least, bracket.gpus)):
+        return math.inf
+    return int(least) // math.gcd(int(least), int(bracket.gpus)) * instance.eta ** (rounds - 1) - 1
+
+
+def _read_lists(certificate: TreeCertificate, brackets: int, units: FloatArray) -> Iterator[Pairs]:
+    """Read the lists of all brackets but the narrowest, one at a time."""
+    content = certificate.content
+    lists = content.get("pairs")
+    if set(content) != {"pairs"} or not isinstance(lists, list) or len(lists) != brackets:
+        message = f"its content must be 'pairs', with a list for each of {brackets} brackets"
+        raise RefutedError(message)
+    for each in lists:
+        if not isinstance(each, list) or len(each) != len(units):
+            raise RefutedError("each list must have two parts, what is spent and what is trained")
+        try:
+            spent, trained = (unpack_integers(part, _MOST_PAIRS) for part in each)
+        except ValueError as error:
+            raise RefutedError(str(error)) from None
+        if spent.size != trained.size or not spent.size:
+            raise RefutedError("each list needs pairs: as many amounts spent as trained, at least one")
+        order = np.argsort(spent, kind="stable")
+        # Whoever spends more may as well train for as long as the best of those who spend less.
+        yield Pairs(spent[order] * units[0], np.maximum.accumulate(trained[order]) * units[1])
+
+
+def _check_joins(
+    covered: Pairs, rows: Pairs, listed: Pairs, spare: float, margins: FloatArray, stopwatch: Stopwatch
+) -> None:
+    """Check that whatever a covered choice and a row amount to within the budget is covered by a listed pair."""
+    fitting = np.searchsorted(rows.spent, spare - covered.spent, side="right")
+    ends = np.cumsum(fitting)
+    start = 0
+    while start < ends[-1]:
+        stopwatch.require()
+        join = np.arange(start, min(start + _AT_ONCE, int(ends[-1])))
+        pair = np.searchsorted(ends, join, side="right")
+        row = join - (ends - fitting)[pair]
+        spent = covered.spent[pair] + rows.spent[row]
+        place = np.searchsorted(listed.spent, spent + margins[0], side="right") - 1
+        reached = np.where(place >= 0, listed.trained[place], -math.inf)
+        short = covered.trained[pair] + rows.trained[row] - margins[1] > reached
+        if short.any():
+            message = (
+                f"no listed pair covers a choice that spends {spent[short][0]:.9g} and trains for "
+                f"{(covered.trained[pair] + rows.trained[row])[short][0]:.9g} GPU-minutes above the published rows"
+            )
+            raise RefutedError(message)
+        start += join.size
