@@ -10,6 +10,7 @@ unnoticed is free text and measurement (:data:`FREE`), or leaves the claim true 
 from __future__ import annotations
 
 import copy
+import math
 import os
 import random
 from collections.abc import Iterator
@@ -138,8 +139,13 @@ def still_true(case: Case, path: Path, data: Data) -> bool:
     inside = any(part in ("multipliers", "less_multipliers", "more_multipliers") for part in path)
     if inside and isinstance(last, str) and last in case.instance.limits:
         # Any multiple of a proof of infeasibility is one; beside its maximum the dual function hardly changes.
+        # A weight that is left out is none.
         old, new = look_up(case.data, path), look_up(data, path)
-        return path[:2] == ("infeasibility", "multipliers") or abs(new - old) <= 1e-4 * abs(old)
+        proof = path[0] == "infeasibility" and path[1] in ("multipliers", "hopeless")
+        return (proof and new > 0.0) or (old == 0.0 and math.isnan(new)) or abs(new - old) <= 1e-4 * abs(old)
+    if "parts" in path and len(look_up(case.data, path[: path.index("parts") + 1])) == 1:
+        part = look_up(data, path)  # one part is the whole
+        return not part or (isinstance(part, float) and math.isnan(part))
     if path[0] == "shadow_prices":
         # Without the prices that a solver need not give less is said; the dual function is flat beside its maximum.
         if last in ("less", "more"):
