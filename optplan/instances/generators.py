@@ -1,4 +1,7 @@
-"""Seeded generators of instances of any size, with the features of measured ones."""
+"""Seeded generators of instances of any size, with the features of measured ones.
+
+What they make has the digits that all processors share: the same seed is the same instance everywhere.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, VmType
 from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
+from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import TableSpeedup
 from optplan.units import Amount, BudgetUnit
@@ -138,7 +142,7 @@ def random_srift(
     for number in range(types):
         gpu = f"gpu-{number // 2 + 1:02d}"
         if gpu not in devices:
-            speed = float(10 ** rng.uniform(-0.5, 0.5))
+            speed = float(round_shared(10 ** rng.uniform(-0.5, 0.5)))
             devices[gpu] = _random_device(rng, speed)
         offered[f"vm-{number + 1:02d}"] = _random_vm(rng, gpu, speed, per_gpu, most, large=number % 2 == 1)
     if not any(_reaches_alone(vm, global_batch) for vm in offered.values()):
@@ -171,8 +175,8 @@ def _random_device(rng: np.random.Generator, speed: float) -> DeviceProfile:
     forward = rng.uniform(0.28, 0.38)
     return DeviceProfile(
         batches=measured,
-        forward_s=forward * total_s,
-        backward_s=(1.0 - forward) * total_s,
+        forward_s=round_shared(forward * total_s),
+        backward_s=round_shared((1.0 - forward) * total_s),
         deviation=round(float(rng.uniform(0.02, 0.06)), 4),
     )
 
@@ -194,7 +198,9 @@ def _random_vm(
 def _random_layers(rng: np.random.Generator, layers: int) -> Layers:
     sizes, steps = rng.lognormal(0.0, 1.5, layers), rng.lognormal(0.0, 0.5, layers)
     ready = np.cumsum(steps) / steps.sum()
-    return Layers(gradient_bytes=_GRADIENT_BYTES * sizes / sizes.sum(), ready=np.minimum(ready, 1.0))
+    return Layers(
+        gradient_bytes=round_shared(_GRADIENT_BYTES * sizes / sizes.sum()), ready=round_shared(np.minimum(ready, 1.0))
+    )
 
 
 def _reaches_alone(vm: VmType, samples: int) -> bool:
@@ -209,8 +215,8 @@ def _random_class(rng: np.random.Generator, gpus: IntArray, epochs: int, noise: 
     size_gpu_hours = float(np.exp(rng.normal(1.0, 1.2)))
     shares = rng.uniform(0.9, 1.1, epochs)
     return JobClass(
-        arrival_rate_per_hour=float(rng.uniform(0.5, 8.0)) / size_gpu_hours,
-        epoch_size_gpu_hours=size_gpu_hours * shares / shares.sum(),
+        arrival_rate_per_hour=float(round_shared(rng.uniform(0.5, 8.0) / size_gpu_hours)),
+        epoch_size_gpu_hours=round_shared(size_gpu_hours * shares / shares.sum()),
         speedup={"gpu": TableSpeedup(gpus=gpus, speedup=speedup)},
         rescale_s=float(rng.uniform(15.0, 250.0)),
     )
@@ -220,9 +226,9 @@ def _random_table(rng: np.random.Generator, gpus: IntArray, exponents: FloatArra
     """Draw speedups (epochs, widths), one at one GPU."""
     table = gpus[None, :].astype(float) ** exponents[:, None]
     if noise == 0:
-        return table
+        return round_shared(table)
     spill = np.where(gpus % _GPUS_PER_NODE == 0, 1.0, 1.0 - 0.1 / np.ceil(gpus / _GPUS_PER_NODE))
     spill[: min(_GPUS_PER_NODE, gpus.size)] = 1.0
     table = table * spill * np.exp(noise * rng.standard_normal(table.shape))
     table[:, 0] = 1.0
-    return table
+    return round_shared(table)

@@ -27,6 +27,7 @@ from optplan.instances.sia import (
 )
 from optplan.instances.sia_profiles import list_profiled_gpus
 from optplan.instances.sia_workloads import Workload
+from optplan.quantities import round_shared
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR
 
@@ -174,7 +175,7 @@ def _make_class(jobs: Workload, profiles: Sequence[EpochProfile]) -> JobClass:
     first = profiles[0]
     return JobClass(
         arrival_rate_per_hour=_count_jobs(jobs, first.application) / (jobs.span_s / SECONDS_PER_HOUR),
-        epoch_size_gpu_hours=first.sizes_s / SECONDS_PER_HOUR,
+        epoch_size_gpu_hours=round_shared(first.sizes_s / SECONDS_PER_HOUR),
         speedup={name_gpu(profile.gpu): _make_table(profile, first) for profile in profiles},
         rescale_s=APPLICATIONS[first.application].rescale_s,
         reference_width=first.reference_width,
@@ -183,7 +184,7 @@ def _make_class(jobs: Workload, profiles: Sequence[EpochProfile]) -> JobClass:
 
 def _make_table(profile: EpochProfile, first: EpochProfile) -> TableSpeedup:
     speedup = profile.speedup if profile is first else profile.goodput_per_s / first.reference_goodput_per_s[:, None]
-    return TableSpeedup(gpus=profile.widths, speedup=speedup, provenance=profile.provenance)
+    return TableSpeedup(gpus=profile.widths, speedup=round_shared(speedup), provenance=profile.provenance)
 
 
 def _count_jobs(jobs: Workload, application: str) -> int:

@@ -13,6 +13,7 @@ from optplan.formulations.srift.data.bandwidth import BandwidthTable, MeasuredBa
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.measurement.allreduce_data import AllreduceData, Measurement, Place
 from optplan.measurement.learned_bandwidth import BandwidthPredictor, LearnedBandwidth
+from optplan.quantities import round_shared
 
 
 def tabulate(
@@ -115,7 +116,7 @@ def _tabulate_model(
     for name, vm_type in types.items():
         places = _find_places(model.places, vm_type, region, model.vm_types)
         found = [[predictor.predict(place, count, columns) for count in rows] for place in places]
-        tables[name] = _make_table(rows, columns, np.mean(np.array(found), axis=0).tolist())
+        tables[name] = _make_table(rows, columns, round_shared(np.mean(np.array(found), axis=0)).tolist())
     sides = [(model.small, f"up to {model.mtu_bytes} bytes"), (model.large, "above")]
     errors = ", ".join(f"{side.mape:.1%} {where}" for side, where in sides if side is not None)
     said = [f"boosted trees learned from {model.label}", f"cross-validated MAPE {errors}"]

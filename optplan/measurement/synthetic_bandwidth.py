@@ -18,6 +18,7 @@ import numpy as np
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, LatencyBandwidth
 from optplan.measurement.allreduce_data import AllreduceData, Measurement, Place
+from optplan.quantities import round_shared
 from optplan.schema import FloatArray
 
 #: Buffers of the paper's probe: 4 B to 512 MiB in powers of two.
@@ -151,7 +152,7 @@ def synthesize_measurements(settings: SyntheticSettings | None = None) -> Allred
             capacities = _draw(generator, network.capacity_gbit_per_s, deviation, plan.repeats)
             latencies = _draw(generator, plan.step_latency_s, plan.latency_deviation, plan.repeats)
             for capacity, latency in zip(capacities.tolist(), latencies.tolist(), strict=True):
-                bandwidth = _bus_gbit_per_s(capacity / transfers, latency, ranks, size)
+                bandwidth = float(round_shared(_bus_gbit_per_s(capacity / transfers, latency, ranks, size)))
                 rows.append(Measurement(place, size, ranks, bandwidth, transfers, synthetic=True))
     return AllreduceData(tuple(rows))
 
@@ -166,7 +167,7 @@ def _draw(generator: np.random.Generator, mean: float, deviation: float, count: 
     """Draw log-normal numbers, which are above zero, with a mean and a relative standard deviation."""
     spread = math.log1p(deviation**2)
     logarithms = generator.normal(-spread / 2.0, math.sqrt(spread), count)
-    return np.asarray(mean * np.exp(logarithms), dtype=np.float64)
+    return round_shared(mean * np.exp(logarithms))
 
 
 def _describe(name: str, network: MadeUpNetwork, region: str) -> Place:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.errors import DataError
+from optplan.quantities import round_shared
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup.curves import AmdahlSpeedup, PowerSpeedup, SpeedupCurve, TableSpeedup, list_widths
 
@@ -83,7 +84,7 @@ def fit_amdahl(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | Flo
         When there are fewer than two distinct widths, a throughput is not positive and finite, or lengths differ.
     """
     k, measured = _check_points(gpus, throughput)
-    fraction = _best_fraction(k, np.log(measured))
+    fraction = float(round_shared(_best_fraction(k, np.log(measured))))
     curve = AmdahlSpeedup(serial_fraction=np.array(fraction))
     return _assess(curve, k, measured, _say("serial fraction", fraction, ("scales perfectly", "does not scale")))
 
@@ -111,7 +112,7 @@ def fit_power(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | Floa
     k, measured = _check_points(gpus, throughput)
     # The law is a line in logarithms, and the squared error is convex in its slope: the clipped slope is optimal.
     log_k = np.log(k) - np.log(k).mean()
-    exponent = float(np.clip(log_k @ np.log(measured) / (log_k @ log_k), 0.0, 1.0))
+    exponent = float(round_shared(np.clip(log_k @ np.log(measured) / (log_k @ log_k), 0.0, 1.0)))
     curve = PowerSpeedup(exponent=np.array(exponent))
     return _assess(curve, k, measured, _say("exponent", exponent, ("does not scale", "scales perfectly")))
 

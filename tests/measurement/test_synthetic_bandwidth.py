@@ -15,6 +15,7 @@ from optplan.measurement.synthetic_bandwidth import (
     choose_networks,
     synthesize_measurements,
 )
+from optplan.quantities import round_shared
 
 
 def test_every_row_says_that_it_is_synthetic() -> None:
@@ -86,3 +87,11 @@ def test_settings_are_checked(change: dict[str, Any], message: str) -> None:
     """Nothing can be made up without a grid, a repetition and a latency."""
     with pytest.raises(UsageError, match=message):
         SyntheticSettings(**change)
+
+
+def test_the_fingerprint_is_the_same_on_every_processor() -> None:
+    """The bandwidths have the digits that all processors share, so that their hash is one that can be written down."""
+    data = synthesize_measurements()
+    figures = np.array([row.bus_gbit_per_s for row in data.rows])
+    assert np.array_equal(figures, round_shared(figures))
+    assert data.fingerprint.startswith("71f09074ba81")

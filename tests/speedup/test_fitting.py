@@ -26,11 +26,11 @@ def throughput_of(curve: SpeedupCurve, gpus: list[int], scale: float = 1.0) -> l
 def test_amdahls_law_is_recovered_from_exact_points(fraction: float, scale: float) -> None:
     """Without noise the fit returns the fraction and the throughput of one GPU, in any unit."""
     fit = fit_amdahl(GPUS, throughput_of(AmdahlSpeedup.parse({"serial_fraction": fraction}), GPUS, scale))
-    assert float(fit.curve.serial_fraction) == pytest.approx(fraction, rel=1e-9, abs=1e-12)
-    assert fit.reference_throughput == pytest.approx(scale, rel=1e-9)
-    assert fit.max_relative_error < 1e-9
-    assert fit.rmse_log < 1e-9
-    assert fit.r_squared == pytest.approx(1.0, abs=1e-9)
+    assert float(fit.curve.serial_fraction) == pytest.approx(fraction, rel=1e-8, abs=1e-12)
+    assert fit.reference_throughput == pytest.approx(scale, rel=1e-8)
+    assert fit.max_relative_error < 1e-8
+    assert fit.rmse_log < 1e-8
+    assert fit.r_squared == pytest.approx(1.0, abs=1e-8)
     assert fit.num_points == len(GPUS)
 
 
@@ -38,9 +38,9 @@ def test_amdahls_law_is_recovered_from_exact_points(fraction: float, scale: floa
 def test_the_power_law_is_recovered_from_exact_points(exponent: float, scale: float) -> None:
     """Without noise the fit returns the exponent and the throughput of one GPU, in any unit."""
     fit = fit_power(GPUS[1:], throughput_of(PowerSpeedup.parse({"exponent": exponent}), GPUS[1:], scale))
-    assert float(fit.curve.exponent) == pytest.approx(exponent, rel=1e-9, abs=1e-12)
-    assert fit.reference_throughput == pytest.approx(scale, rel=1e-9)
-    assert fit.max_relative_error < 1e-9
+    assert float(fit.curve.exponent) == pytest.approx(exponent, rel=1e-8, abs=1e-12)
+    assert fit.reference_throughput == pytest.approx(scale, rel=1e-8)
+    assert fit.max_relative_error < 1e-8
 
 
 @given(st.lists(st.tuples(st.integers(2, 128), st.floats(0.1, 100.0)), min_size=1, max_size=6), st.floats(0.1, 10.0))

@@ -107,6 +107,19 @@ def test_the_order_of_the_points_does_not_matter() -> None:
     assert here.objective == pytest.approx(there.objective, rel=1e-6)
 
 
+def test_the_last_digits_of_the_measurements_do_not_matter() -> None:
+    """Noisy step times that differ by 1e-13 give parameters that differ by less than 1e-10: no end of a search."""
+    random = np.random.default_rng(7)
+    nodes, gpus, local, step, sync = POINTS
+    noise = random.uniform(0.8, 1.25, len(step))
+    noisy = (np.array(step) * noise).tolist()
+    moved = (np.array(noisy) * (1.0 + 1e-13 * random.standard_normal(len(step)))).tolist()
+    lost = (np.array(sync) * noise).tolist()
+    here, there = fit_goodput(nodes, gpus, local, noisy, lost), fit_goodput(nodes, gpus, local, moved, lost)
+    for name in NAMES:
+        assert getattr(there.parameters, name) == pytest.approx(getattr(here.parameters, name), rel=1e-10)
+
+
 @pytest.mark.parametrize(
     ("shapes", "batches", "unobserved"),
     [
