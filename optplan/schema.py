@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from optplan.complaints import translate_validation_error
-from optplan.errors import DataError, nearest_name_hint
+from optplan.errors import DataError, nearest_name_hint, show_value
 
 #: Beyond this, float64 skips whole numbers.
 _LARGEST_WHOLE = 2.0**53
@@ -44,7 +44,7 @@ IntArray = NDArray[np.int64]
 
 def _refuse_text(value: object) -> object:
     if isinstance(value, str | bool):
-        message = f"got {value!r}; a number is needed"
+        message = f"got {show_value(value)}; a number is needed"
         raise ValueError(message)  # pydantic reports ValueError only
     return value
 
@@ -217,7 +217,7 @@ def _to_float_array(value: object) -> FloatArray:
     if isinstance(value, np.ndarray) and value.dtype == np.float64:
         return value if not value.flags.writeable else freeze(value.copy())
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | np.ndarray | int | float):
-        message = f"got {value!r}; a number or a list of numbers is needed"
+        message = f"got {show_value(value)}; a number or a list of numbers is needed"
         raise ValueError(message)
     _refuse_non_numbers(value)
     try:
@@ -245,7 +245,7 @@ def _refuse_non_numbers(value: object, position: str = "") -> None:
         return
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         where = f"entry {position}: " if position else ""
-        message = f"{where}got {value!r}; a number is needed"
+        message = f"{where}got {show_value(value)}; a number is needed"
         raise ValueError(message)
 
 
@@ -261,6 +261,14 @@ def _to_int_array(value: object) -> IntArray:
 
 def _require_finite(array: FloatArray) -> FloatArray:
     _refuse_entries(array, ~np.isfinite(array), "finite numbers are needed")
+    return array
+
+
+def _require_row(array: NDArray[Any]) -> NDArray[Any]:
+    if array.ndim != 1:
+        found = f"got {array.item()!r}" if array.ndim == 0 else f"got a table of shape {array.shape}"
+        message = f"{found}; a list of numbers is needed"
+        raise ValueError(message)
     return array
 
 
@@ -281,10 +289,21 @@ Numbers = Annotated[
     WithJsonSchema(_NUMBERS_SCHEMA),
 ]
 
+#: Finite numbers in a list (1-d), read-only ``float64``.
+NumberRow = Annotated[
+    FloatArray,
+    BeforeValidator(_to_float_array),
+    AfterValidator(_require_finite),
+    AfterValidator(_require_row),
+    PlainSerializer(lambda array: array.tolist()),
+    WithJsonSchema({"type": "array", "items": {"type": "number"}}),
+]
+
 #: Whole numbers in a list (1-d), read-only ``int64``.
 WholeNumbers = Annotated[
     IntArray,
     BeforeValidator(_to_int_array),
+    AfterValidator(_require_row),
     PlainSerializer(lambda array: array.tolist()),
     WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
 ]

@@ -31,6 +31,8 @@ class Outputs:
     """
 
     def __init__(self, paths: Mapping[str, Path | None], *, force: bool, as_json: bool) -> None:
+        from optplan.instances.files import require_target  # loads NumPy, which showing help does not need
+
         self._paths = {option: path for option, path in paths.items() if path is not None}
         self.force = force
         self._as_json = as_json
@@ -40,16 +42,13 @@ class Outputs:
             if str(path) == "-":
                 message = f"{option}: '-' does not stand for stdout; give a path, or --json for JSON on stdout"
                 raise UsageError(message)
-            other = taken.setdefault(path.resolve(), option)
-            if other != option:
-                message = f"{other} and {option} both name {path}; give each its own file"
-                raise UsageError(message)
             if not path.parent.is_dir():
                 message = f"{option}: there is no folder {path.parent}; make it, or give another path"
                 raise OutputError(message)
-            if path.exists() and not force:
-                message = f"{option}: {path} exists; give another path, or --force to replace it"
-                raise OutputError(message)
+            other = taken.setdefault(require_target(path, overwrite=force, what=option), option)
+            if other != option:
+                message = f"{other} and {option} both name {path}; give each its own file"
+                raise UsageError(message)
 
     def __contains__(self, option: str) -> bool:
         """Whether the user asked for this file."""

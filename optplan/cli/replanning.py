@@ -219,7 +219,7 @@ def _read_fleet(instance: SriftInstance, path: Path) -> SriftSolution:
 def _read_state(path: Path | None, options: dict[str, Any], old: SriftSolution | None) -> State:
     """Put the state together: options go before the file, and the old fleet says what else is alive."""
     from optplan.formulations.srift.study.replanning import State
-    from optplan.instances.files import read_data
+    from optplan.instances.plain_data import read_data
 
     given = {field: options[name] for name, field in _STATE_FIELDS.items() if options[name] is not None}
     fields: dict[str, Any] = {}

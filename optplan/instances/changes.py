@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from optplan.contracts import Instance
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.instances.files import _parse_yaml
+from optplan.instances.plain_data import parse_yaml
 from optplan.units import Amount, parse_budget
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
@@ -114,7 +114,7 @@ def parse_change(text: str, *, what: str = "change") -> Change:
         message = f"{what}: {text!r} has no value; give one, as in {_EXAMPLES}, or null to remove what is there"
         raise UsageError(message)
     try:
-        value = _parse_yaml(match["value"], "value")
+        value = parse_yaml(match["value"], "value")
     except DataError as error:
         message = f"{what}: the value of {text!r} {error.problem}; write it as in a YAML file"
         raise UsageError(message) from None

@@ -14,10 +14,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optplan.errors import DataError
+from optplan.errors import DataError, show_value
 
 if TYPE_CHECKING:
     from _csv import Reader
+    from typing import TextIO
+
+#: Characters of a table, and of one of its lines.
+LARGEST_TABLE, LONGEST_LINE = 1_000_000_000, 1_000_000
+#: Whole numbers that a table may have: beyond them, floats skip some.
+LARGEST_COUNT = 2**53
 
 
 def read_header(path: Path, *, delimiter: str = ",") -> list[str]:
@@ -104,18 +110,34 @@ def open_rows(path: Path, *, delimiter: str = ",", quoted: bool = True) -> Itera
     try:
         # utf-8-sig also reads files with the byte order mark that spreadsheets write.
         with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = _read_lines(path, file)
             rows = csv.reader(
-                file, strict=True, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+                lines, strict=True, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
             )
             yield rows
     except FileNotFoundError:
         raise DataError(str(path), "there is no such file", "correct the path, or fetch the file") from None
     except OSError as error:
         raise DataError(str(path), f"cannot be read ({error.strerror})", "correct the path") from None
+    except DataError:
+        raise
     except UnicodeDecodeError as error:
         raise DataError(str(path), f"is not UTF-8 text ({error.reason})", "save it as a CSV file in UTF-8") from None
     except csv.Error as error:
         raise DataError(str(path), f"line {rows.line_num} is not valid CSV ({error})", "correct the line") from None
+
+
+def _read_lines(path: Path, file: TextIO) -> Iterator[str]:
+    """Yield the lines of a file, no more and no longer ones than a table has."""
+    left = LARGEST_TABLE
+    while line := file.readline(LONGEST_LINE):
+        left -= len(line)
+        if len(line) == LONGEST_LINE:
+            raise DataError(str(path), f"has a line of {LONGEST_LINE:,} characters or more", "is it a table?")
+        if left < 0:
+            problem = f"is larger than {LARGEST_TABLE:,} characters, which is what is read at most"
+            raise DataError(str(path), problem, "leave out rows that are not needed")
+        yield line
 
 
 def _read_first(path: Path, rows: Reader, needed: str) -> list[str]:
@@ -150,13 +172,13 @@ def parse_number(path: Path, line: int, column: str, text: str, *, least: float 
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number >= least):
-        problem = f"{column} is {text!r}; a number of at least {least:g} is needed"
+        problem = f"{column} is {show_value(text)}; a number of at least {least:g} is needed"
         raise DataError(f"{path}:{line}", problem, "correct the row; the file may be cut off")
     return number
 
 
 def parse_whole(path: Path, line: int, column: str, text: str) -> int:
-    """Read a whole number of at least 1; ``4.0`` is one.
+    """Read a whole number from 1 to 2^53; ``4.0`` is one.
 
     Raises
     ------
@@ -167,7 +189,7 @@ def parse_whole(path: Path, line: int, column: str, text: str) -> int:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not (number >= 1.0 and number.is_integer()):
-        problem = f"{column} is {text!r}; a whole number of at least 1 is needed"
+    if not (1.0 <= number <= LARGEST_COUNT and number.is_integer()):
+        problem = f"{column} is {show_value(text)}; a whole number of at least 1 is needed, up to 2^53"
         raise DataError(f"{path}:{line}", problem, "correct the row; the file may be cut off")
     return int(number)

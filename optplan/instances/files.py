@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import tempfile
-from collections.abc import Hashable
+import stat
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,9 +16,8 @@ from optplan.contracts import Explanation, Instance, Plan, Result, Sensitivity, 
 from optplan.contracts.registry import Formulation, load
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint, show_value
 from optplan.formulations import formulations
+from optplan.instances.plain_data import YAML_ENDINGS, read_data
 from optplan.schema import FrozenModel
-
-_YAML_ENDINGS = (".yaml", ".yml")
 
 #: What is made for an instance, each with a field that no other kind of file has.
 _MADE_KINDS = {
@@ -30,12 +27,6 @@ _MADE_KINDS = {
     "a sensitivity": "plans",
     "a frontier": "points",
 }
-
-#: A JSON text as far as names are concerned: strings (with the colon that makes one a name) and brackets.
-_JSON_NAMES = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]')
-
-#: A number that YAML 1.1 takes for text, because it has no point or no sign in its exponent.
-_YAML_EXPONENT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
 
 def read_instance(name_or_path: str | Path) -> Instance:
@@ -188,26 +179,6 @@ def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
     return record
 
 
-def read_data(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Read a JSON or YAML file into plain data, refusing duplicate names.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, is not valid, or names a field twice.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
-    except FileNotFoundError:
-        fix = "check the path, or see `optplan list` for named instances"
-        raise DataError(str(path), "no such file", fix) from None
-    except OSError as error:
-        raise DataError(str(path), f"cannot be read ({error.strerror})", "a file that you may read is needed") from None
-    except UnicodeDecodeError as error:
-        raise DataError(path.name, f"is not UTF-8 (at byte {error.start})", "save it as UTF-8 text") from None
-    return _parse_yaml(text, path.name) if path.suffix.lower() in _YAML_ENDINGS else _parse_json(text, path.name)
-
-
 def write_json(record: FrozenModel, path: Path | str, *, overwrite: bool = False) -> None:
     """Write a record as JSON, whole or not at all.
 
@@ -249,25 +220,64 @@ def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
         When the file exists and may not be replaced, or cannot be written.
     """
     _require_path(path)
-    path = Path(path)
-    if path.exists() and not overwrite:
-        message = f"{path} exists; give another path, or --force to replace it"
-        raise OutputError(message)
+    target = require_target(Path(path), overwrite=overwrite)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(f".{os.urandom(8).hex()}.part")
+        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less what the umask takes away
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
-            Path(scratch).chmod(0o644)
-            Path(scratch).replace(path)
+            if target.exists():
+                scratch.chmod(stat.S_IMODE(target.stat().st_mode))
+            scratch.replace(target)
         except BaseException:
-            Path(scratch).unlink(missing_ok=True)
+            scratch.unlink(missing_ok=True)
             raise
     except (OSError, UnicodeEncodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         message = f"{path} cannot be written ({why or error}); give another path"
         raise OutputError(message) from None
+
+
+def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
+    """Return the file that a path leads to, links followed, when it may be written.
+
+    Parameters
+    ----------
+    path
+        Where to write.
+    overwrite
+        Whether a file that exists may be replaced. Only regular files ever are: replacing a device or a pipe would
+        remove it, and not write to it.
+    what
+        What names the path, for messages: an option.
+
+    Raises
+    ------
+    OutputError
+        When it exists and may not be replaced.
+    """
+    said = f"{what}: {path}" if what else str(path)
+    try:
+        target = path.resolve()
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle, and a NUL in the path
+        why = getattr(error, "strerror", None) or error
+        message = f"{said} cannot be written ({why}); give another path"
+        raise OutputError(message) from None
+    if not overwrite:
+        message = f"{said} exists; give another path, or --force to replace it"
+        raise OutputError(message)
+    if stat.S_ISDIR(mode):
+        message = f"{said} cannot be written (Is a directory); give another path"
+        raise OutputError(message)
+    if not stat.S_ISREG(mode):
+        message = f"{said} is a device, a pipe or a socket, and only regular files are replaced; give another path"
+        raise OutputError(message)
+    return target
 
 
 def _require_path(path: object) -> None:
@@ -277,7 +287,7 @@ def _require_path(path: object) -> None:
 
 
 def _looks_like_path(text: str) -> bool:
-    return "/" in text or os.sep in text or text.lower().endswith((".json", *_YAML_ENDINGS))
+    return "/" in text or os.sep in text or text.lower().endswith((".json", *YAML_ENDINGS))
 
 
 def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], Formulation]:
@@ -315,83 +325,3 @@ def _parse_versioned(model: type[FrozenModel], fields: dict[str, Any], path: str
         numbers = ", ".join(str(number) for number in understood)
         raise DataError(field, f"got {version!r}; understood: {numbers}", "use the release of optplan that wrote it")
     return model.parse(fields, path=path)
-
-
-class _RepeatedNameError(Exception):
-    """A name stands twice in one object."""
-
-
-def _parse_json(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    try:
-        return json.loads(text, object_pairs_hook=_unique_pairs)
-    except _RepeatedNameError:
-        key, line = _find_repeated_name(text)
-        raise DataError(f"{name}:{line}", f"names {key!r} twice in one object", "rename or remove one") from None
-    except json.JSONDecodeError as error:
-        where = f"{name}:{error.lineno}"
-        raise DataError(where, f"is not JSON ({error.msg}, column {error.colno})", "is the file cut short?") from None
-    except RecursionError:
-        raise DataError(name, "is nested too deeply", "is it an optplan file?") from None
-    except ValueError as error:  # a whole number of thousands of digits
-        raise DataError(name, f"is not JSON that can be read ({error})", "shorten the number") from None
-
-
-def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    unique = dict(pairs)
-    if len(unique) < len(pairs):
-        raise _RepeatedNameError
-    return unique
-
-
-def _find_repeated_name(text: str) -> tuple[str, int]:
-    """Return the first name that repeats one of its object, and its line: the parser knows neither."""
-    seen: list[set[str]] = []
-    for token in _JSON_NAMES.finditer(text):
-        if token[0] == "{":
-            seen.append(set())
-        elif token[0] == "}":
-            seen.pop()
-        elif token[2]:
-            key = json.loads(token[1])
-            if key in seen[-1]:
-                return key, text.count("\n", 0, token.start()) + 1
-            seen[-1].add(key)
-    message = "no name repeats"
-    raise ValueError(message)
-
-
-def _parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    import yaml  # read only for YAML files
-
-    # As in JSON, 1e-3 is a number and a date is text. Not the loader of libyaml: deep nesting crashes the interpreter.
-    known = {
-        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    strict_loader: Any = type("StrictLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": known})
-    strict_loader.add_implicit_resolver("tag:yaml.org,2002:float", _YAML_EXPONENT, list("-+.0123456789"))
-
-    def build(loader: Any, node: Any) -> dict[Any, Any]:  # noqa: ANN401 - PyYAML's own types
-        own: set[object] = set()
-        for key_node, _ in node.value:
-            if key_node.tag.endswith(":merge"):
-                continue  # `<<` adds names, which the mapping's own ones may replace
-            key = loader.construct_object(key_node, deep=True)
-            where = f"{name}:{key_node.start_mark.line + 1}"
-            if not isinstance(key, Hashable):
-                raise DataError(where, f"has the name {key!r}", "names are text")
-            if key in own:
-                raise DataError(where, f"names {key!r} twice in one object", "rename or remove one")
-            own.add(key)
-        loader.flatten_mapping(node)
-        return {loader.construct_object(k, deep=True): loader.construct_object(v, deep=True) for k, v in node.value}
-
-    strict_loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, build)
-    try:
-        return yaml.load(text, Loader=strict_loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{name}:{mark.line + 1}" if mark is not None else name
-        raise DataError(where, f"is not YAML ({getattr(error, 'problem', error)})", "is the file cut short?") from None
-    except RecursionError:
-        raise DataError(name, "is nested too deeply", "is it an optplan file?") from None

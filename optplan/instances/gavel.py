@@ -15,7 +15,6 @@ the files.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -29,6 +28,7 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.csv_tables import open_rows, parse_number, parse_whole
+from optplan.instances.plain_data import read_data
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR
 
@@ -203,14 +203,7 @@ def name_class(job_type: str) -> str:
 
 
 def _read_json(path: Path) -> dict[str, dict[str, object]]:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise DataError(str(path), "there is no such file", "correct the path, or fetch the file") from None
-    except OSError as error:
-        raise DataError(str(path), f"cannot be read ({error.strerror})", "correct the path") from None
-    except ValueError as error:
-        raise DataError(str(path), f"is not JSON ({error})", "is the file cut short?") from None
+    table = read_data(path)
     if not isinstance(table, dict) or not table or not all(isinstance(jobs, dict) for jobs in table.values()):
         raise DataError(str(path), "is not a table of throughputs by worker and job", "give a table in Gavel's format")
     return table

@@ -23,12 +23,14 @@ from pathlib import Path
 
 import numpy as np
 
-from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
-from optplan.instances.files import read_data
-from optplan.schema import IntArray, freeze
+from optplan.instances.plain_data import read_data
+from optplan.schema import LARGEST_AMOUNT, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
 
+#: VMs of a trace at a time, which the simulator tells apart.
+MOST_VMS = 1_000_000
 #: Share of intervals that hold the true rate, were losses a compound Poisson process.
 CONFIDENCE = 0.95
 
@@ -125,17 +127,20 @@ def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace
         raise DataError(str(path), "is not an object with the fields metadata and data", "give a trace file")
     metadata = data.get("metadata")
     tick_s = metadata.get("gap_seconds") if isinstance(metadata, dict) else None
-    if isinstance(tick_s, bool) or not isinstance(tick_s, int | float) or not (math.isfinite(tick_s) and tick_s > 0):
-        problem = f"metadata.gap_seconds is {tick_s!r}; seconds above zero are needed"
+    if isinstance(tick_s, bool) or not isinstance(tick_s, int | float) or not 0 < tick_s <= LARGEST_AMOUNT:
+        problem = f"metadata.gap_seconds is {show_value(tick_s)}; seconds above zero are needed"
         raise DataError(str(path), problem, "give the time from one tick to the next")
     ticks = data.get("data")
     if not isinstance(ticks, list) or len(ticks) < 2:
         raise DataError(str(path), "data has fewer than two ticks", "list the VMs alive at each tick")
     for number, count in enumerate(ticks):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            problem = f"data[{number}] is {count!r}; a number of VMs, from 0 on, is needed"
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_VMS:
+            problem = f"data[{number}] is {show_value(count)}; a number of VMs, from 0 to {MOST_VMS:,}, is needed"
             raise DataError(str(path), problem, "correct it")
     most = max(ticks)
+    if wanted is not None and wanted > MOST_VMS:
+        message = f"wanted: got {show_value(wanted)}; up to {MOST_VMS:,} VMs are allowed"
+        raise UsageError(message)
     if wanted is not None and wanted < most:
         message = f"wanted: got {wanted}, but {path.name} has {most} VMs at a time; leave it out, or give at least that"
         raise UsageError(message)

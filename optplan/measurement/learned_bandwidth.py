@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from optplan.errors import DataError, MissingExtraError, nearest_name_hint
-from optplan.instances.files import read_data
+from optplan.instances.plain_data import read_data
 from optplan.measurement.allreduce_data import (
     PLACE_NUMBERS,
     AllreduceData,

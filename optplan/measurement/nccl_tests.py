@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from optplan.errors import DataError, UsageError
-from optplan.instances.files import read_data
+from optplan.instances.plain_data import read_data, read_text
 from optplan.measurement.allreduce_data import AllreduceData, Buffers, Measurement, Place
 from optplan.measurement.allreduce_tables import BANDWIDTHS, Conversion, read_measurements, reconcile
 
@@ -269,14 +269,7 @@ def _read_result(where: str, result: Mapping[str, Any]) -> Iterator[_Timing]:
 
 
 def _read_lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
-    except FileNotFoundError:
-        raise DataError(str(path), "there is no such file", "correct the path") from None
-    except OSError as error:
-        raise DataError(str(path), f"cannot be read ({error.strerror})", "correct the path") from None
-    except UnicodeDecodeError as error:
-        raise DataError(str(path), f"is not UTF-8 text ({error.reason})", "give nccl-tests' text or JSON") from None
+    return read_text(path).splitlines()
 
 
 def _is_wrong(where: str, count: str) -> bool:

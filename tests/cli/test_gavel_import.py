@@ -59,4 +59,4 @@ def test_wrong_calls(run: Runner) -> None:
     assert "--output: say where to write the instance" in told.err
     missing = run(*NOWHERE, "--json")
     assert missing.code == 1
-    assert "nowhere.json: there is no such file" in missing.error["message"]
+    assert "nowhere.json: no such file" in missing.error["message"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -234,16 +236,35 @@ def test_force_replaces(run: Runner, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("json_flag", [[], ["--json"]])
 def test_an_output_that_cannot_be_written_still_prints_the_answer(
-    run: Runner, tmp_path: Path, json_flag: list[str]
+    run: Runner, tmp_path: Path, json_flag: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is on stdout, the error on stderr, the other file is written, and the exit code is 1."""
-    lost, plan = tmp_path / "folder", tmp_path / "plan.json"
-    lost.mkdir()
+    lost, plan, replace = tmp_path / "result.json", tmp_path / "plan.json", Path.replace
+
+    def fill_disk(scratch: Path, target: Path) -> Path:
+        if target == lost:
+            raise OSError(28, "No space left on device")
+        return replace(scratch, target)
+
+    monkeypatch.setattr(Path, "replace", fill_disk)
     told = run("solve", "boa-one-table", "-o", lost, "--plan", plan, "--force", *json_flag)
     assert told.code == 1
     assert "2250" in told.out
     assert f"{lost} cannot be written" in told.err
     assert read_plan(plan).objective == pytest.approx(2250.0)
+
+
+def test_what_is_no_regular_file_is_refused_before_any_work(run: Runner, tmp_path: Path) -> None:
+    """--force or not: a folder, a pipe, a device behind a link; each stays what it is."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "null").symlink_to(os.devnull)
+    for path in (tmp_path, tmp_path / "pipe", tmp_path / "null"):
+        for force in ([], ["--force"]):
+            told = run("solve", "boa-one-table", "-o", path, *force)
+            assert (told.code, told.out) == (1, "")
+            assert f"error: --output: {path} " in told.err
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
 
 def test_infeasible_is_an_answer(run: Runner, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from optplan.instances import files
 from optplan.instances.files import (
     format_json,
     parse_instance,
-    read_data,
     read_instance,
     read_plan,
     read_record,
@@ -30,6 +29,7 @@ from optplan.instances.files import (
     write_text,
 )
 from optplan.instances.library import GENERATED, build_named, names
+from optplan.instances.plain_data import read_data
 from optplan.schema import FrozenModel
 from optplan.solving import build_plan, solve
 
@@ -79,7 +79,7 @@ def written(folder: Path, name: str, text: str | bytes) -> Path:
             r"^a\.json:3: is not JSON \(Expecting property name .*, column 1\); is the file cut short",
         ),
         ("a.json", "", r"^a\.json:1: is not JSON \(Expecting value, column 1\); is the file cut short"),
-        ("a.json", "[" * 100_000, r"^a\.json: is nested too deeply; is it an optplan file\?"),
+        ("a.json", "[" * 100_000, r"^a\.json: is nested too deeply; .*; is it an optplan file\?"),
         ("a.json", "[" + "9" * 5000 + "]", r"^a\.json: is not JSON that can be read .*; shorten the number"),
         ("a.yaml", "a: [1, 2", r"^a\.yaml:1: is not YAML \(expected ',' or '\]', .*\); is the file cut short"),
         ("a.yaml", "a: b: c", r"^a\.yaml:1: is not YAML \(mapping values are not allowed here\)"),
@@ -215,11 +215,64 @@ def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["x.json"]
 
 
-def test_missing_folders_are_made(tmp_path: Path) -> None:
-    """Everyone may read the file."""
+@pytest.fixture(params=[0o022, 0o077, 0o002])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Set what the user's files may not be."""
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def test_missing_folders_are_made(tmp_path: Path, umask: int) -> None:
+    """And new files are open to whom the umask allows."""
     write_text("text", tmp_path / "a" / "b" / "x.txt")
     assert (tmp_path / "a" / "b" / "x.txt").read_text() == "text"
-    assert stat.S_IMODE((tmp_path / "a" / "b" / "x.txt").stat().st_mode) == 0o644
+    assert stat.S_IMODE((tmp_path / "a" / "b" / "x.txt").stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o755])
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path, mode: int, umask: int) -> None:
+    """Whatever the umask says of new files."""
+    path = written(tmp_path, "x.json", "old")
+    path.chmod(mode)
+    write_text("new", path, overwrite=True)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", mode)
+    assert umask == os.umask(umask)
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    """A link, to a link, to a file in another folder: the file is replaced and the links stay; or made."""
+    (tmp_path / "there").mkdir()
+    path = written(tmp_path / "there", "x.json", "old")
+    (tmp_path / "near.json").symlink_to(path)
+    (tmp_path / "far.json").symlink_to("near.json")
+    with pytest.raises(OutputError, match=r"far\.json exists; give another path"):
+        write_text("new", tmp_path / "far.json")
+    write_text("new", tmp_path / "far.json", overwrite=True)
+    assert path.read_text() == "new"
+    path.unlink()
+    write_text("anew", tmp_path / "far.json")
+    assert path.read_text() == "anew"
+    assert (tmp_path / "near.json").is_symlink()
+    assert (tmp_path / "far.json").is_symlink()
+    assert [each.name for each in (tmp_path / "there").iterdir()] == ["x.json"]
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    """A pipe and a device stay what they are, also behind a link, and links in a circle lead nowhere."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "null").symlink_to(os.devnull)
+    for name in ("pipe", "null"):
+        with pytest.raises(OutputError, match=rf"{name} is a device, a pipe or a socket, and only regular files are"):
+            write_text("text", tmp_path / name, overwrite=True)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OutputError, match=r"a cannot be written \(.*\); give another path"):
+        write_text("text", tmp_path / "a", overwrite=True)
+    with pytest.raises(OutputError, match=r"cannot be written \(embedded null byte\)"):
+        write_text("text", tmp_path / "a\0b", overwrite=True)
 
 
 def test_a_path_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_other_files_are_told_apart(write: Write) -> None:
         read_nccl_tests([write("hello\n")], PLACE)
     with pytest.raises(DataError, match=r"out\.txt: has no row of nccl-tests' table"):
         read_nccl_tests([write("".join(TABLE.splitlines(keepends=True)[:13]))], PLACE)
-    with pytest.raises(DataError, match=r"nowhere\.txt: there is no such file"):
+    with pytest.raises(DataError, match=r"nowhere\.txt: no such file"):
         read_nccl_tests([Path("nowhere.txt")], PLACE)
     with pytest.raises(UsageError, match=r"paths: give at least one file"):
         read_nccl_tests([], PLACE)

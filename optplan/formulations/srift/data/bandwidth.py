@@ -19,6 +19,7 @@ from optplan.schema import (
     ByName,
     FloatArray,
     FrozenModel,
+    NumberRow,
     Numbers,
     WholeNumbers,
     require_amounts,
@@ -94,7 +95,7 @@ class BandwidthTable(FrozenModel):
     """
 
     ranks: WholeNumbers
-    sizes_bytes: Annotated[Numbers, AfterValidator(_require_amounts)]
+    sizes_bytes: Annotated[NumberRow, AfterValidator(_require_amounts)]
     bus_gbit_per_s: Annotated[Numbers, AfterValidator(_require_amounts)]
 
     @model_validator(mode="after")

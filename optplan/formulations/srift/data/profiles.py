@@ -18,7 +18,7 @@ from optplan.schema import (
     ByName,
     FloatArray,
     FrozenModel,
-    Numbers,
+    NumberRow,
     WholeNumbers,
     require_amounts,
     require_positive,
@@ -46,8 +46,8 @@ def _require_shares(array: FloatArray) -> FloatArray:
     return array
 
 
-_Seconds = Annotated[Numbers, AfterValidator(_require_amounts)]
-_Shares = Annotated[Numbers, AfterValidator(_require_shares)]
+_Seconds = Annotated[NumberRow, AfterValidator(_require_amounts)]
+_Shares = Annotated[NumberRow, AfterValidator(_require_shares)]
 
 
 class DeviceProfile(FrozenModel):
@@ -124,7 +124,7 @@ class Layers(FrozenModel):
         (L,) For pictures and tables.
     """
 
-    gradient_bytes: Annotated[Numbers, AfterValidator(_require_positive)]
+    gradient_bytes: Annotated[NumberRow, AfterValidator(_require_positive)]
     ready: _Shares
     probability: _Shares | None = None
     names: tuple[str, ...] | None = None
