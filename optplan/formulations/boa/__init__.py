@@ -22,6 +22,7 @@ FORMULATION = Formulation(
     path_costs=f"{_HERE}.judge.duality:path_costs",
     least_consumption=f"{_HERE}.judge.duality:least_consumption",
     proofs=f"{_HERE}.judge.duality:list_proofs",
+    check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
     build_frontier=f"{_HERE}.exact.layered_paths:build_frontier",

@@ -15,8 +15,8 @@ from optplan.contracts.result import (
 )
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
+from optplan.formulations.boa.exact.costs import bound_at, cost_steps
 from optplan.formulations.boa.exact.feasibility import raise_to_least
-from optplan.formulations.boa.judge.duality import dual_bound, path_costs
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, PathsOutcome
 
@@ -30,7 +30,7 @@ def state_paths(instance: BoaInstance) -> BudgetedPaths:
         When the instance has no budget.
     """
     limits = raise_to_least(instance).limits
-    return BudgetedPaths(tuple(path_costs(instance)), np.array([limits[limit] for limit in instance.limit_names]))
+    return BudgetedPaths(tuple(cost_steps(instance)), np.array([limits[limit] for limit in instance.limit_names]))
 
 
 def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCertificate:
@@ -44,7 +44,7 @@ def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCert
         In the order of ``instance.limit_names``: seconds of mean completion time per unit of the limit, at least zero.
     """
     named = dict(zip(instance.limit_names, multipliers, strict=True))
-    return LagrangianCertificate(multipliers=named, bound=dual_bound(instance, named))
+    return LagrangianCertificate(multipliers=named, bound=bound_at(instance, np.array(multipliers)))
 
 
 def status_of(objective: float | None, bound: float | None, request: SolveRequest) -> Status:

@@ -26,11 +26,10 @@ import numpy as np
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, any_real_widths, has_real_widths
+from optplan.formulations.boa.exact.costs import cost_options, load_of, state_curve
 from optplan.formulations.boa.exact.paths import write_branch
 from optplan.schema import FloatArray
 from optplan.solvers import slopes
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup
-from optplan.units import SECONDS_PER_HOUR
 
 Choice = slopes.TableChoice | slopes.SmoothChoice
 
@@ -159,7 +158,7 @@ def state_choices(instance: BoaInstance) -> StatedChoices:
             grouped.setdefault(options.widths.size, []).append(name)
             continue
         places[name] = (len(blocks), 0)
-        blocks.append(_state_formula(instance, name) if smooth else _state_shared(instance, name))
+        blocks.append(state_curve(instance, name, options.gpu_types[0]) if smooth else _state_shared(instance, name))
     for num_options, names in grouped.items():
         group = _group_tables(instance, names)
         places |= {name: (len(blocks), int(row)) for name, row in zip(names, group.first[:-1], strict=True)}
@@ -167,66 +166,20 @@ def state_choices(instance: BoaInstance) -> StatedChoices:
     return StatedChoices(instance, tuple(blocks), {name: places[name] for name in instance.classes})
 
 
-def seconds_per_hour(instance: BoaInstance, name: str) -> float:
-    """Return by how many seconds of (weighted) mean completion time an hour of one job an hour counts."""
-    return SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour * instance.classes[name].weight
-
-
-def load_of(instance: BoaInstance, name: str) -> FloatArray:
-    """Return the load (E,) that the epochs of a class contribute, rho: GPUs if all ran at speed 1 on one GPU."""
-    job_class = instance.classes[name]
-    return job_class.arrival_rate_per_hour * job_class.epoch_size_gpu_hours
-
-
 def _group_tables(instance: BoaInstance, names: list[str]) -> _TableGroup:
-    options = [instance.options(name) for name in names]
+    hourly = [cost_options(instance, name) for name in names]
     loads = tuple(load_of(instance, name) for name in names)
     return _TableGroup(
-        speeds=tuple(each.speeds for each in options),
+        speeds=tuple(instance.options(name).speeds for name in names),
         loads=loads,
-        uses=tuple(each.price * each.widths * each.held for each in options),
-        seconds=tuple(seconds_per_hour(instance, name) * each.wall for name, each in zip(names, options, strict=True)),
+        uses=tuple(each.consumption[0] for each in hourly),
+        seconds=tuple(each.seconds for each in hourly),
         first=np.concatenate(([0], np.cumsum([load.size for load in loads]))),
     )
 
 
 def _state_shared(instance: BoaInstance, name: str) -> slopes.Block:
     """State a class with one table for all its epochs."""
-    options, load = instance.options(name), load_of(instance, name)
-    hours = 1.0 / options.speeds[0]
-    weight = np.full(load.size, seconds_per_hour(instance, name))
-    return slopes.SharedTableBlock(
-        options.price * options.widths * options.held * hours, options.wall * hours, load, weight
-    )
-
-
-def _state_formula(instance: BoaInstance, name: str) -> slopes.Block:
-    """State a class with a closed form on the only type."""
-    return state_curve(instance, name, instance.options(name).gpu_types[0])
-
-
-def state_curve(instance: BoaInstance, name: str, gpu_type: str) -> slopes.SmoothBlock:
-    """State the epochs of a class on one GPU type, on which it has a closed form; consumption in GPUs.
-
-    Raises
-    ------
-    UnsupportedError
-        When it has none.
-    """
-    curve = instance.classes[name].speedup[gpu_type]
-    if isinstance(curve, AmdahlSpeedup):
-        form, parameter = slopes.SmoothForm.AMDAHL, curve.serial_fraction
-    elif isinstance(curve, PowerSpeedup):
-        form, parameter = slopes.SmoothForm.POWER_LAW, curve.exponent
-    else:
-        message = f"class {name} has no closed form on {gpu_type}"
-        raise UnsupportedError(message)
-    load, widths = load_of(instance, name), instance.allowed_widths(name, gpu_type).astype(float)
-    return slopes.SmoothBlock(
-        form=form,
-        scale=load,
-        weight=np.full(load.size, seconds_per_hour(instance, name)),
-        parameter=np.broadcast_to(parameter, load.shape).astype(float),
-        width_min=np.full(load.size, widths[0]),
-        width_max=np.full(load.size, widths[-1]),
-    )
+    hourly, load = cost_options(instance, name), load_of(instance, name)
+    hours = 1.0 / instance.options(name).speeds[0]
+    return slopes.SharedTableBlock(hourly.consumption[0] * hours, hourly.seconds * hours, load, np.ones(load.size))

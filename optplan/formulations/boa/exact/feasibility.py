@@ -8,10 +8,10 @@ import numpy as np
 
 from optplan.contracts.result import Answer, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.judge.duality import least_consumption, path_costs
-from optplan.formulations.boa.judge.evaluation import TOLERANCE
+from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
 from optplan.solvers import linked
+from optplan.solvers.budgeted_paths import TOLERANCE
 from optplan.solvers.layered import Effort
 from optplan.units import Amount, BudgetUnit
 
@@ -45,7 +45,7 @@ def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
     """
     weights = np.zeros(len(instance.limit_names))
     weights[0] = 1.0
-    parts = least_consumption(instance, weights)
+    parts = find_least(instance, weights, value_weight=0.0)
     return sum(parts.values()), parts
 
 
@@ -69,7 +69,7 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
         fits = total <= instance.budget_amount() * (1.0 + TOLERANCE)
         return None if fits else infeasible_answer(instance, total, parts)
     # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
-    family = linked.LinkedGraphs.from_costs(path_costs(instance), np.array(list(instance.limits.values())))
+    family = linked.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
     found = linked.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
     return explain_shortfall(instance, family, found) if isinstance(found, linked.LinkedShortfall) else None
 

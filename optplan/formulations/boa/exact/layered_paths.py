@@ -27,6 +27,7 @@ from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.continuous import build_continuous_frontier, price_of, too_fast, too_little
+from optplan.formulations.boa.exact.costs import cost_options, load_of
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
@@ -35,7 +36,6 @@ from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
 from optplan.schema import FloatArray
 from optplan.solvers import layered
 from optplan.solvers.layered.effort import OutOfEffortError
-from optplan.units import SECONDS_PER_HOUR
 
 
 def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -203,12 +203,11 @@ def state_graphs(instance: BoaInstance) -> layered.LayeredGraphs:
 
 def state_class(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return value and consumption (E, K) of running an epoch on an option, and (K,) of coming to hold it."""
-    job_class, options = instance.classes[name], instance.options(name)
-    rate = job_class.arrival_rate_per_hour
-    seconds = SECONDS_PER_HOUR * job_class.weight * rate / instance.total_weighted_rate_per_hour * options.wall
-    use = rate * options.price * options.widths * options.held
-    hours = job_class.epoch_size_gpu_hours[:, None] / options.speeds
-    return seconds * hours, use * hours, seconds * options.pause_h, use * options.pause_h
+    options, hourly = instance.options(name), cost_options(instance, name)
+    seconds, use = hourly.seconds, hourly.consumption[0]
+    hours = load_of(instance, name)[:, None] / options.speeds
+    pauses = instance.classes[name].arrival_rate_per_hour * options.pause_h
+    return seconds * hours, use * hours, seconds * pauses, use * pauses
 
 
 def _solve_mixed(

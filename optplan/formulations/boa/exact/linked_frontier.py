@@ -16,10 +16,10 @@ from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.continuous import too_fast, too_little
+from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget
 from optplan.formulations.boa.exact.linked_limits import certify, find_prices
 from optplan.formulations.boa.exact.paths import write_mixture
-from optplan.formulations.boa.judge.duality import path_costs
 from optplan.schema import FloatArray
 from optplan.solvers import linked
 from optplan.solvers.layered import Effort
@@ -99,7 +99,7 @@ def build_linked_frontier(
         When no budget is enough for the quotas.
     """
     start = time.perf_counter()
-    costs = path_costs(instance) if state is None else []
+    costs = cost_steps(instance) if state is None else []
     state = state or (lambda limits: linked.LinkedGraphs.from_costs(costs, limits))
     write = write or partial(write_mixture, instance)
     solver = _Solver(instance.replace(budget=None), state)

@@ -23,9 +23,9 @@ from optplan.contracts import (
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.continuous import price_of
+from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import explain_shortfall
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
-from optplan.formulations.boa.judge.duality import path_costs
 from optplan.solvers import linked
 from optplan.solvers.layered import Effort
 from optplan.solvers.layered.effort import OutOfEffortError
@@ -72,7 +72,7 @@ def state_family(instance: BoaInstance) -> linked.LinkedGraphs:
     UsageError
         When the instance has no budget.
     """
-    return linked.LinkedGraphs.from_costs(path_costs(instance), np.array(list(instance.limits.values())))
+    return linked.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
 
 
 def certify(instance: BoaInstance, found: linked.LinkedBound) -> LagrangianCertificate:

@@ -42,13 +42,12 @@ from optplan.contracts import (
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, has_real_widths
 from optplan.formulations.boa.exact.answers import status_of
-from optplan.formulations.boa.exact.choices import load_of, seconds_per_hour, state_curve
 from optplan.formulations.boa.exact.continuous import price_of, too_fast, too_little
+from optplan.formulations.boa.exact.costs import cost_options, load_of, state_curve
 from optplan.formulations.boa.exact.divisions import Share, write_divisions
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.exact.linked_limits import certify, find_prices
-from optplan.formulations.boa.judge.duality import weigh_limits
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers import linked
 from optplan.solvers.layered import Effort
@@ -125,28 +124,31 @@ def state_types(instance: BoaInstance, limits: FloatArray) -> StatedTypes:
         first[name] = num_rows
         rows = np.arange(num_rows, num_rows + job_class.num_epochs)
         num_rows += rows.size
-        own, counts = instance.options(name), weigh_limits(instance, instance.options(name))
-        real = [gpu_type for gpu_type in own.gpu_types if has_real_widths(instance, name, gpu_type)]
-        whole = np.flatnonzero([own.gpu_types[group] not in real for group in own.group.tolist()])
+        own, counts = instance.options(name), cost_options(instance, name).counts
+        curves = {
+            gpu_type: state_curve(instance, name, gpu_type)
+            for gpu_type in own.gpu_types
+            if has_real_widths(instance, name, gpu_type)
+        }
+        whole = np.flatnonzero([own.gpu_types[group] not in curves for group in own.group.tolist()])
         if whole.size:
             alternatives.append(_state_options(instance, name, rows, whole))
             options.append(whole)
-        for gpu_type in real:
-            count = counts[:, own.of_type(gpu_type).start]
-            alternatives.append(CurveWidths(rows, state_curve(instance, name, gpu_type), count))
+        for gpu_type, curve in curves.items():
+            alternatives.append(CurveWidths(rows, curve, counts[:, own.of_type(gpu_type).start]))
             options.append(gpu_type)
     return StatedTypes(instance, LinkedChoices(num_rows, limits, tuple(alternatives)), first, tuple(options))
 
 
 def _state_options(instance: BoaInstance, name: str, rows: IntArray, columns: IntArray) -> TableOptions:
     """State the options of a class at some columns."""
-    options = instance.options(name)
-    hours = load_of(instance, name)[:, None] / options.speeds[:, columns]
+    hourly = cost_options(instance, name)
+    hours = load_of(instance, name)[:, None] / instance.options(name).speeds[:, columns]
     return TableOptions(
         rows=rows,
-        value=seconds_per_hour(instance, name) * options.wall[columns] * hours,
-        amount=options.widths[columns] * options.held[columns] * hours,
-        counts=weigh_limits(instance, options)[:, columns],
+        value=hourly.seconds[columns] * hours,
+        amount=hourly.gpus[columns] * hours,
+        counts=hourly.counts[:, columns],
     )
 
 

@@ -7,12 +7,13 @@ check a proof without trusting either.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
-from optplan.formulations.boa.data.options import Options
-from optplan.schema import FloatArray
+from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
+from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 from optplan.units import SECONDS_PER_HOUR
 
@@ -26,41 +27,65 @@ def path_costs(instance: BoaInstance) -> list[PathCosts]:
         One per class, with the limits of ``instance.limit_names``: values in seconds of (weighted) mean completion
         time, consumption in the limits' units. Without rescaling (problem whole) entering costs nothing.
     """
-    costs, limits = [], instance.limit_names
-    scale = SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour
-    for name, job_class in instance.classes.items():
-        options = instance.options(name)
-        hours = job_class.epoch_size_gpu_hours[:, None] / options.speeds
-        pauses = options.pause_h + options.change_h if options.changes_cost else options.pause_h[None]
-        rate = job_class.arrival_rate_per_hour
-        value = scale * job_class.weight * rate * options.wall
-        use = rate * options.widths * options.held * weigh_limits(instance, options)
-        costs.append(
-            PathCosts(
-                name=name,
-                labels=options.labels,
-                group=options.group if len(pauses) > 1 else np.zeros_like(options.group),
-                limits=limits,
-                run_value=value * hours,
-                run_consumption=use[:, None, :] * hours,
-                enter_value=_repeat_layers((value * pauses)[:, None, :], len(hours)),
-                enter_consumption=_repeat_layers((use[:, None, :] * pauses)[:, :, None, :], len(hours)),
-            )
-        )
-    return costs
+    return [_path_costs(instance, name) for name in instance.classes]
+
+
+def _path_costs(instance: BoaInstance, name: str) -> PathCosts:
+    job_class, options = instance.classes[name], instance.options(name)
+    types = np.array(options.gpu_types)[options.group]
+    hours = job_class.epoch_size_gpu_hours[:, None] / options.speeds
+    pause_s = _list_pauses(instance, name)
+    by_group = bool((pause_s != pause_s[:1]).any())
+    pauses = (pause_s if by_group else pause_s[:1])[:, options.group] / SECONDS_PER_HOUR
+    share = job_class.arrival_rate_per_hour * job_class.weight / instance.total_weighted_rate_per_hour
+    wall, held = _stretch(instance, options.widths, types)
+    value = share * SECONDS_PER_HOUR * wall
+    use = job_class.arrival_rate_per_hour * options.widths * held * _count(instance, types)
+    return PathCosts(
+        name=name,
+        labels=options.labels,
+        group=options.group if by_group else np.zeros_like(options.group),
+        limits=instance.limit_names,
+        run_value=value * hours,
+        run_consumption=use[:, None, :] * hours,
+        enter_value=_repeat_layers((value * pauses)[:, None, :], len(hours)),
+        enter_consumption=_repeat_layers((use[:, None, :] * pauses)[:, :, None, :], len(hours)),
+    )
+
+
+def _list_pauses(instance: BoaInstance, name: str) -> FloatArray:
+    """Return (F, F) the seconds without progress when a job comes from a type, by row, to hold GPUs of a type."""
+    job_class, types = instance.classes[name], instance.options(name).gpu_types
+    if instance.problem is not Problem.RESCALING:
+        return np.zeros((len(types), len(types)))
+    return np.array(
+        [
+            [job_class.rescale_s_of(to) + (job_class.type_change_s_of(left, to) if left != to else 0.0) for to in types]
+            for left in types
+        ]
+    )
+
+
+def _stretch(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]) -> tuple[FloatArray, FloatArray]:
+    """Return (K,) what interruptions make of time, and of the time for which GPUs are held."""
+    wall, held = np.ones(widths.size), np.ones(widths.size)
+    for gpu_type, kind in instance.gpu_types.items():
+        if kind.spot is not None:
+            own = types == gpu_type
+            wall[own], held[own] = kind.spot.stretch(widths[own])
+    return wall, held
+
+
+def _count(instance: BoaInstance, types: NDArray[np.str_]) -> FloatArray:
+    """Return (L, K) what one GPU of some types (K,) counts in each limit: its price, and 1 in its type's own quota."""
+    prices = instance.prices_in_budget
+    rows = [[prices[gpu_type] for gpu_type in types.tolist()]]
+    return np.array(rows + [(types == limited).astype(float).tolist() for limited in instance.quotas])
 
 
 def _repeat_layers(costs: FloatArray, layers: int) -> FloatArray:
     """Return (..., E, K) costs that are the same in each layer, given once, without a copy."""
     return costs if layers == 1 else np.broadcast_to(costs, (*costs.shape[:-2], layers, costs.shape[-1]))
-
-
-def weigh_limits(instance: BoaInstance, options: Options) -> FloatArray:
-    """Return (L, K) what one GPU of each option counts in each limit."""
-    if not instance.quotas:
-        return options.price[None]
-    quotas = [[float(gpu_type == limited) for gpu_type in options.gpu_types] for limited in instance.quotas]
-    return np.concatenate([options.price[None]] + [np.array(row)[None, options.group] for row in quotas])
 
 
 def dual_bound(instance: BoaInstance, multipliers: dict[str, float]) -> float:
@@ -129,53 +154,24 @@ def least_path(costs: PathCosts, weights: FloatArray, *, value: float = 1.0) -> 
 def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, value: float) -> float:
     """Least weighted cost of a class over real widths, type by type: closed forms, or the best option."""
     job_class, options = instance.classes[name], instance.options(name)
-    per_gpu = weights @ weigh_limits(instance, options)
     weight = value * SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour * job_class.weight
     per_hour = np.full(job_class.num_epochs, np.inf)
     for gpu_type in options.gpu_types:
-        pairs = options.of_type(gpu_type)
-        curve = job_class.speedup[gpu_type]
-        widths = options.widths[pairs].astype(float)
+        pairs, types = options.of_type(gpu_type), np.array([gpu_type])
+        curve, widths = job_class.speedup[gpu_type], options.widths[pairs]
+        price = float((weights @ _count(instance, types))[0])
         if has_real_widths(instance, name, gpu_type) and isinstance(curve, AmdahlSpeedup | PowerSpeedup):
-            mu = float(per_gpu[pairs][0])
-            width = _best_real_width(curve, weight, mu, widths[0], widths[-1])
-            best = (weight + mu * width) / formula_speed(curve, width)
+            width = best_width(curve, weight, price, float(widths[0]), float(widths[-1]))
+            best = (weight + price * width) / formula_speed(curve, width)
         else:
-            cost = weight * options.wall[pairs] + per_gpu[pairs] * widths * options.held[pairs]
-            best = (cost / options.speeds[:, pairs]).min(axis=1)
+            wall, held = _stretch(instance, widths, np.full(widths.size, gpu_type))
+            best = ((weight * wall + price * widths * held) / options.speeds[:, pairs]).min(axis=1)
         per_hour = np.minimum(per_hour, best)
     return job_class.arrival_rate_per_hour * float(np.sum(job_class.epoch_size_gpu_hours * per_hour))
 
 
-def _best_real_width(
-    curve: AmdahlSpeedup | PowerSpeedup, weight: float, mu: float, least: float, largest: float
-) -> FloatArray:
-    """Minimise (weight + mu k) / s(k) over [least, largest]; the derivative vanishes where s'(weight + mu k) = mu s."""
-    if mu == 0.0:
-        return np.array(largest)
-    if weight == 0.0:
-        return np.array(least)  # k / s(k) never falls
-    if isinstance(curve, AmdahlSpeedup):
-        serial = np.asarray(curve.serial_fraction, dtype=float)
-        with np.errstate(divide="ignore", over="ignore"):
-            stationary = np.sqrt(weight * (1.0 - serial) / (mu * serial))
-    else:
-        exponent = np.asarray(curve.exponent, dtype=float)
-        with np.errstate(divide="ignore", over="ignore"):
-            stationary = exponent * weight / (mu * (1.0 - exponent))
-    return np.clip(stationary, least, largest)
-
-
-def formula_speed(curve: AmdahlSpeedup | PowerSpeedup, width: FloatArray) -> FloatArray:
-    """Return the speed (E,) of a closed form at real widths (E,)."""
-    if isinstance(curve, AmdahlSpeedup):
-        serial = np.asarray(curve.serial_fraction, dtype=float)
-        return np.asarray(1.0 / (serial + (1.0 - serial) / width))
-    return np.asarray(width ** np.asarray(curve.exponent, dtype=float))
-
-
 def list_proofs(instance: BoaInstance) -> frozenset[BoundProof]:
-    """Return the kinds of certificate that prove anything: an enumeration of whole widths says nothing of mixtures."""
+    """Return the kinds of certificate that prove anything: only whole, pure plans can be listed."""
     if instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED:
         return frozenset({BoundProof.LAGRANGIAN})
-    return frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED})
+    return frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE})

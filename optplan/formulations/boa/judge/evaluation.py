@@ -39,7 +39,7 @@ from optplan.formulations.boa.data.instance import (
     Problem,
     has_real_widths,
 )
-from optplan.formulations.boa.judge.duality import formula_speed
+from optplan.formulations.boa.laws.closed_forms import formula_speed
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit

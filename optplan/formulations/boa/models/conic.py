@@ -19,7 +19,7 @@ Widths have an upper limit here, and tables are read on the lower-left hull, whi
 
 This is the independent check of the solver ``sorted-slopes``. The widths are as accurate as an interior-point method
 makes them. A solution that exceeds the budget by its tolerance is moved towards the least widths until it does not, and
-the bound is re-derived from the engine's multiplier by the evaluator, so that neither rests on the engine's tolerances.
+the bound is re-derived from the engine's multiplier, so that neither rests on the engine's tolerances.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from optplan.contracts.result import Answer, BoundProof, ShadowPrice, SolveReque
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.exact.answers import certificate_at, status_of
+from optplan.formulations.boa.exact.costs import load_of, seconds_per_hour
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
-from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.models.conic_types import solve_typed_conic
 from optplan.formulations.boa.models.convex_speedups import ConvexAmdahl, ConvexPower, ConvexSpeedup, ConvexTables
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.budgeted_paths import TOLERANCE
 from optplan.solvers.conic import ENGINE, engine_version, solve_program
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, lower_left_hull
-from optplan.units import SECONDS_PER_HOUR
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,12 @@ class _ClassEpochs:
         held = np.flatnonzero(self.column >= 0)
         speed, width = self.speeds[held, self.column[held]], self.allowed[self.column[held]]
         return float((self.gpus[held] * width / speed).sum())
+
+    def value(self, row: FloatArray) -> float:
+        """Return what real widths (E,) count in the objective; between whole ones tables are read on their hull."""
+        held, free = np.flatnonzero(self.column >= 0), self.free
+        value = float((self.seconds[held] / self.speeds[held, self.column[held]]).sum())
+        return value + float(self.seconds[free] @ self.convex.time_at(row[free]))
 
 
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         solution = BoaSolution(
             branches={name: (Branch(widths=row),) for name, row in zip(instance.classes, rows, strict=True)}
         )
-        objective = evaluate(instance, solution).objective
+        objective = sum(each.value(row) for each, row in zip(classes, rows, strict=True))
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     less = None if run.least else run.multiplier
     price = ShadowPrice(less=less, more=run.multiplier, unit=instance.price_unit(BUDGET))
@@ -154,7 +160,7 @@ def _collect_epochs(instance: BoaInstance, name: str) -> _ClassEpochs:
     job_class, allowed = instance.classes[name], instance.allowed_widths(name)
     curve = job_class.speedup[instance.only_gpu_type]
     speeds = np.broadcast_to(instance.speeds(name), (job_class.num_epochs, allowed.size))
-    gpus = job_class.arrival_rate_per_hour * job_class.epoch_size_gpu_hours
+    gpus = load_of(instance, name)
     ends = float(allowed[0]), float(allowed[-1])
     convex: ConvexSpeedup
     if isinstance(curve, AmdahlSpeedup):
@@ -173,7 +179,7 @@ def _collect_epochs(instance: BoaInstance, name: str) -> _ClassEpochs:
         _, epoch = np.unique(np.nonzero(free)[0], return_inverse=True)
         convex = ConvexTables(epoch, use[free], time[free])
     return _ClassEpochs(
-        seconds=SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour * job_class.weight * gpus,
+        seconds=seconds_per_hour(instance, name) * gpus,
         gpus=gpus,
         allowed=allowed,
         speeds=speeds,

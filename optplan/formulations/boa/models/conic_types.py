@@ -17,7 +17,7 @@ geometric mean of the curve's ends. A point's weight is the perspective of a tab
 
 This is the independent check of ``sorted-slopes`` and ``typed-choices``, with which it shares no statement. The
 engine's point is moved towards one that all limits have room for until it keeps them, and the bound is re-derived from
-the engine's multipliers by the evaluator, so that neither rests on the engine's tolerances. An interior-point method
+the engine's multipliers, so that neither rests on the engine's tolerances. An interior-point method
 ends in the middle of a set of optima, so more rows may be divided than limits bind.
 """
 
@@ -31,7 +31,6 @@ import numpy as np
 from optplan.contracts.result import Answer, BoundProof, ShadowPrice, SolveRequest, Termination
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.answers import certificate_at, status_of
-from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.schema import FloatArray
 from optplan.solvers.conic import ENGINE, ConicRun, engine_version, solve_program
@@ -81,8 +80,8 @@ def solve_typed_conic(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     certificate = certificate_at(instance, *found.multipliers.tolist())
     solution = objective = None
     if found.division is not None:
-        solution = pieces.write_solution(pieces.keep_limits(found.division, leanest))
-        objective = evaluate(instance, solution).objective
+        kept = pieces.keep_limits(found.division, leanest)
+        solution, objective = pieces.write_solution(kept), pieces.value(kept)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     prices = {
         limit: ShadowPrice(less=price, more=price, unit=instance.price_unit(limit))

@@ -46,6 +46,9 @@ class ConvexSpeedup(Protocol):
     def follow(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return k and u by epoch at a settled y."""
 
+    def time_at(self, width: FloatArray) -> FloatArray:
+        """Return z by epoch at widths within their bounds."""
+
 
 @dataclass(frozen=True)
 class ConvexTables:
@@ -98,6 +101,19 @@ class ConvexTables:
         # Rounding must not carry a width past the ends of its hull.
         return np.clip(use / time, np.minimum.reduceat(widths, first), np.maximum.reduceat(widths, first)), use
 
+    def time_at(self, width: FloatArray) -> FloatArray:
+        """As in :class:`ConvexSpeedup`: on the hull, along which k = u / z grows from vertex to vertex."""
+        widths = self.use / self.time
+        first = self._first
+        last = np.append(first[1:], self.epoch.size) - 1
+        reached = np.add.reduceat((widths <= width[self.epoch]).astype(np.intp), first)
+        lower = np.clip(first + reached - 1, first, last - 1)
+        # A share p at the upper vertex has k = ((1 - p) u + p u') / ((1 - p) z + p z').
+        use, time = self.use[lower], self.time[lower]
+        more, less = self.use[lower + 1] - use, time - self.time[lower + 1]
+        share = np.clip((width * time - use) / (more + width * less), 0.0, 1.0)
+        return time - share * less
+
 
 @dataclass(frozen=True)
 class ConvexAmdahl:
@@ -142,6 +158,10 @@ class ConvexAmdahl:
         k = np.clip(1.0 / y, self.least, self.largest)
         return k, (1.0 - self.serial) + self.serial * k
 
+    def time_at(self, width: FloatArray) -> FloatArray:
+        """As in :class:`ConvexSpeedup`."""
+        return self.serial + (1.0 - self.serial) / width
+
 
 @dataclass(frozen=True)
 class ConvexPower:
@@ -184,3 +204,7 @@ class ConvexPower:
         """As in :class:`ConvexSpeedup`."""
         k = np.clip(np.exp(y), self.least, self.largest)
         return k, k ** (1.0 - self.exponent)
+
+    def time_at(self, width: FloatArray) -> FloatArray:
+        """As in :class:`ConvexSpeedup`."""
+        return np.asarray(width**-self.exponent)

@@ -16,7 +16,7 @@ relaxation: new tangents are added where its optimum lies until that touches the
 fractions and GPU-times of every such optimum keep the limits, so each also is a plan.
 
 This is the independent check of ``sorted-slopes`` and ``typed-choices`` by a simplex method. The bound is re-derived
-from the engine's multipliers by the evaluator.
+from the engine's multipliers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.answers import certificate_at, status_of
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
-from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.schema import FloatArray, IntArray
 
@@ -104,8 +103,8 @@ def solve_highs_lp(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSo
     certificate = certificate_at(instance, *(np.zeros(pieces.limits.size) if optimum is None else optimum.multipliers))
     solution = objective = None
     if optimum is not None:
-        solution = pieces.write_solution(pieces.keep_limits(pieces.settle(optimum.division), leanest))
-        objective = evaluate(instance, solution).objective
+        kept = pieces.keep_limits(pieces.settle(optimum.division), leanest)
+        solution, objective = pieces.write_solution(kept), pieces.value(kept)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     return Answer(
         status=status_of(objective, bound, request),

@@ -14,7 +14,8 @@ GPU-time ``U = p u``. In these terms consumption is linear, and time, ``p z(U / 
 Where a curve has nothing to decide (one width; s(k) = 1, where the least is as fast as any; s(k) = k, where the largest
 uses as little as any) it is a point.
 
-This is the statement of the independent checks ``conic`` and ``highs-lp``; the exact solver has its own.
+This is the statement of the independent checks ``conic`` and ``highs-lp``; what a GPU and an hour cost is that of all
+solvers (:mod:`optplan.formulations.boa.exact.costs`), the rest shares nothing with the exact solver's.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, has_real_widths
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, has_real_widths
+from optplan.formulations.boa.exact.costs import count_types, load_of, seconds_per_hour
 from optplan.formulations.boa.exact.divisions import Share, write_divisions
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, lower_left_hull
-from optplan.units import SECONDS_PER_HOUR
 
 #: A smaller fraction of a row's jobs, which engines leave everywhere, is dropped.
 _LEAST_FRACTION = 1e-7
@@ -159,12 +160,7 @@ class Pieces:
     @cached_property
     def counts(self) -> FloatArray:
         """(L, F) What one GPU of each type counts in each limit."""
-        prices, types = self.instance.prices_in_budget, list(self.instance.gpu_types)
-        rows = [
-            [prices[t] if limit == BUDGET else float(limit == f"{QUOTA}{t}") for t in types]
-            for limit in self.instance.limit_names
-        ]
-        return np.array(rows)
+        return count_types(self.instance)
 
     @property
     def point_consumption(self) -> FloatArray:
@@ -179,6 +175,15 @@ class Pieces:
     def consumption(self, division: Division) -> FloatArray:
         """Return the totals (L,) of a division."""
         return self.point_consumption @ division.points + self.curve_consumption @ division.use
+
+    def value(self, division: Division) -> float:
+        """Return the objective of a division, in seconds; on each curve at the width that its GPU-time stands for."""
+        at = self.seconds[self.points.row] * self.points.time
+        used = np.flatnonzero(division.curves > 0.0)
+        share = division.curves[used]
+        curves = self.curves.take(used)
+        on = self.seconds[curves.row] * curves.time_at(curves.width_at(division.use[used] / share))
+        return float(at @ division.points + on @ share)
 
     def find_leanest(self) -> tuple[Division, float]:
         """Return a division of the least common factor of the limits, and that factor.
@@ -253,10 +258,9 @@ def collect_pieces(instance: BoaInstance) -> Pieces:
     points: list[tuple[FloatArray, ...]] = []
     curves: list[tuple[FloatArray, ...]] = []
     gpus, seconds, first = [], [], 0
-    scale_s = SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour
     for name, job_class in instance.classes.items():
-        gpus.append(job_class.arrival_rate_per_hour * job_class.epoch_size_gpu_hours)
-        seconds.append(scale_s * job_class.weight * gpus[-1])
+        gpus.append(load_of(instance, name))
+        seconds.append(seconds_per_hour(instance, name) * gpus[-1])
         rows = np.arange(first, first + job_class.num_epochs)
         first += rows.size
         for which, gpu_type in enumerate(instance.gpu_types):

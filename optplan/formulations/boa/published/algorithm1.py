@@ -24,8 +24,8 @@ import numpy as np
 from optplan.contracts import Answer, PathCosts, SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import infeasible_answer, least_budget
-from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -113,7 +113,7 @@ def run_algorithm1(
     Answer
         Feasible without a bound, infeasible, or unknown when no configuration gave a plan.
     """
-    costs, budget = path_costs(instance), instance.budget_amount()
+    costs, budget = cost_steps(instance), instance.budget_amount()
     total, parts = least_budget(instance)
     if total > budget * (1 + TOLERANCE):
         return infeasible_answer(instance, total, parts)

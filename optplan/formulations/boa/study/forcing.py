@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
-from optplan.formulations.boa.judge.duality import path_costs
 from optplan.progress import Stopwatch
 
 #: By class, which options (E, K) its jobs may hold in which epochs; classes that are not named keep all.
@@ -43,6 +43,6 @@ def solve_forced(instance: BoaInstance, kept: Kept, *, gap: float, stopwatch: St
     """
     costs = [
         replace(graph, run_value=np.where(kept[graph.name], graph.run_value, np.inf)) if graph.name in kept else graph
-        for graph in path_costs(instance)
+        for graph in cost_steps(instance)
     ]
     return solve_costs(instance, costs, gap=gap, stopwatch=stopwatch)

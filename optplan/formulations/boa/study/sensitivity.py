@@ -21,8 +21,8 @@ from optplan.contracts.judgement import Evaluation, PathCosts
 from optplan.contracts.sensitivity import SampledPlan, Sensitivity
 from optplan.errors import InfeasibleError, UsageError, VerificationError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
+from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.formulations.boa.exact.paths import solve_costs
-from optplan.formulations.boa.judge.duality import least_path, path_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.planning import as_run
 from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors
@@ -211,7 +211,7 @@ def solve_robust(
         for number in range(first, first + samples):
             yield apply_factors(instance, draw_factors(instance, errors, seed=seed, number=number))
 
-    answer = solve_costs(instance, average_costs(path_costs(sample) for sample in draw()), gap=gap)
+    answer = solve_costs(instance, average_costs(cost_steps(sample) for sample in draw()), gap=gap)
     if answer is None:
         message = f"no plan keeps the limits on average over {samples} samples of the errors; raise the limits"
         raise InfeasibleError(message)
@@ -289,11 +289,11 @@ def _run_sample(question: _Question, number: int) -> _Sample:
 
 def _find_best(truth: BoaInstance, judged: Evaluation) -> float:
     """Bound what a planner who knew the truth could do with what the plan uses of each limit, mixed plans included."""
-    used, costs = np.array([judged.consumption[limit] for limit in truth.limit_names]), path_costs(truth)
+    used, costs = np.array([judged.consumption[limit] for limit in truth.limit_names]), cost_steps(truth)
     found = solve_costs(truth.replace(policy=Policy.MIXED), costs, limits=used)
     # The plan itself keeps these limits. Should the engine deny that, by rounding, there is still what no use is below.
-    unlimited = sum(least_path(graph, np.zeros(used.size)) for graph in costs)
-    return min(unlimited if found is None else found.bound, judged.objective)
+    bound = sum(find_least(truth, np.zeros(used.size)).values()) if found is None else found.bound
+    return min(bound, judged.objective)
 
 
 def _collect(

@@ -1,0 +1,189 @@
+"""What BOA's choices cost, as the solvers see it: the one statement that all exact solvers and models start from.
+
+An hour of one job an hour on an option, running or pausing, counts ``seconds`` in the objective, (weighted) seconds of
+mean completion time, and ``gpus`` time-average GPUs of the option's type, of which each counts ``counts`` in each
+limit. The rest is how many such hours there are: load over speed in every epoch (problem (1)), and with rescaling a
+pause of each job in each epoch in which it comes to hold other GPUs (Lemma 4.8). The judge has a statement of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.contracts.judgement import PathCosts
+from optplan.errors import UnsupportedError
+from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, Problem, has_real_widths
+from optplan.schema import FloatArray
+from optplan.solvers import slopes
+from optplan.solvers.budgeted_paths import least_path
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup
+from optplan.units import SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True, eq=False)
+class OptionCosts:
+    """What an hour of one job an hour costs on each option of its class.
+
+    Parameters
+    ----------
+    seconds
+        (K,) In the objective.
+    gpus
+        (K,) GPUs of the option's type.
+    counts
+        (L, K) What one such GPU counts in each limit.
+    """
+
+    seconds: FloatArray
+    gpus: FloatArray
+    counts: FloatArray
+
+    @property
+    def consumption(self) -> FloatArray:
+        """(L, K) What the hour takes of each limit."""
+        return self.gpus * self.counts
+
+
+def seconds_per_hour(instance: BoaInstance, name: str) -> float:
+    """Return by how many seconds of (weighted) mean completion time an hour of one job an hour counts."""
+    return SECONDS_PER_HOUR / instance.total_weighted_rate_per_hour * instance.classes[name].weight
+
+
+def load_of(instance: BoaInstance, name: str) -> FloatArray:
+    """Return the load (E,) that the epochs of a class contribute, rho: GPUs if all ran at speed 1 on one GPU."""
+    job_class = instance.classes[name]
+    return job_class.arrival_rate_per_hour * job_class.epoch_size_gpu_hours
+
+
+def count_types(instance: BoaInstance) -> FloatArray:
+    """Return (L, F) what one GPU of each type of the instance counts in each limit."""
+    prices = instance.prices_in_budget
+    rows = [
+        [prices[t] if limit == BUDGET else float(limit == f"{QUOTA}{t}") for t in instance.gpu_types]
+        for limit in instance.limit_names
+    ]
+    return np.array(rows)
+
+
+def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
+    """Return what an hour of one job an hour costs on each option of its class."""
+    options = instance.options(name)
+    known = list(instance.gpu_types)
+    types = np.array([known.index(gpu_type) for gpu_type in options.gpu_types])
+    return OptionCosts(
+        seconds=seconds_per_hour(instance, name) * options.wall,
+        gpus=options.widths * options.held,
+        counts=count_types(instance)[:, types[options.group]],
+    )
+
+
+def cost_steps(instance: BoaInstance) -> list[PathCosts]:
+    """Return what each step of a path through each class's epochs costs, whole widths on all types.
+
+    Parameters
+    ----------
+    instance
+        Its limits' amounts are not looked at. Without rescaling (problem whole) entering costs nothing.
+    """
+    return [_cost_class(instance, name) for name in instance.classes]
+
+
+def _cost_class(instance: BoaInstance, name: str) -> PathCosts:
+    options, hourly = instance.options(name), cost_options(instance, name)
+    hours = load_of(instance, name)[:, None] / options.speeds
+    by_type = options.changes_cost
+    pauses = options.pause_h + options.change_h if by_type else options.pause_h[None]
+    pauses = instance.classes[name].arrival_rate_per_hour * pauses
+    use = hourly.consumption
+    return PathCosts(
+        name=name,
+        labels=options.labels,
+        group=options.group if by_type else np.zeros_like(options.group),
+        limits=instance.limit_names,
+        run_value=hourly.seconds * hours,
+        run_consumption=use[:, None, :] * hours,
+        enter_value=_for_all_layers(hourly.seconds * pauses, len(hours)),
+        enter_consumption=_for_all_layers(use[:, None, :] * pauses, len(hours)),
+    )
+
+
+def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:
+    """Return (..., E, K) of costs (..., K) that are the same in each layer, without copies of them."""
+    return np.broadcast_to(costs[..., None, :], (*costs.shape[:-1], layers, costs.shape[-1]))
+
+
+def state_curve(instance: BoaInstance, name: str, gpu_type: str) -> slopes.SmoothBlock:
+    """State the epochs of a class on one GPU type, on which it has a closed form; consumption in GPUs.
+
+    Raises
+    ------
+    UnsupportedError
+        When it has none.
+    """
+    curve = instance.classes[name].speedup[gpu_type]
+    if isinstance(curve, AmdahlSpeedup):
+        form, parameter = slopes.SmoothForm.AMDAHL, curve.serial_fraction
+    elif isinstance(curve, PowerSpeedup):
+        form, parameter = slopes.SmoothForm.POWER_LAW, curve.exponent
+    else:
+        message = f"class {name} has no closed form on {gpu_type}"
+        raise UnsupportedError(message)
+    load, widths = load_of(instance, name), instance.allowed_widths(name, gpu_type).astype(float)
+    return slopes.SmoothBlock(
+        form=form,
+        scale=load,
+        weight=np.full(load.size, seconds_per_hour(instance, name)),
+        parameter=np.broadcast_to(parameter, load.shape).astype(float),
+        width_min=np.full(load.size, widths[0]),
+        width_max=np.full(load.size, widths[-1]),
+    )
+
+
+def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: float = 1.0) -> dict[str, float]:
+    """Return by class the least of ``value_weight`` times its part of the objective plus weighted consumptions.
+
+    Parameters
+    ----------
+    instance
+        The problem; its limits' amounts are not looked at.
+    multipliers
+        (L,) Weights of the consumptions, in the order of ``instance.limit_names``.
+    value_weight
+        Weight of the objective; 0 asks what plans need at least.
+    """
+    if instance.problem is Problem.CONTINUOUS:
+        return {name: _find_least_apart(instance, name, multipliers, value_weight) for name in instance.classes}
+    least = {}
+    for name in instance.classes:
+        run, enter = _cost_class(instance, name).weighted(multipliers, value=value_weight)
+        least[name] = least_path(run, enter, instance.options(name).group if len(enter) > 1 else None)[0]
+    return least
+
+
+def bound_at(instance: BoaInstance, multipliers: FloatArray) -> float:
+    """Return the Lagrangian bound at multipliers (L,) of the limits: no plan within them has less.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    paid = float(multipliers @ np.array(list(instance.limits.values())))
+    return sum(find_least(instance, multipliers).values()) - paid
+
+
+def _find_least_apart(instance: BoaInstance, name: str, multipliers: FloatArray, value_weight: float) -> float:
+    """Return the least weighted cost of a class whose epochs choose apart, on any real width."""
+    options, hourly = instance.options(name), cost_options(instance, name)
+    cost = value_weight * hourly.seconds + multipliers @ hourly.consumption
+    best = (cost / options.speeds).min(axis=1) * load_of(instance, name)
+    for gpu_type in options.gpu_types:
+        # Where consumption alone counts no real width is better than the least one: k / s(k) never falls.
+        if value_weight > 0.0 and has_real_widths(instance, name, gpu_type):
+            block = state_curve(instance, name, gpu_type)
+            price = float(multipliers @ hourly.counts[:, options.of_type(gpu_type).start])
+            width = block.widths(price / value_weight)
+            best = np.minimum(best, value_weight * block.value(width) + price * block.consumption(width))
+    return float(best.sum())
