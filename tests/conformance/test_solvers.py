@@ -668,11 +668,11 @@ def test_all_solvers_give_the_same_reason(formulation: Formulation, case: Case) 
     assert len(set(said.values())) == 1, said
 
 
-def test_limits_that_only_mixed_plans_keep_are_not_called_infeasible() -> None:
+def test_limits_that_only_mixed_plans_keep_are_infeasible_for_pure_ones() -> None:
     """A load of 6 GPUs, and quotas of 4 and 3: no whole class fits one type, and half of it on each does.
 
-    Infeasible has a proof that holds for mixed plans, too. So pure plans are unknown, with a bound and the advice to
-    ask for mixed ones, whoever is asked; and these there are.
+    Whoever is asked says that there is no pure plan, proves it, and says which quotas would do and that mixed plans
+    keep these; and so they do.
     """
     curve = {"form": "table", "gpus": [1], "speedup": [1.0]}
     changes = {
@@ -692,9 +692,13 @@ def test_limits_that_only_mixed_plans_keep_are_not_called_infeasible() -> None:
     assert len(asked) > 1
     for entry in asked:
         result = solve(pure, solver=entry.name)
-        assert (result.status, result.termination) == (Status.UNKNOWN, Termination.COMPLETED)
-        assert result.bound == pytest.approx(6 * 3600.0)
-        assert any("ask for policy mixed" in warning for warning in result.warnings), entry.name
+        assert (result.status, result.termination) == (Status.INFEASIBLE, Termination.COMPLETED)
+        assert result.infeasibility is not None
+        assert "although mixed plans do (policy mixed)" in result.infeasibility.reason, entry.name
+        least = {each.limit: each.least_feasible for each in result.infeasibility.relaxations}
+        assert least == {"quota.t4": pytest.approx(6.0), "quota.a100": pytest.approx(6.0)}
+        assert [each.limit for each in result.infeasibility.hopeless] == ["budget"]
+        assert verify(pure, result).ok
     mixed = solve(pure.replace(policy=Policy.MIXED))
     assert mixed.status is Status.OPTIMAL
     assert mixed.objective == pytest.approx(6 * 3600.0)

@@ -7,14 +7,17 @@ one path per graph.
 """
 
 from optplan.solvers.linked.bounds import (
+    Futility,
     LinkedBound,
     LinkedShortfall,
     Mixture,
+    PriceRange,
     Relaxation,
     find_price_range,
     find_relaxations,
     maximise_bound,
 )
+from optplan.solvers.linked.branching import Region
 from optplan.solvers.linked.closing import Exhaustion, LinkedSolution, solve_pure
 from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, LinkedFamily, join_columns, keep_limits
 from optplan.solvers.linked.graphs import LinkedGraphs
@@ -23,12 +26,15 @@ __all__ = [
     "LIMIT_TOLERANCE",
     "ColumnBatch",
     "Exhaustion",
+    "Futility",
     "LinkedBound",
     "LinkedFamily",
     "LinkedGraphs",
     "LinkedShortfall",
     "LinkedSolution",
     "Mixture",
+    "PriceRange",
+    "Region",
     "Relaxation",
     "find_price_range",
     "find_relaxations",

@@ -134,6 +134,41 @@ class Relaxation:
     attained: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Futility:
+    """Proof that no value of one limit helps: the others cannot be kept without it either.
+
+    Parameters
+    ----------
+    limit
+        Which limit.
+    multipliers
+        (L,) 0 for the limit itself; even the least consumption weighted by these exceeds the limits so weighted.
+    """
+
+    limit: int
+    multipliers: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PriceRange:
+    """What a limit is worth, on both sides.
+
+    Parameters
+    ----------
+    less, more
+        Value lost per unit when the limit shrinks a little, +inf where nothing less is feasible; and gained when it
+        grows a little.
+    less_multipliers, more_multipliers
+        (L,) Multipliers of all limits with which each is found; None where nothing less is feasible.
+    """
+
+    less: float
+    more: float
+    less_multipliers: FloatArray | None
+    more_multipliers: FloatArray
+
+
 def maximise_bound(
     family: LinkedFamily, *, gap: float = 1e-10, effort: Effort | None = None
 ) -> LinkedBound | LinkedShortfall:
@@ -219,7 +254,7 @@ def _mix(master: MasterSolution, graph: IntArray, columns: ColumnBatch) -> Mixtu
 
 def find_price_range(
     family: LinkedFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None
-) -> tuple[float, float]:
+) -> PriceRange:
     """Return the value lost per unit when a limit shrinks a little, and gained when it grows a little.
 
     Parameters
@@ -235,7 +270,7 @@ def find_price_range(
 
     Returns
     -------
-    tuple[float, float]
+    PriceRange
         Shadow prices of the mixed optimum. They differ only where it has a kink in that limit; the first is +inf where
         nothing less is feasible, the second 0 where more gains nothing.
 
@@ -246,21 +281,27 @@ def find_price_range(
     """
     mixture = bound.mixture
     if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * _SMALL_CHANGE):
-        return 0.0, 0.0
+        without = np.where(np.arange(bound.multipliers.size) == limit, 0.0, bound.multipliers)
+        return PriceRange(0.0, 0.0, without, without)
     generation = _resume(family, bound.graph, bound.columns, effort)
-    prices = []
+    ends: list[FloatArray | None] = []
     for change in (-_SMALL_CHANGE, _SMALL_CHANGE):
         limits = bound.limits.copy()
         limits[limit] *= 1.0 + change
         feasibility = Progress(np.zeros(limits.size))
         generation.find_factor(limits, feasibility)
         if feasibility.bound > 1.0 + ROUNDING:
-            prices.append(math.inf)
+            ends.append(None)
             continue
         progress = Progress(np.zeros(limits.size))
         generation.minimise(Aim.least_value(limits), progress)
-        prices.append(float(progress.multipliers[limit]))
-    return prices[0], prices[1]
+        ends.append(progress.multipliers)
+    less, more = ends
+    if more is None:  # within rounding of the least
+        more = bound.multipliers
+    if less is not None and less[limit] < more[limit]:  # where both are the same, rounding may turn their order
+        less = more
+    return PriceRange(math.inf if less is None else float(less[limit]), float(more[limit]), less, more)
 
 
 def _resume(family: LinkedFamily, graph: IntArray, columns: ColumnBatch, effort: Effort | None) -> Generation:
@@ -272,7 +313,7 @@ def _resume(family: LinkedFamily, graph: IntArray, columns: ColumnBatch, effort:
 
 def find_relaxations(
     family: LinkedFamily, shortfall: LinkedShortfall, *, effort: Effort | None = None
-) -> tuple[Relaxation | None, ...]:
+) -> tuple[Relaxation | Futility, ...]:
     """Return for each limit the least that it has to be for the others to be kept.
 
     Parameters
@@ -286,15 +327,15 @@ def find_relaxations(
 
     Returns
     -------
-    tuple[Relaxation | None, ...]
-        One per limit; None where the other limits cannot be kept whatever this one is.
+    tuple[Relaxation | Futility, ...]
+        One per limit; a futility where the other limits cannot be kept whatever this one is.
     """
     generation = _resume(family, shortfall.graph, shortfall.columns, effort)
     return tuple(_relax(generation, limit) for limit in range(family.limits.size))
 
 
-def _relax(generation: Generation, limit: int) -> Relaxation | None:
-    """Return the least of one limit; None where the others cannot be kept."""
+def _relax(generation: Generation, limit: int) -> Relaxation | Futility:
+    """Return the least of one limit, or the proof that the others cannot be kept."""
     limits = generation.family.limits.copy()
     limits[limit] = math.inf
     weights = np.zeros(limits.size)
@@ -304,7 +345,7 @@ def _relax(generation: Generation, limit: int) -> Relaxation | None:
         if limits.size > 1:
             generation.find_factor(limits, feasibility)
             if exceeds_one(feasibility.bound):
-                return None
+                return Futility(limit, feasibility.multipliers)
         aim = Aim(0.0, weights, _widen(limits, feasibility))
         generation.minimise(aim, progress)
     except OutOfEffortError:

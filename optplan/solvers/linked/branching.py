@@ -27,6 +27,27 @@ _DIVIDED = 1e-9
 Side = tuple[LinkedGraphs, tuple[IntArray, ColumnBatch]]
 
 
+@dataclass(eq=False)
+class Region:
+    """Some of all choices, and why none of them is better than what is proven; it is divided further or has a bound.
+
+    Parameters
+    ----------
+    weights
+        (1 + L,) Of value and consumptions: the least so weighted sum of the region's choices is what bounds them. With
+        0 for the value it shows that none of them keeps the limits.
+    listed
+        Whether all choices whose weighted sum does not exceed what is proven were looked at.
+    split, parts
+        The layer that divides it, and its two sides: the split's own, then the rest.
+    """
+
+    weights: FloatArray
+    listed: bool = False
+    split: Split | None = None
+    parts: tuple[Region, Region] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Subproblem:
     """Graphs with some nodes closed, and their greatest bound.
@@ -35,6 +56,8 @@ class Subproblem:
     ----------
     graphs
         The graphs.
+    region
+        Their choices, among those of the whole problem.
     multipliers
         (L,) Multipliers that attain the bound.
     bound
@@ -44,6 +67,7 @@ class Subproblem:
     """
 
     graphs: LinkedGraphs
+    region: Region
     multipliers: FloatArray
     bound: float
     graph: IntArray
@@ -84,7 +108,7 @@ class Split:
 
 def solve_subproblem(
     graphs: LinkedGraphs, limits: FloatArray, known: tuple[IntArray, ColumnBatch], cutoff: float, effort: Effort
-) -> tuple[float, Subproblem | None]:
+) -> tuple[float, Region, Subproblem | None]:
     """Return the graphs' greatest bound, and the subproblem unless the bound reaches the cutoff.
 
     Parameters
@@ -102,8 +126,8 @@ def solve_subproblem(
 
     Returns
     -------
-    tuple[float, Subproblem | None]
-        The bound is +inf where no mixture keeps the limits.
+    tuple[float, Region, Subproblem | None]
+        The bound is +inf where no mixture keeps the limits; the region has the multipliers that prove it.
 
     Raises
     ------
@@ -118,16 +142,16 @@ def solve_subproblem(
         feasibility = Progress(np.zeros(limits.size))
         generation.find_factor(limits, feasibility, complete=False)
         if exceeds_one(feasibility.bound):
-            return math.inf, None
+            return math.inf, Region(np.append(0.0, feasibility.multipliers)), None
         generation.minimise(aim, progress, hopeless=cutoff)
+    region = Region(np.append(1.0, progress.multipliers))
     if progress.bound >= cutoff or progress.master is None:
-        return progress.bound, None
+        return progress.bound, region, None
     columns = generation.columns
     fractions = np.zeros(columns.value.size)
     fractions[: progress.master.fractions.size] = progress.master.fractions
-    return progress.bound, Subproblem(
-        graphs, progress.multipliers, progress.bound, generation.graph, columns, fractions
-    )
+    problem = Subproblem(graphs, region, progress.multipliers, progress.bound, generation.graph, columns, fractions)
+    return progress.bound, region, problem
 
 
 def find_splits(problem: Subproblem) -> list[Split]:

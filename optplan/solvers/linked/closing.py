@@ -18,7 +18,15 @@ import numpy as np
 from optplan.solvers.layered.effort import Effort, OutOfEffortError
 from optplan.solvers.layered.paths import ROUNDING, FloatArray, IntArray
 from optplan.solvers.linked.bounds import LinkedBound, LinkedShortfall, maximise_bound
-from optplan.solvers.linked.branching import Side, Subproblem, find_splits, fix_largest, list_sides, solve_subproblem
+from optplan.solvers.linked.branching import (
+    Region,
+    Side,
+    Subproblem,
+    find_splits,
+    fix_largest,
+    list_sides,
+    solve_subproblem,
+)
 from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, join_columns, keep_limits
 from optplan.solvers.linked.graphs import LinkedGraphs
 from optplan.solvers.linked.incumbents import choose_paths
@@ -83,6 +91,8 @@ class LinkedSolution:
     exhaustion
         What ``bound`` rests on where that can be checked by enumerating once more; None where it is the Lagrangian
         bound, or rests on branching.
+    region
+        All choices, divided by branching so that each part's bound proves ``bound``; None where there was none.
     proven
         Whether the wanted gap was reached, or no plan exists.
     stopped_by
@@ -95,6 +105,7 @@ class LinkedSolution:
     bound: float
     lagrangian: LinkedBound
     exhaustion: Exhaustion | None
+    region: Region | None
     proven: bool
     stopped_by: str | None
     passes: int
@@ -172,6 +183,8 @@ class _Closing:
         #: The least bound of the subproblems that were given up for it; +inf where none was.
         self.pruned = math.inf
         self.branches = 0
+        #: All choices, divided as far as the search came; None before it began.
+        self.region: Region | None = None
         self._near = _NEAR
         self._known = [(lagrangian.graph, lagrangian.columns)]
         linked = float(lagrangian.multipliers @ lagrangian.limits)
@@ -279,6 +292,7 @@ class _Closing:
             return False
         done = self._enumerate(problem.graphs, problem.multipliers, allowance, self.value + self.rounding)
         if done:
+            problem.region.listed = True
             self._close(self.value)
             self._near = max(self._near, 1.5 * allowance / self.value)
         else:
@@ -292,12 +306,17 @@ class _Closing:
             found = [self._solve(side, problem.bound) for side in list_sides(problem, split)]
             # What reaches the cutoff gains no more by being far above it.
             ceiling = min(self.cutoff, 2.0 * problem.bound)
-            gains = [max(min(bound, ceiling) - problem.bound, self.rounding) for bound, _ in found]
+            gains = [max(min(bound, ceiling) - problem.bound, self.rounding) for bound, _, _ in found]
             if gains[0] * gains[1] > best_score:
                 best_score, best = gains[0] * gains[1], found
+                problem.region.split, problem.region.parts = split, (found[0][1], found[1][1])
+        if not best:  # a mixture that no layer divides is pure but for rounding
+            self._offer(problem.plan)
+            self._close(problem.bound)
+            return
         heapq.heappop(self.open)
         self.branches += 1
-        for number, (bound, side) in enumerate(best):
+        for number, (bound, _, side) in enumerate(best):
             if side is None:
                 self.pruned = min(self.pruned, bound)
             else:
@@ -305,14 +324,14 @@ class _Closing:
         if self.branches % _RHYTHM == 0 and self.open:
             self._dive(self.open[0][2])
 
-    def _solve(self, side: Side, least: float) -> tuple[float, Subproblem | None]:
+    def _solve(self, side: Side, least: float) -> tuple[float, Region, Subproblem | None]:
         """Return a side's bound, at least that of the whole, and the subproblem unless it is given up."""
         graphs, known = side
-        bound, problem = solve_subproblem(graphs, self.lagrangian.limits, known, self.cutoff, self.effort)
+        bound, region, problem = solve_subproblem(graphs, self.lagrangian.limits, known, self.cutoff, self.effort)
         if problem is not None:
             fresh = np.arange(known[0].size, problem.graph.size)
             self._known.append((problem.graph[fresh], problem.columns.take(fresh)))
-        return max(bound, least), problem
+        return max(bound, least), region, problem
 
     def _dive(self, problem: Subproblem) -> None:
         """Look for an incumbent by fixing one path after another, and among all paths known."""
@@ -320,7 +339,7 @@ class _Closing:
         for _ in range(_DEPTH):
             if found is None or found.is_pure:
                 break
-            found = self._solve(fix_largest(found), found.bound)[1]
+            found = self._solve(fix_largest(found), found.bound)[2]
         if found is not None and found.is_pure:
             self._offer(found.plan)
         if sum(graph.size for graph, _ in self._known) >= _REGROWN * self._known[0][0].size:
@@ -328,7 +347,7 @@ class _Closing:
 
     def _push(self, graphs: LinkedGraphs, known: tuple[IntArray, ColumnBatch]) -> None:
         """Open the first subproblem."""
-        bound, problem = solve_subproblem(graphs, self.lagrangian.limits, known, math.inf, self.effort)
+        bound, self.region, problem = solve_subproblem(graphs, self.lagrangian.limits, known, math.inf, self.effort)
         if problem is not None:
             self.open.append((bound, 0, problem))
 
@@ -388,6 +407,7 @@ class _Closing:
             bound=bound,
             lagrangian=self.lagrangian,
             exhaustion=self.exhaustion if on_exhaustion else None,
+            region=self.region if self.branches else None,
             proven=self.closed or bound == math.inf,
             stopped_by=stopped_by,
             passes=self.effort.passes,

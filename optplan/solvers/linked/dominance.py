@@ -19,6 +19,20 @@ _CHAMPIONS = 32
 _MOST_COMPARISONS = 60_000_000
 
 
+def weigh_criteria(value: float, limits: FloatArray) -> FloatArray:
+    """Return (L,) by what consumptions are multiplied so that a limit used up counts as much as a value.
+
+    Parameters
+    ----------
+    value
+        A typical one; where it is 0, 1 takes its place, because weights of 0 would hide the consumptions.
+    limits
+        (L,) From 0 on; of a limit of 0 consumptions count as they are.
+    """
+    typical = value if value > 0.0 else 1.0
+    return np.asarray(typical / np.where(limits > 0.0, limits, 1.0))
+
+
 def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
     """Return the vectors that no other of their segment dominates; in part where sets are very large.
 

@@ -239,6 +239,11 @@ class LinkedGraphs:
         place[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
         return np.asarray(place[numbers])
 
+    def numbers(self, graph: int, places: NDArray[np.bool_]) -> IntArray:
+        """Return the numbers, increasing, of those nodes of a graph that stand at some places (K,) of its layers."""
+        columns = self.columns[self.position_of[graph], places]
+        return np.sort(columns[columns >= 0])
+
     def follow(self, nodes: NodeArray) -> ColumnBatch:
         """Return the sums along one path per graph.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from optplan.solvers.layered.effort import Effort
 from optplan.solvers.layered.pareto import expand_ranges
 from optplan.solvers.layered.paths import FloatArray, IntArray
-from optplan.solvers.linked.dominance import find_undominated_vectors
+from optplan.solvers.linked.dominance import find_undominated_vectors, weigh_criteria
 from optplan.solvers.linked.families import ColumnBatch
 from optplan.solvers.linked.graphs import LinkedGraphs
 from optplan.solvers.linked.stages import Stages, contract_layers, unfold_nodes
@@ -132,7 +132,7 @@ class _Setting:
         #: Keys of different hubs must not overlap even where all excesses are zero.
         self.spread = float((stages.limit - stages.best).max()) or 1.0
         #: What a limit is worth in all, so that sums over criteria make sense.
-        self.weights = float(stages.best.sum()) / graphs.limits
+        self.weights = weigh_criteria(float(stages.best.sum()), graphs.limits)
 
     def filter(self, segment: IntArray, value: FloatArray, consumption: FloatArray) -> IntArray:
         """Return the positions of labels that no other of their segment dominates, by segment."""

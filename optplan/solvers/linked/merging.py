@@ -15,7 +15,7 @@ import numpy as np
 from optplan.solvers.layered.effort import Effort
 from optplan.solvers.layered.pareto import expand_ranges
 from optplan.solvers.layered.paths import ROUNDING, FloatArray, IntArray
-from optplan.solvers.linked.dominance import find_undominated_vectors
+from optplan.solvers.linked.dominance import find_undominated_vectors, weigh_criteria
 from optplan.solvers.linked.labels import PathSets
 
 #: Pairs formed at once; bounds the memory of a merge.
@@ -158,7 +158,7 @@ class _Merging:
     def __init__(self, target: MergeTarget, effort: Effort) -> None:
         self.target = target
         self.effort = effort
-        self.weights = target.most_value / target.most_consumption
+        self.weights = weigh_criteria(target.most_value, target.most_consumption)
 
     def multiply(self, first: _Totals, second: _Totals, rest: FloatArray) -> _Totals:
         """Return the undominated totals of two sets that the rest can bring to the target.

@@ -17,9 +17,11 @@ from optplan.schema import FloatArray
 from optplan.solvers import layered
 from optplan.solvers.layered import Effort
 from optplan.solvers.linked import (
+    Futility,
     LinkedBound,
     LinkedGraphs,
     LinkedShortfall,
+    Relaxation,
     find_price_range,
     find_relaxations,
     keep_limits,
@@ -32,6 +34,17 @@ Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
 def bound_at(graphs: LinkedGraphs, multipliers: FloatArray) -> float:
     """Return L at multipliers."""
     return float(graphs.best_paths(multipliers).weigh(multipliers).sum() - multipliers @ graphs.limits)
+
+
+def ends_of(graphs: LinkedGraphs, found: LinkedBound, limit: int) -> tuple[float, float]:
+    """Return both ends of a limit's price, whose multipliers have to be as good as the best ones."""
+    price = find_price_range(graphs, found, limit)
+    for end, multipliers in ((price.less, price.less_multipliers), (price.more, price.more_multipliers)):
+        if multipliers is not None:
+            scale = found.bound + float(multipliers @ graphs.limits)
+            assert bound_at(graphs, multipliers) == pytest.approx(found.bound, rel=1e-6, abs=1e-6 * scale)
+            assert multipliers[limit] == end
+    return price.less, price.more
 
 
 def check_mixture(graphs: LinkedGraphs, found: LinkedBound) -> None:
@@ -103,9 +116,9 @@ def test_limits_that_do_not_bind_cost_nothing(one_layer: Callable[..., PathCosts
     assert found.multipliers.tolist() == [0.0, 0.0]
     assert found.mixture is not None
     assert found.mixture.fraction.tolist() == [1.0]
-    assert find_price_range(graphs, found, 1) == (0.0, 0.0)
+    assert ends_of(graphs, found, 1) == (0.0, 0.0)
     # Limit 0 is met exactly: less of it costs (4 - 1) / 2 per unit, more gains nothing.
-    assert find_price_range(graphs, found, 0) == pytest.approx((1.5, 0.0), rel=1e-9)
+    assert ends_of(graphs, found, 0) == pytest.approx((1.5, 0.0), rel=1e-9)
 
 
 def test_a_limit_met_exactly_by_the_least_consumption_is_feasible(one_layer: Callable[..., PathCosts]) -> None:
@@ -116,7 +129,7 @@ def test_a_limit_met_exactly_by_the_least_consumption_is_feasible(one_layer: Cal
     found = maximise_bound(graphs)
     assert isinstance(found, LinkedBound)
     assert found.bound == pytest.approx(2.0, rel=1e-8)
-    less, more = find_price_range(graphs, found, 0)
+    less, more = ends_of(graphs, found, 0)
     # The steepest exchange is b's: 1 less value for 0.8 more.
     assert less == math.inf
     assert more == pytest.approx(1 / 0.8, rel=1e-6)
@@ -131,8 +144,8 @@ def test_infeasible_limits_come_with_weights_and_relaxations(one_layer: Callable
     assert found.factor == pytest.approx(4 / 3, rel=1e-12)
     assert found.multipliers == pytest.approx([1 / 3, 1 / 3], rel=1e-12)
     first, second = find_relaxations(graphs, found)
-    assert first is not None
-    assert second is not None
+    assert isinstance(first, Relaxation)
+    assert isinstance(second, Relaxation)
     # With the second at 2, half the path may use it: 2 of the first remain. With the first at 1: 3 of the second.
     assert first.least == pytest.approx(2.0, rel=1e-12)
     assert second.least == pytest.approx(3.0, rel=1e-12)
@@ -147,7 +160,11 @@ def test_no_relaxation_of_one_limit_where_the_others_cannot_be_kept(one_layer: C
     found = maximise_bound(graphs)
     assert isinstance(found, LinkedShortfall)
     assert found.factor == pytest.approx(4.0, rel=1e-12)
-    assert find_relaxations(graphs, found) == (None, None)
+    for limit, futility in enumerate(find_relaxations(graphs, found)):
+        assert isinstance(futility, Futility)
+        # The other limit alone is four times, or twice, exceeded.
+        assert futility.multipliers[limit] == 0.0
+        assert futility.multipliers @ [4.0, 4.0] > 1.9 * (futility.multipliers @ graphs.limits)
 
 
 def test_relaxations_are_least_over_all_mixtures(
@@ -168,7 +185,7 @@ def test_relaxations_are_least_over_all_mixtures(
             continue
         for limit, relaxation in enumerate(find_relaxations(graphs, found)):
             expected = mixed_optimum(tables, limits, limit + 1)
-            if relaxation is None:
+            if isinstance(relaxation, Futility):
                 assert expected == math.inf
                 continue
             checked += 1
@@ -199,7 +216,7 @@ def test_price_ranges_are_the_one_sided_slopes(
         for limit in range(limits.size):
             step = 1e-4 * limits[limit] * (np.arange(limits.size) == limit)
             here = mixed_optimum(tables, limits)
-            less, more = find_price_range(graphs, found, limit)
+            less, more = ends_of(graphs, found, limit)
             lower, upper = mixed_optimum(tables, limits - step), mixed_optimum(tables, limits + step)
             tolerance = 1e-5 * found.bound / limits[limit]
             if less < math.inf:
@@ -220,7 +237,7 @@ def test_kinks_have_two_prices(one_layer: Callable[..., PathCosts]) -> None:
     graphs = LinkedGraphs.from_costs([one_layer("a", [6, 2, 1], [0, 1, 2], [1, 1, 1])], np.array([1.0, 9.0]))
     found = maximise_bound(graphs)
     assert isinstance(found, LinkedBound)
-    assert find_price_range(graphs, found, 0) == pytest.approx((4.0, 1.0), rel=1e-9)
+    assert ends_of(graphs, found, 0) == pytest.approx((4.0, 1.0), rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -253,13 +270,13 @@ def test_agrees_with_the_engine_of_one_budget(
         assert isinstance(found, LinkedShortfall)
         assert found.factor * limits[0] == pytest.approx(expected.least_budget, rel=1e-12)
         relaxation = find_relaxations(graphs, found)[0]
-        assert relaxation is not None
+        assert isinstance(relaxation, Relaxation)
         assert relaxation.least == pytest.approx(expected.least_budget, rel=1e-12)
     else:
         assert isinstance(found, LinkedBound)
         assert found.bound == pytest.approx(expected.bound, rel=1e-9)
         prices = layered.find_multiplier_range(peer, expected)
-        assert find_price_range(graphs, found, 0) == pytest.approx(prices, rel=1e-6, abs=1e-9)
+        assert ends_of(graphs, found, 0) == pytest.approx(prices, rel=1e-6, abs=1e-9)
 
 
 @given(data=st.data())
@@ -351,4 +368,4 @@ def test_prices_of_one_limit_while_another_is_at_its_edge(one_layer: Callable[..
     graphs = LinkedGraphs.from_costs(costs, np.array([0.3, 1.0]))
     found = maximise_bound(graphs)
     assert isinstance(found, LinkedBound)
-    assert find_price_range(graphs, found, 1) == pytest.approx((1.5, 1.5), rel=1e-6)
+    assert ends_of(graphs, found, 1) == pytest.approx((1.5, 1.5), rel=1e-6)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from optplan.contracts.result import (
@@ -16,9 +19,12 @@ from optplan.contracts.result import (
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
 from optplan.formulations.boa.exact.costs import bound_at, cost_steps
-from optplan.formulations.boa.exact.feasibility import raise_to_least
+from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked
+from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers import linked
 from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, PathsOutcome
+from optplan.solvers.layered import Effort
 
 
 def state_paths(instance: BoaInstance) -> BudgetedPaths:
@@ -99,22 +105,16 @@ def answer_from_paths(
     Answer
         For mixtures the bound is re-derived from the engine's multipliers and carries a certificate. Where the engine
         has neither bound nor multipliers, the bound is that of limits which are no object (multipliers zero). With
-        several limits it may be that mixed plans keep them and pure ones do not: then the status is UNKNOWN, and a
-        warning says so.
+        several limits it may be that mixed plans keep them and pure ones do not: then the status is INFEASIBLE, with
+        the proof that our own search finds in the time that is left; without one the engine's word is taken.
 
     Raises
     ------
     EngineError
         When the engine calls a problem infeasible that is not.
     """
-    warnings: tuple[str, ...] = ()
     if outcome.status is Status.INFEASIBLE:
-        if len(instance.limit_names) == 1 or instance.policy is Policy.MIXED:
-            message = f"{outcome.engine} finds no plan within the limits, although there is one"
-            raise EngineError(message)
-        warnings = (
-            f"{outcome.engine} finds no pure plan that keeps all limits at once; mixed plans do: ask for policy mixed",
-        )
+        return _exclude_pure(instance, request, outcome.engine)
     objective, used = problem.totals(outcome.choice) if outcome.choice is not None else (None, problem.budgets)
     bound = outcome.bound
     certificates: tuple[LagrangianCertificate, ...] = ()
@@ -138,8 +138,33 @@ def answer_from_paths(
         counters=outcome.counters,
         engine=outcome.engine,
         engine_version=outcome.engine_version,
-        warnings=warnings,
     )
+
+
+def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> Answer[BoaSolution]:
+    """Answer that no pure plan keeps limits which mixed plans keep, as an engine says.
+
+    Raises
+    ------
+    EngineError
+        When there is a plan.
+    """
+    family, found = state_linked(instance), None
+    if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
+        found = linked.solve_pure(family, effort=Effort(request.stopwatch))
+    if not isinstance(found, linked.LinkedSolution) or found.paths is not None:
+        message = f"{engine} finds no plan within the limits, although there is one"
+        raise EngineError(message)
+    answer = explain_division(instance, family, found if math.isinf(found.bound) else None, request)
+    return replace(answer, engine=engine)
+
+
+def price_at(instance: BoaInstance, limit: str, multipliers: dict[str, float]) -> ShadowPrice:
+    """Return the shadow price of a limit that has the same slope on both sides, at multipliers of all limits."""
+    ends = multipliers if len(multipliers) > 1 else {}
+    price = multipliers[limit]
+    unit = instance.price_unit(limit)
+    return ShadowPrice(less=price, more=price, unit=unit, less_multipliers=ends, more_multipliers=ends)
 
 
 def _shadow_prices(
@@ -155,8 +180,9 @@ def _shadow_prices(
     spent = used >= problem.budgets * (1.0 - TOLERANCE)
     more_paths = sum(len(mixture) - 1 for mixture in outcome.choice)
     prices = {}
+    named = dict(zip(problem.limits, outcome.multipliers.tolist(), strict=True))
     for limit, multiplier, is_spent in zip(problem.limits, outcome.multipliers.tolist(), spent.tolist(), strict=True):
         if not is_spent or more_paths == np.count_nonzero(spent):
             price = multiplier if is_spent else 0.0
-            prices[limit] = ShadowPrice(less=price, more=price, unit=instance.price_unit(limit))
+            prices[limit] = price_at(instance, limit, named | {limit: price})
     return prices

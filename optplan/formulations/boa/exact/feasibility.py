@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from optplan.contracts.result import Answer, Infeasibility, Relaxation, Status, Termination
+from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
@@ -17,7 +17,8 @@ from optplan.units import Amount, BudgetUnit
 
 #: How messages call a unit; the others are called what they are.
 UNIT_WORDS = {BudgetUnit.GPU: "GPUs"}
-_PROBLEM_WORDS = {
+#: How messages call a problem.
+PROBLEM_WORDS = {
     Problem.CONTINUOUS: "the problem with real widths",
     Problem.WHOLE: "the problem with whole widths",
     Problem.RESCALING: "the rescaling problem",
@@ -69,9 +70,20 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
         fits = total <= instance.budget_amount() * (1.0 + TOLERANCE)
         return None if fits else infeasible_answer(instance, total, parts)
     # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
-    family = linked.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
+    family = state_linked(instance)
     found = linked.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
     return explain_shortfall(instance, family, found) if isinstance(found, linked.LinkedShortfall) else None
+
+
+def state_linked(instance: BoaInstance) -> linked.LinkedGraphs:
+    """State whole widths as one layered graph per class, with the limits of the instance.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no budget.
+    """
+    return linked.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:
@@ -129,7 +141,7 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
     digits = _count_digits(least, budget.value)
     each = ", ".join(f"{name} {_write(part, digits)}" for name, part in parts.items())
     reason = (
-        f"the least budget for which {_PROBLEM_WORDS[instance.problem]} has a plan is "
+        f"the least budget for which {PROBLEM_WORDS[instance.problem]} has a plan is "
         f"{_write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
         f"the budget is {_write(budget.value, digits)}"
     )
@@ -164,19 +176,17 @@ def explain_shortfall(
     """
     if not instance.quotas:
         return infeasible_answer(instance, *least_budget(instance))
-    relaxations = []
+    relaxations, hopeless = [], []
     for limit, found in zip(instance.limit_names, linked.find_relaxations(family, shortfall), strict=True):
-        if found is not None:
+        if isinstance(found, linked.Futility):
+            named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
+            hopeless.append(Hopeless(limit=limit, multipliers=named))
+        else:
             relaxations.append(_relax(instance, limit, found))
-    wishes = [
-        f"{_name_limit(r.limit)} of at least {_write_up(r.least_feasible, r.given)} {_name_unit(r.unit)} "
-        f"(given: {_write(r.given, 6)})"
-        for r in relaxations
-    ]
-    enough = f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
+    growth = _write_up(100.0 * (shortfall.factor - 1.0), 0.0)
     reason = (
-        f"{_PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and all quotas; {enough}; "
-        f"all limits together would have to grow by {_write_up(100.0 * (shortfall.factor - 1.0), 0.0)} %"
+        f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and all quotas; "
+        f"{say_wishes(relaxations)}; all limits together would have to grow by {growth} %"
     )
     return Answer(
         status=Status.INFEASIBLE,
@@ -184,21 +194,36 @@ def explain_shortfall(
         infeasibility=Infeasibility(
             reason=reason,
             relaxations=tuple(relaxations),
+            hopeless=tuple(hopeless),
             multipliers=dict(zip(instance.limit_names, shortfall.multipliers.tolist(), strict=True)),
             factor=shortfall.factor,
         ),
     )
 
 
+def say_wishes(relaxations: list[Relaxation]) -> str:
+    """Say which limits, raised alone, would do."""
+    wishes = [
+        f"{_name_limit(r.limit)} of at least {_write_up(r.least_feasible, r.given)} {_name_unit(r.unit)} "
+        f"(given: {_write(r.given, 6)})"
+        for r in relaxations
+    ]
+    return f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
+
+
 def _relax(instance: BoaInstance, limit: str, found: linked.Relaxation) -> Relaxation:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
     given, unit = instance.limit_as_given(limit)
     factor = given / instance.limits[limit]
+    # Where other limits are part of the proof, what a class needs of them all is no amount of this one.
+    alone = np.count_nonzero(found.multipliers) == 1
+    parts = find_least(instance, found.multipliers, value_weight=0.0) if alone else {}
     return Relaxation(
         limit=limit,
         given=given,
         least_feasible=found.least * factor,
         unit=unit,
+        parts={name: part * factor for name, part in parts.items()},
         multipliers=dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True)),
     )
 

@@ -68,7 +68,7 @@ class _Solver:
         if not isinstance(shortfall, linked.LinkedShortfall):
             return 0.5 * total
         relaxation = linked.find_relaxations(family, shortfall)[0]
-        if relaxation is None:
+        if isinstance(relaxation, linked.Futility):
             answer = explain_shortfall(self.at_budget(_AMPLE * total), family, shortfall)
             raise InfeasibleError(answer.infeasibility.reason if answer.infeasibility else "the quotas cannot be kept")
         return relaxation.least

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from optplan.contracts import (
     Answer,
     BoundProof,
@@ -19,13 +17,15 @@ from optplan.contracts import (
     ShadowPrice,
     SolveRequest,
     Termination,
+    TreeCertificate,
 )
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.continuous import price_of
-from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.feasibility import explain_shortfall
+from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_linked
+from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
+from optplan.formulations.boa.exact.trees import write_tree
 from optplan.solvers import linked
 from optplan.solvers.layered import Effort
 from optplan.solvers.layered.effort import OutOfEffortError
@@ -44,35 +44,26 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     Returns
     -------
     Answer
-        With a Lagrangian certificate, and an enumerated one where the bound of a pure plan rests on it; one-sided
-        shadow prices, of the mixed problem, of every limit.
+        With a Lagrangian certificate, and an enumerated one or a tree where the bound of a pure plan rests on it;
+        one-sided shadow prices, of the mixed problem, of every limit.
 
     Raises
     ------
     UsageError
         When the instance has no budget.
     """
-    family, effort = state_family(instance), Effort(request.stopwatch)
+    family, effort = state_linked(instance), Effort(request.stopwatch)
     if instance.policy is Policy.PURE:
         closed = linked.solve_pure(family, gap=request.gap, effort=effort)
         if isinstance(closed, linked.LinkedShortfall):
             return explain_shortfall(instance, family, closed)
+        if math.isinf(closed.bound):
+            return explain_division(instance, family, closed, request)
         return _answer_pure(instance, request, family, closed)
     found = linked.maximise_bound(family, effort=effort)
     if isinstance(found, linked.LinkedShortfall):
         return explain_shortfall(instance, family, found)
     return _answer_mixed(instance, request, family, found)
-
-
-def state_family(instance: BoaInstance) -> linked.LinkedGraphs:
-    """State the problem as one layered graph per class, with the limits of the instance.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
-    """
-    return linked.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
 
 
 def certify(instance: BoaInstance, found: linked.LinkedBound) -> LagrangianCertificate:
@@ -88,11 +79,23 @@ def find_prices(
     prices = {}
     for position, limit in enumerate(instance.limit_names):
         try:
-            less, more = linked.find_price_range(family, found, position, effort=effort)
+            ends = linked.find_price_range(family, found, position, effort=effort)
         except OutOfEffortError:
             break
-        prices[limit] = price_of(instance, less, more, limit)
+        prices[limit] = _write_price(instance, limit, ends)
     return prices
+
+
+def _write_price(instance: BoaInstance, limit: str, ends: linked.PriceRange) -> ShadowPrice:
+    """Write a shadow price; with several limits with the multipliers at its ends, by which it is checked."""
+    price = price_of(instance, ends.less, ends.more, limit)
+    if len(instance.limit_names) == 1:
+        return price
+    named = [
+        {} if each is None else dict(zip(instance.limit_names, each.tolist(), strict=True))
+        for each in (ends.less_multipliers, ends.more_multipliers)
+    ]
+    return price.replace(less_multipliers=named[0], more_multipliers=named[1])
 
 
 def _answer_mixed(
@@ -118,13 +121,10 @@ def _answer_pure(
     instance: BoaInstance, request: SolveRequest, family: linked.LinkedGraphs, closed: linked.LinkedSolution
 ) -> Answer[BoaSolution]:
     """Answer with the best plan of one path per class, as far as the gap was closed."""
-    certificates: list[LagrangianCertificate | EnumeratedCertificate] = [certify(instance, closed.lagrangian)]
+    certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate]
+    certificates = [certify(instance, closed.lagrangian)]
     bound, proof = closed.lagrangian.bound, BoundProof.LAGRANGIAN
-    warnings: tuple[str, ...] = ()
-    if math.isinf(closed.bound):
-        # Infeasible is said of limits that even mixed plans exceed: that has a proof which anybody can check.
-        warnings = ("it is proven that no plan with one row per class keeps all limits; ask for policy mixed",)
-    elif closed.exhaustion is not None:
+    if closed.exhaustion is not None:
         bound, proof = closed.bound, BoundProof.ENUMERATED
         multipliers = dict(zip(instance.limit_names, closed.exhaustion.multipliers.tolist(), strict=True))
         certificates.append(
@@ -135,9 +135,11 @@ def _answer_pure(
                 bound=bound,
             )
         )
-    if bound < closed.bound < math.inf:
-        # Branching went beyond what the certificates prove.
-        bound, proof = closed.bound, BoundProof.SEARCHED
+    if bound < closed.bound and closed.region is not None:
+        # Branching went beyond what multipliers of the whole prove.
+        tree = write_tree(instance, family, closed.region, closed.bound) if request.certify else None
+        bound, proof = closed.bound, BoundProof.SEARCHED if tree is None else BoundProof.TREE
+        certificates += [] if tree is None else [tree]
     objective = None if closed.paths is None else closed.paths.total_value
     return Answer(
         status=status_of(objective, bound, request),
@@ -148,8 +150,12 @@ def _answer_pure(
         bound_proof=proof,
         certificates=tuple(certificates),
         shadow_prices=find_prices(instance, family, closed.lagrangian, Effort(request.stopwatch)),
-        counters={"passes": float(closed.passes), "labels": float(closed.labels), "pairs": float(closed.pairs)},
-        warnings=warnings,
+        counters={
+            "passes": float(closed.passes),
+            "labels": float(closed.labels),
+            "pairs": float(closed.pairs),
+            "branches": float(closed.branches),
+        },
     )
 
 

@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts.result import Answer, BoundProof, ShadowPrice, SolveRequest, Termination
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.answers import certificate_at, status_of
+from optplan.formulations.boa.exact.answers import certificate_at, price_at, status_of
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.schema import FloatArray
 from optplan.solvers.conic import ENGINE, ConicRun, engine_version, solve_program
@@ -83,10 +83,7 @@ def solve_typed_conic(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         kept = pieces.keep_limits(found.division, leanest)
         solution, objective = pieces.write_solution(kept), pieces.value(kept)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
-    prices = {
-        limit: ShadowPrice(less=price, more=price, unit=instance.price_unit(limit))
-        for limit, price in certificate.multipliers.items()
-    }
+    prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}
     return Answer(
         status=status_of(objective, bound, request),
         termination=found.run.termination,

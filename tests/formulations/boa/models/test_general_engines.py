@@ -247,15 +247,14 @@ def test_prices_that_have_two_sides_are_not_given() -> None:
         assert answer.shadow_prices["budget"].more == 0.0
 
 
-def test_limits_that_only_mixed_plans_keep_leave_pure_ones_unknown() -> None:
-    """Half of the jobs on each type is all that the quotas allow: no pure plan, and no proof by multipliers of that."""
+def test_limits_that_only_mixed_plans_keep_are_infeasible_for_pure_ones() -> None:
+    """Half of the jobs on each type is all that the quotas allow: no pure plan, which a division into parts proves."""
     for solver in PURE:
         answer = solver(one_epoch_two_types("pure", t4=0.5, a100=0.125), REQUEST)
-        assert (answer.status, answer.solution) == (Status.UNKNOWN, None)
-        (warning,) = answer.warnings
-        assert "finds no pure plan that keeps all limits at once; mixed plans do: ask for policy mixed" in warning
-        # On A100 alone a job would take a quarter of an hour.
-        assert answer.bound == pytest.approx(900.0)
+        assert (answer.status, answer.solution) == (Status.INFEASIBLE, None)
+        assert answer.infeasibility is not None
+        assert "although mixed plans do (policy mixed)" in answer.infeasibility.reason
+        assert answer.infeasibility.certificate is not None
 
 
 def test_two_epochs_by_hand() -> None:

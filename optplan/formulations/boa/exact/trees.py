@@ -1,0 +1,66 @@
+"""The division that branching made of all plans, written as a certificate of the rule ``boa-branches``.
+
+What stands in it is in :mod:`optplan.formulations.boa.judge.trees`, which checks it without sight of this.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from optplan.contracts import TreeCertificate
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.solvers import linked
+
+#: Characters of a certificate; a search that needs more goes without.
+_MOST_CHARACTERS = 1_000_000
+
+
+def write_tree(
+    instance: BoaInstance, family: linked.LinkedGraphs, region: linked.Region, bound: float | None, limit: str = ""
+) -> TreeCertificate | None:
+    """Write a division as a certificate.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    family
+        Its graphs, in the order of the classes.
+    region
+        All plans, divided; every part that is not divided proves the bound.
+    bound
+        No plan within the limits is better; None where none keeps them.
+    limit
+        Of which limit the family's values are the consumption; empty where they are the objective.
+
+    Returns
+    -------
+    TreeCertificate or None
+        None when it would be larger than a megabyte.
+    """
+    names = list(instance.classes)
+    parts: list[JsonValue] = []
+    waiting = [region]
+    while waiting:
+        part = waiting.pop()
+        if part.split is None or part.parts is None:
+            closed: dict[str, JsonValue] = {"weights": list(part.weights.tolist())}
+            parts.append(closed | ({"listed": True} if part.listed else {}))
+            continue
+        numbers = family.numbers(part.split.graph, part.split.side)
+        ranges: list[JsonValue] = [[first, behind] for first, behind in _join_ranges(numbers)]
+        parts.append({"class": names[part.split.graph], "epoch": part.split.layer + 1, "options": ranges})
+        waiting.extend(reversed(part.parts))
+    if len(json.dumps(parts)) > _MOST_CHARACTERS:
+        return None
+    return TreeCertificate(rule="boa-branches", bound=bound, limit=limit, content={"tree": parts})
+
+
+def _join_ranges(numbers: NDArray[np.intp]) -> list[tuple[int, int]]:
+    """Return numbers as ranges from a first one to the one behind the last."""
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    return [(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]

@@ -1,0 +1,278 @@
+"""The independent judge of divisions: pure plans with whole widths, divided until every part has a bound.
+
+Rule ``boa-branches``. A part is all plans of one path per class, with some options closed in some epochs. The content's
+``tree`` lists parts in the order in which a walk meets them, each either divided,
+
+    ``{"class": name, "epoch": number from 1, "options": [[first, behind], ...]}``
+
+into the plans whose class holds one of these options (positions in the class's options) in that epoch, and, after all
+parts of those, the plans in which it holds another; or closed by weights of the objective and of each limit,
+
+    ``{"weights": [objective, limit, ...]}``, with ``"listed": true`` where that alone is not enough.
+
+The parts of a division cover it by construction. A closed part's least weighted sum must reach what plans within the
+limits b and better than the bound U stay below, w0 U + w . b; where it is listed, all its plans below that are, and
+none of them may keep the limits and be better. Where a limit is dropped, its consumption takes the objective's place.
+Where no bound is claimed, no part may have a plan within the limits, so that weights have 0 for the objective.
+
+Margins: U is proven up to a relative 1e-9 of |U| + w . b / w0, but never by more than 1e-6 of |U|, and weights with
+w . b > 1e6 w0 |U| prove nothing: the rounding of such sums could be taken for a proof. Without a bound, plans that
+exceed limits by less than a relative 1e-9 count as keeping them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.contracts.judgement import PathCosts, RefutedError
+from optplan.contracts.result import TreeCertificate
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.judge.duality import path_costs
+from optplan.formulations.boa.judge.evaluation import TOLERANCE
+from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray
+
+RULE = "boa-branches"
+
+#: The most that rounding may add to what a part proves, relative to the bound.
+_MOST_MARGIN = 1e-6
+#: The most that the limits may be worth by the weights, relative to the bound.
+_MOST_WORTH = 1e6
+#: Parts of a division; a search that made more has no certificate.
+_MOST_PARTS = 200_000
+#: Numbers of one class that are weighed at a time.
+_BATCH_CELLS = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What a certificate is about: costs by class, the limits (L,) that are kept, and the bound if there is one."""
+
+    costs: list[PathCosts]
+    limits: FloatArray
+    bound: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some plans: those of the part that it is made from which hold certain options (K,) of a class in an epoch."""
+
+    whole: _Part | None = None
+    number: int = 0
+    epoch: int = 0
+    kept: NDArray[np.bool_] | None = None
+
+    def close(self, number: int, closed: NDArray[np.bool_]) -> bool:
+        """Mark in (E, K) the options that are closed to a class; return whether there are any."""
+        part: _Part | None = self
+        found = False
+        while part is not None:
+            if part.number == number and part.kept is not None:
+                closed[part.epoch] |= ~part.kept
+                found = True
+            part = part.whole
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Closed:
+    """A part that is not divided, and what is said to close it."""
+
+    part: _Part
+    weights: FloatArray
+    listed: bool
+
+
+def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Check a division of the pure plans with whole widths.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, policy pure, with a budget.
+    certificate
+        Of the rule ``boa-branches``; anything may stand in it.
+    stopwatch
+        Asked all along.
+
+    Raises
+    ------
+    RefutedError
+        When the certificate does not prove its bound.
+    OutOfTime
+        When the stopwatch has run out.
+    """
+    if certificate.rule != RULE:
+        message = f"BOA has no rule {certificate.rule!r}; {RULE!r} is the one"
+        raise RefutedError(message)
+    question = _pose(instance, certificate)
+    with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
+        batch: list[_Closed] = []
+        size = max(1, _BATCH_CELLS // max(costs.run_value.size for costs in question.costs))
+        for closed in _read_parts(certificate.content.get("tree"), question.costs, stopwatch):
+            batch.append(closed)
+            if len(batch) == size:
+                _check_batch(question, batch, stopwatch)
+                batch = []
+        if batch:
+            _check_batch(question, batch, stopwatch)
+
+
+def _pose(instance: BoaInstance, certificate: TreeCertificate) -> _Question:
+    """Return what is asked: of the objective, or of a limit that is dropped."""
+    costs, names, bound = path_costs(instance), list(instance.limit_names), certificate.bound
+    if bound is not None and not (np.isfinite(bound) and bound > 0.0):
+        raise RefutedError("the bound is a finite number above zero, or none")
+    if not certificate.limit:
+        return _Question(costs, np.array(list(instance.limits.values())), bound)
+    if certificate.limit not in names or len(names) == 1:
+        message = f"{certificate.limit!r} is not one of several limits ({', '.join(names)})"
+        raise RefutedError(message)
+    dropped = names.index(certificate.limit)
+    others = [number for number in range(len(names)) if number != dropped]
+    limits = np.array(list(instance.limits.values()))[others]
+    turned = [
+        replace(
+            each,
+            limits=tuple(names[number] for number in others),
+            run_value=each.run_consumption[dropped],
+            run_consumption=each.run_consumption[others],
+            enter_value=each.enter_consumption[dropped],
+            enter_consumption=each.enter_consumption[others],
+        )
+        for each in costs
+    ]
+    return _Question(turned, limits, bound)
+
+
+def _read_parts(listed: object, costs: list[PathCosts], stopwatch: Stopwatch) -> Iterator[_Closed]:
+    """Walk through the parts as they are listed and yield those that are not divided."""
+    if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_PARTS:
+        message = f"the content needs a list 'tree' of 1 to {_MOST_PARTS:,} parts"
+        raise RefutedError(message)
+    numbers = {each.name: number for number, each in enumerate(costs)}
+    waiting = [_Part()]
+    for entry in listed:
+        stopwatch.require()
+        if not waiting or not isinstance(entry, dict):
+            raise RefutedError("the tree lists more than the parts of its divisions, or something that is no part")
+        part = waiting.pop()
+        if "weights" in entry:
+            yield _Closed(part, _read_weights(entry["weights"], len(costs[0].limits)), entry.get("listed") is True)
+            continue
+        name, epoch = entry.get("class"), entry.get("epoch")
+        number = numbers.get(name) if isinstance(name, str) else None
+        if number is None or type(epoch) is not int or not 1 <= epoch <= len(costs[number].run_value):
+            raise RefutedError("a division names a class and one of its epochs")
+        kept = _read_options(entry.get("options"), len(costs[number].labels))
+        waiting.append(_Part(part, number, epoch - 1, ~kept))
+        waiting.append(_Part(part, number, epoch - 1, kept))
+    if waiting:
+        raise RefutedError("the tree ends before all parts of its divisions are closed")
+
+
+def _read_weights(given: object, num_limits: int) -> FloatArray:
+    """Return the weights (1 + L,) of objective and limits."""
+    if not isinstance(given, list) or len(given) != 1 + num_limits:
+        message = f"a closed part has {1 + num_limits} weights, of the objective and of each limit"
+        raise RefutedError(message)
+    if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in given) or not any(given):
+        raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
+    return np.array(given, dtype=float)
+
+
+def _read_options(given: object, num_options: int) -> NDArray[np.bool_]:
+    """Return which options (K,) stand in ranges of positions."""
+    kept = np.zeros(num_options, dtype=np.bool_)
+    if not isinstance(given, list) or len(given) > num_options:
+        raise RefutedError("a division has a list of ranges of options")
+    for pair in given:
+        if not (isinstance(pair, list) and len(pair) == 2 and all(type(end) is int for end in pair)):
+            raise RefutedError("a range of options has a first position and the one behind its last")
+        first, behind = pair
+        if not 0 <= first < behind <= num_options:
+            message = f"a range of options lies between 0 and {num_options}"
+            raise RefutedError(message)
+        kept[first:behind] = True
+    return kept
+
+
+def _check_batch(question: _Question, batch: list[_Closed], stopwatch: Stopwatch) -> None:
+    """Check that every part of a batch is closed."""
+    weights = np.array([closed.weights for closed in batch])
+    least = np.zeros(len(batch))
+    for number, costs in enumerate(question.costs):
+        stopwatch.require()
+        least += _weigh_least(costs, number, batch, weights)
+    paid = weights[:, 1:] @ question.limits
+    for closed, sum_, worth in zip(batch, least.tolist(), paid.tolist(), strict=True):
+        if _is_beyond(question, closed.weights[0], sum_, worth):
+            continue
+        if not closed.listed:
+            message = f"a part's least weighted sum is {sum_!r}, which leaves room for what is said not to exist"
+            raise RefutedError(message)
+        _check_listed(question, closed, stopwatch)
+
+
+def _is_beyond(question: _Question, objective_weight: float, least: float, paid: float) -> bool:
+    """Whether a least weighted sum excludes all plans that the certificate says are none."""
+    bound = question.bound
+    if objective_weight == 0.0:
+        return least > paid * (1.0 + TOLERANCE)
+    if bound is None:
+        return False
+    worth = paid / objective_weight
+    if not worth <= _MOST_WORTH * bound:
+        return False
+    margin = min(TOLERANCE * (bound + worth), _MOST_MARGIN * bound)
+    return bool((least - paid) / objective_weight >= bound - margin)
+
+
+def _weigh_least(costs: PathCosts, number: int, batch: list[_Closed], weights: FloatArray) -> FloatArray:
+    """Return the least weighted sum (B,) of a class's paths in each part, by going through the epochs one by one."""
+    epochs, nodes = costs.run_value.shape
+    closed = np.zeros((len(batch), epochs, nodes), dtype=np.bool_)
+    any_closed = [each.part.close(number, mask) for each, mask in zip(batch, closed, strict=True)]
+    run = np.tensordot(weights, np.concatenate([costs.run_value[None], costs.run_consumption]), 1)
+    if any(any_closed):
+        run[closed] = np.inf
+    entries = np.concatenate([costs.enter_value[None], costs.enter_consumption])
+    alike = bool((entries == entries[:, :, :1]).all())
+    enter = np.tensordot(weights, entries[:, :, :1] if alike else entries, 1)
+    members = [np.flatnonzero(costs.group == group) for group in range(costs.num_groups)]
+    best = enter[:, costs.group, 0, np.arange(nodes)] + run[:, 0]
+    for epoch in range(1, epochs):
+        entering = enter[:, :, 0 if alike else epoch]
+        come = np.minimum(best, best[:, members[0]].min(axis=1, initial=np.inf)[:, None] + entering[:, 0])
+        for group in range(1, costs.num_groups):
+            np.minimum(
+                come, best[:, members[group]].min(axis=1, initial=np.inf)[:, None] + entering[:, group], out=come
+            )
+        best = run[:, epoch] + come
+    return np.asarray(best.min(axis=1))
+
+
+def _check_listed(question: _Question, closed: _Closed, stopwatch: Stopwatch) -> None:
+    """List what the weights leave open in a part, and check that nothing of it is what is said not to exist."""
+    graphs = []
+    for number, costs in enumerate(question.costs):
+        mask = np.zeros(costs.run_value.shape, dtype=np.bool_)
+        closed.part.close(number, mask)
+        graphs.append(OpenPaths.of_costs(costs, closed.weights, mask))
+    bound = question.bound
+    if bound is None:
+        if closed.weights[0] > 0.0:
+            raise RefutedError("a part without plans is listed with weight 0 of the objective")
+        found = find_least_plan(graphs, np.inf, question.limits * (1.0 + TOLERANCE), stopwatch)
+        if np.isfinite(found):
+            raise RefutedError("a part that is said to have no plan within the limits has one")
+        return
+    found = find_least_plan(graphs, bound, question.limits, stopwatch)
+    if found < bound * (1.0 - TOLERANCE):
+        message = f"a listed part has a plan of {found!r}"
+        raise RefutedError(message)

@@ -1,0 +1,312 @@
+"""The judge of divisions: true ones are accepted, everything else is refuted, against every plan of small instances."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optplan.contracts import BoundProof, PathCosts, SolveRequest, Status, TreeCertificate
+from optplan.contracts.judgement import RefutedError
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.exact.feasibility import state_linked
+from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
+from optplan.formulations.boa.exact.trees import write_tree
+from optplan.formulations.boa.judge.duality import path_costs
+from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan, find_undominated
+from optplan.formulations.boa.judge.trees import check_tree
+from optplan.instances.library import build_named
+from optplan.progress import OutOfTime, Stopwatch
+from optplan.schema import FloatArray
+from optplan.solvers import linked
+from optplan.solvers.budgeted_paths import path_totals
+from optplan.solvers.linked import closing
+from optplan.solving import solve
+from optplan.verification import verify
+
+CASES = Path(__file__).parents[3] / "cases"
+SEEDS = st.integers(0, 10_000)
+
+
+def draw_instance(seed: int, problem: str = "rescaling") -> BoaInstance:
+    """Return a small instance with three types, two quotas and limits that bind."""
+    rng = np.random.default_rng(seed)
+    types = ["a", "b", "c"]
+    classes: dict[str, Any] = {}
+    for number in range(int(rng.integers(1, 4))):
+        epochs = int(rng.integers(1, 4))
+        classes[f"class{number}"] = {
+            "arrival_rate_per_hour": float(rng.uniform(0.5, 2.0)),
+            "epoch_size_gpu_hours": rng.uniform(0.2, 2.0, epochs).tolist(),
+            "speedup": {
+                t: {"form": "table", "gpus": [1, 2], "speedup": (f * np.array([1.0, rng.uniform(1.2, 2.2)])).tolist()}
+                for t, f in zip(types, rng.uniform(0.5, 4.0, 3), strict=True)
+            },
+            "rescale_s": float(rng.uniform(0, 600)),
+            "type_change_s": float(rng.uniform(0, 600)) * float(rng.integers(0, 2)),
+        }
+    gpu_types = {t: {"price_usd_per_hour": float(rng.uniform(0.5, 4.0))} for t in types}
+    data = {"formulation": "boa", "classes": classes, "gpu_types": gpu_types, "problem": problem}
+    plans = every_plan(BoaInstance.parse(data | {"budget": "1usd/hour"}))
+    budget = float(rng.choice(plans[:, 1])) * rng.uniform(0.7, 1.2)
+    for gpu_type in ("a", "b"):
+        gpu_types[gpu_type]["quota_gpus"] = float(rng.uniform(0.1, 2.0))
+    return BoaInstance.parse(data | {"budget": f"{budget!r}usd/hour"})
+
+
+def every_plan(instance: BoaInstance) -> FloatArray:
+    """List value and consumptions (N, 1 + L) of every pure plan."""
+    per_class = [every_path(costs) for costs in path_costs(instance)]
+    total = per_class[0]
+    for sums in per_class[1:]:
+        total = (total[:, None] + sums[None]).reshape(-1, total.shape[1])
+    return total
+
+
+def every_path(costs: PathCosts) -> FloatArray:
+    """List value and consumptions of every path of a class."""
+    epochs, nodes = costs.run_value.shape
+    sums = []
+    for columns in itertools.product(range(nodes), repeat=epochs):
+        value, used = path_totals(costs, np.array(columns))
+        sums.append([value, *used])
+    return np.array(sums)
+
+
+def best_of(instance: BoaInstance) -> float:
+    """Return the least value of a plan within the limits; infinity when there is none."""
+    plans = every_plan(instance)
+    within = (plans[:, 1:] <= np.array(list(instance.limits.values()))).all(axis=1)
+    return float(plans[within, 0].min(initial=np.inf))
+
+
+def divide(instance: BoaInstance, monkeypatch: pytest.MonkeyPatch, *, labels: int) -> linked.LinkedSolution | None:
+    """Solve by branching, with few or no labels; None when not even mixtures keep the limits."""
+    monkeypatch.setattr(closing, "_MOST_LABELS", labels)
+    monkeypatch.setattr(closing, "_NEAR", 10.0)
+    monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
+    found = linked.solve_pure(state_linked(instance), gap=0.0)
+    return None if isinstance(found, linked.LinkedShortfall) else found
+
+
+def certified(instance: BoaInstance, found: linked.LinkedSolution) -> TreeCertificate:
+    """Write the certificate of a search that divided."""
+    assert found.region is not None
+    bound = None if math.isinf(found.bound) else found.bound
+    tree = write_tree(instance, state_linked(instance), found.region, bound)
+    assert tree is not None
+    return tree
+
+
+def is_proven(instance: BoaInstance, tree: TreeCertificate) -> bool:
+    """Whether the judge takes a certificate."""
+    try:
+        check_tree(instance, tree, Stopwatch())
+    except RefutedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("labels", [0, 40_000])
+@pytest.mark.parametrize("problem", ["whole", "rescaling"])
+def test_divisions_prove_the_optimum_and_no_more(monkeypatch: pytest.MonkeyPatch, problem: str, labels: int) -> None:
+    """Over 60 instances each true optimum is accepted, and none that is higher by 1e-6, 1e-3 or a tenth."""
+    divided = 0
+    for seed in range(60):
+        instance = draw_instance(seed, problem)
+        found = divide(instance, monkeypatch, labels=labels)
+        best = best_of(instance)
+        if found is None or found.region is None:
+            continue
+        divided += 1
+        tree = certified(instance, found)
+        if math.isinf(best):
+            assert tree.bound is None
+            assert is_proven(instance, tree)
+            continue
+        assert tree.bound == pytest.approx(best, rel=1e-9)
+        assert is_proven(instance, tree)
+        for more in (1e-6, 1e-3, 0.1):
+            assert not is_proven(instance, tree.replace(bound=best * (1.0 + more)))
+        assert not is_proven(instance, tree.replace(bound=None))
+    assert divided >= 15
+
+
+def test_infeasibility_found_by_a_search_is_proven() -> None:
+    """Where mixtures keep the limits and no pure plan does, result, relaxations and all are checked; over many."""
+    seen = 0
+    for seed in range(150):
+        instance = draw_instance(seed, "whole")
+        if np.isfinite(best_of(instance)):
+            continue
+        result = solve(instance, solver="linked-paths")
+        assert result.status is Status.INFEASIBLE
+        assert verify(instance, result).ok
+        assert result.infeasibility is not None
+        seen += result.infeasibility.certificate is not None
+        for relaxation in result.infeasibility.relaxations:
+            names = list(instance.limits)
+            column = names.index(relaxation.limit)
+            plans = every_plan(instance)
+            others = np.array([instance.limits[name] for name in names if name != relaxation.limit])
+            kept = (np.delete(plans[:, 1:], column, axis=1) <= others * (1 + 1e-9)).all(axis=1)
+            if result.infeasibility.certificate is not None:
+                assert relaxation.least_feasible == pytest.approx(plans[kept, 1 + column].min(), rel=1e-9)
+    assert seen >= 3
+
+
+@pytest.mark.parametrize("solver", ["linked-paths", "highs", "cp-sat", "pyomo-highs", "enumeration"])
+def test_proven_is_infeasible_whatever_solver_proved_it(solver: str) -> None:
+    """One job that fits neither the budget on one type (4 > 2) nor the quota on the other (1 > 0.9) is no unknown."""
+    instance = BoaInstance.parse(yaml.safe_load((CASES / "proven-but-unknown.yaml").read_text()))
+    result = solve(instance, solver=solver)
+    assert result.status is Status.INFEASIBLE
+    assert result.infeasibility is not None
+    least = {each.limit: each.least_feasible for each in result.infeasibility.relaxations}
+    assert least == {"budget": pytest.approx(4.0), "quota.b": pytest.approx(1.0)}
+    assert "a budget of at least 4 usd/hour (given: 2); a quota of b of at least 1 GPUs" in result.infeasibility.reason
+    assert verify(instance, result).ok
+
+
+def test_the_library_instance_is_proven_by_a_small_tree() -> None:
+    """At 50 dollars branching is needed; the whole result is checked and nothing rests on trust."""
+    instance = build_named("boa-newtrace-quotas").replace(budget="50usd/hour")
+    result = solve(instance)
+    assert result.objective == pytest.approx(1101.002, abs=5e-4)
+    assert result.bound_proof is BoundProof.TREE
+    assert len(result.certificates[-1].model_dump_json()) < 100_000
+    assert verify(instance, result).ok
+
+
+def test_without_certificates_the_bound_rests_on_the_search() -> None:
+    """Asked for none, the solver says that its bound was searched."""
+    instance = build_named("boa-newtrace-quotas").replace(budget="35usd/hour")
+    assert isinstance(instance, BoaInstance)
+    answer = solve_linked_paths(instance, SolveRequest(certify=False))
+    assert answer.bound_proof is BoundProof.SEARCHED
+    assert [each.form for each in answer.certificates] == ["lagrangian"]
+
+
+@pytest.fixture(name="tree")
+def fixture_tree(monkeypatch: pytest.MonkeyPatch) -> tuple[BoaInstance, TreeCertificate]:
+    """Return an instance with a division of several parts."""
+    for seed in range(200):
+        instance = draw_instance(seed)
+        found = divide(instance, monkeypatch, labels=0)
+        if found is not None and found.region is not None and found.paths is not None:
+            tree = certified(instance, found)
+            if len(tree.content["tree"]) >= 7:  # type: ignore[arg-type]
+                return instance, tree
+    raise AssertionError
+
+
+def test_what_is_left_out_of_a_tree_is_noticed(tree: tuple[BoaInstance, TreeCertificate]) -> None:
+    """No part can be dropped, doubled or put in another's place."""
+    instance, whole = tree
+    parts: list[Any] = whole.content["tree"]  # type: ignore[assignment]
+    for number in range(len(parts)):
+        for changed in (parts[:number] + parts[number + 1 :], [*parts[:number], parts[number], *parts[number:]]):
+            assert not is_proven(instance, whole.replace(content={"tree": changed}))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"tree": []},
+        {"tree": None},
+        {"tree": "weights"},
+        {"tree": [{}]},
+        {"tree": [[]]},
+        {"tree": [{"weights": []}]},
+        {"tree": [{"weights": [1.0, 0.0]}]},
+        {"tree": [{"weights": [1.0, -1.0, 0.0, 0.0]}]},
+        {"tree": [{"weights": [0.0, 0.0, 0.0, 0.0], "listed": True}]},
+        {"tree": [{"weights": [1e308, 1e308, 1e308, 1e308]}]},
+        {"tree": [{"weights": [1e-300, 1e300, 1e300, 1e300]}]},
+        {"tree": [{"weights": [float("nan"), 0.0, 0.0, 0.0]}]},
+        {"tree": [{"weights": [True, 0.0, 0.0, 0.0]}]},
+        {"tree": [{"weights": [10**400, 0.0, 0.0, 0.0]}]},
+        {"tree": [{"class": "class0", "epoch": 10**30, "options": []}]},
+        {"tree": [{"class": "class0", "epoch": 1.0, "options": []}]},
+        {"tree": [{"class": "class0", "epoch": 1, "options": [[0, 10**30]]}]},
+        {"tree": [{"class": "class0", "epoch": 1, "options": [[1, 0]]}]},
+        {"tree": [{"class": "class0", "epoch": 1, "options": {"0": 1}}]},
+        {"tree": [{"class": ["class0"], "epoch": 1, "options": []}]},
+        {"tree": [{"weights": [1.0, 0.0, 0.0, 0.0]}] * 3},
+    ],
+)
+def test_any_content_is_refuted_and_nothing_else(
+    content: dict[str, Any], tree: tuple[BoaInstance, TreeCertificate]
+) -> None:
+    """Whatever stands in a certificate, the judge answers; it never breaks."""
+    instance, whole = tree
+    assert not is_proven(instance, whole.model_copy(update={"content": content}))
+
+
+def test_other_rules_limits_and_bounds_are_refuted(tree: tuple[BoaInstance, TreeCertificate]) -> None:
+    """Rule, limit and bound are read, too."""
+    instance, whole = tree
+    for change in ({"rule": "srift-fleets"}, {"limit": "budget"}, {"limit": "quota.z"}, {"bound": math.nan}):
+        assert not is_proven(instance, whole.model_copy(update=change))
+    for bound in (math.inf, 1e308, 0.0, -1.0):
+        assert not is_proven(instance, whole.model_copy(update={"bound": bound}))
+
+
+def test_weights_out_of_all_proportion_prove_nothing() -> None:
+    """At a budget of exactly the least consumption a weight of 1e18 would prove anything by its rounding."""
+    instance = build_named("boa-newtrace-quotas").replace(budget="35usd/hour")
+    assert isinstance(instance, BoaInstance)
+    content: dict[str, Any] = {"tree": [{"weights": [1.0, 1e18, 0.0, 0.0]}]}
+    assert not is_proven(instance, TreeCertificate(rule="boa-branches", bound=1e12, content=content))
+
+
+def test_time_ends_the_check(tree: tuple[BoaInstance, TreeCertificate]) -> None:
+    """A stopwatch that has run out ends it."""
+    with pytest.raises(OutOfTime):
+        check_tree(*tree, Stopwatch(0.0))
+
+
+@settings(max_examples=60)
+@given(seed=SEEDS)
+def test_listing_finds_the_best_plan(seed: int) -> None:
+    """Whatever the weights and closed options, listing finds the least value of the plans that are open."""
+    rng = np.random.default_rng(seed)
+    instance = draw_instance(seed)
+    graphs, closed, weights = path_costs(instance), [], np.array([1.0, *rng.uniform(0.0, 2000.0, 3)])
+    per_class = []
+    for costs in graphs:
+        mask = rng.random(costs.run_value.shape) < 0.2
+        closed.append(mask)
+        nodes = range(costs.run_value.shape[1])
+        paths = np.array(list(itertools.product(nodes, repeat=len(mask))))
+        is_open = ~mask[np.arange(len(mask)), paths].any(axis=1)
+        per_class.append(every_path(costs)[is_open])
+    total = np.zeros((1, 4))
+    for sums in per_class:
+        total = (total[:, None] + sums[None]).reshape(-1, 4)
+    limits = np.array(list(instance.limits.values())) * rng.uniform(0.7, 2.0)
+    most = float(rng.choice(total[:, 0])) if len(total) else 1.0
+    expected = total[(total[:, 1:] <= limits).all(axis=1) & (total[:, 0] <= most), 0].min(initial=np.inf)
+    opened = [OpenPaths.of_costs(costs, weights, mask) for costs, mask in zip(graphs, closed, strict=True)]
+    found = find_least_plan(opened, most, limits, Stopwatch())
+    assert found == pytest.approx(expected, rel=1e-12) or (found > most and expected == np.inf)
+
+
+@given(seed=SEEDS)
+def test_undominated_is_what_nothing_undercuts(seed: int) -> None:
+    """Small whole numbers have many ties: of equals one stays, and of those that another undercuts none."""
+    rng = np.random.default_rng(seed)
+    sums = rng.integers(0, 4, (int(rng.integers(1, 40)), 3)).astype(float)
+    place = rng.integers(0, 3, len(sums))
+    kept = find_undominated(place, sums).tolist()
+    for i in range(len(sums)):
+        better = [j for j in kept if j != i and place[j] == place[i] and (sums[j] <= sums[i]).all()]
+        assert (i in kept) == (not better)
