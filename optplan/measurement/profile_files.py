@@ -9,7 +9,7 @@ import numpy as np
 
 from optplan.errors import DataError
 from optplan.formulations.srift.data.profiles import JobProfile, Layers
-from optplan.instances.files import read_data
+from optplan.instances.plain_data import read_data
 from optplan.schema import FloatArray
 
 

@@ -44,7 +44,7 @@ CASES: dict[str, tuple[str, str, dict[str, object]]] = {
 }
 
 #: Those of which something is taken on trust.
-UNCHECKED = ("engine", "searched", "quotas", "quotas-mixed", "quotas-engine", "quotas-infeasible")
+UNCHECKED = ("engine", "searched", "quotas-engine")
 
 #: Two types with prices, one of them with a quota; spot and a cost of leaving a type for the other.
 TYPED: Data = {
@@ -228,6 +228,8 @@ def still_true(path: tuple[str | int, ...], factor: float, *, one_limit: bool) -
         return 1 < factor < 2  # looking further proves as much, within reason
     if path == ("infeasibility", "multipliers", "budget") and one_limit:
         return factor > 0  # any multiple of a proof is one
+    if path[:2] == ("infeasibility", "hopeless") and factor > 0:
+        return abs(factor - 1) < 0.1  # what is infeasible by a margin is so by other weights, too
     # Where the dual function is smooth, its value hardly changes beside its maximum.
     return "multipliers" in path and abs(factor - 1) < 1e-4
 

@@ -110,7 +110,7 @@ def test_numbers_out_of_range_are_refused(path: str, value: object, message: str
         ("gpu_types", {}, r"gpu_types: is empty; add at least one, as in \{t4: \{\}\}"),
         (f"{CLASS}.speedup", {}, "no speedup is given; add one for each GPU type that the class can run on"),
         (f"{CLASS}.widths", {"only": []}, "'only' is empty; list at least one width"),
-        (f"{CLASS}.widths", {"only": 4}, r"'only' is 4; a list of widths is needed, as in \[1, 2, 4\]"),
+        (f"{CLASS}.widths", {"only": 4}, r"widths\.only: got 4; a list of numbers is needed"),
         (f"{CLASS}.widths", {"only": [2, 1]}, r"'only' is \[2, 1\]; widths of at least 1 in increasing order"),
         (f"{CLASS}.widths", {"only": [0, 1]}, r"'only' is \[0, 1\]; widths of at least 1 in increasing order"),
         (f"{CLASS}.widths", {"only": [1, 1.5]}, r"only: entry \[1\]: got 1\.5; whole numbers are needed"),

@@ -191,6 +191,7 @@ def test_mixed_plans_reach_the_best_lagrangian_bound(instance: BoaInstance) -> N
         objective = require_sound(mixed, answer)
         assert answer.bound_proof is BoundProof.LAGRANGIAN
         (certificate,) = answer.certificates
+        assert certificate.bound is not None
         assert certificate.bound == pytest.approx(dual_bound(mixed, certificate.multipliers), rel=1e-10)
         # Relative to |value| + mu * budget, the scale of the rounding.
         mu = certificate.multipliers["budget"]
@@ -213,6 +214,7 @@ def test_engines_agree_on_types_quotas_and_interruptions(instance: BoaInstance) 
         objective = require_sound(mixed, answer)
         assert objective <= expected * (1 + 1e-9)
         (certificate,) = answer.certificates
+        assert certificate.bound is not None
         assert certificate.bound == pytest.approx(dual_bound(mixed, certificate.multipliers), rel=1e-10)
         priced = sum(certificate.multipliers[limit] * amount for limit, amount in mixed.limits.items())
         assert objective - certificate.bound <= 1e-9 * (objective + priced)
