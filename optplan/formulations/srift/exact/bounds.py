@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
 from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth, volume_factor
-from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
-from optplan.formulations.srift.laws.interruptions import expect_training
+from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.laws.interruptions import expected_seconds
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
@@ -32,8 +31,6 @@ _QUADRATURE_ERROR = 2e-5
 MOST_COUNTED = 1000
 #: Rounding of everything else, relatively.
 _ROUNDING = 1e-12
-#: Steps of the table of expected times: work by a constant factor, rates by a constant difference.
-_WORK_STEPS, _RATE_STEPS, _WORK_SPAN = 96, 64, 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +228,10 @@ class ExchangeBound:
         """How many different networks there are."""
         return len(self._types)
 
+    def types_of(self, networks: int) -> tuple[str, ...]:
+        """Return a type of each network, sorted; networks are the bits of a number."""
+        return tuple(sorted(name for number, name in enumerate(self._types) if networks >> number & 1))
+
     def seconds(self, gpu: str, network: int, ranks: IntArray, backward_s: FloatArray, *, complete: bool) -> FloatArray:
         """Return (N,) the least t_pe of fleets.
 
@@ -304,58 +305,24 @@ def _below(first: tuple[float, float], middle: tuple[float, float], last: tuple[
     return across <= 0.0
 
 
-class TrainingBound:
-    """Bounds the seconds that training takes, and those that are billed, from below by work and interruption rate.
+def bound_training(
+    instance: SriftInstance, work_s: FloatArray, interruptions_per_hour: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return (N,) the least seconds that training takes, and the least that are billed.
 
-    Both grow with the work and with the rate (:func:`~.interruptions.expect_training`), so what they are at a smaller
-    work and a smaller rate in a table holds for more.
+    Both grow with the work and with the rate (:func:`~.interruptions.expect_training`).
 
     Parameters
     ----------
     instance
         The problem.
-    least_work_s
-        The least work of any fleet.
-    most_per_hour
-        The most interruptions of any fleet.
+    work_s
+        (N,) Of training, at least.
+    interruptions_per_hour
+        (N,) Of the fleet, at least.
     """
-
-    def __init__(self, instance: SriftInstance, least_work_s: float, most_per_hour: float) -> None:
-        self._rules = instance.interruptions
-        if self._rules is None:
-            return
-        self._first_s, self._per_hour = least_work_s, most_per_hour / _RATE_STEPS
-        self._rows: dict[int, FloatArray] = {}
-
-    def seconds(self, work_s: FloatArray, interruptions_per_hour: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (N,) the least seconds in all, and the least that are billed.
-
-        Parameters
-        ----------
-        work_s
-            (N,) Of training, at least.
-        interruptions_per_hour
-            (N,) Of the fleet, at least.
-        """
-        if self._rules is None or not work_s.size or self._first_s <= 0.0:
-            return work_s, work_s
-        step = _WORK_STEPS / math.log(_WORK_SPAN)
-        rows = np.floor(np.log(work_s / self._first_s) * step * (1.0 - _ROUNDING)).astype(np.int64)
-        columns = np.zeros(rows.size, dtype=np.int64)
-        if self._per_hour > 0.0:
-            columns = np.floor(interruptions_per_hour / self._per_hour * (1.0 - _ROUNDING)).astype(np.int64)
-        different, place = np.unique(rows, return_inverse=True)
-        table = np.array([self._tabulate(row, self._rules) for row in different.tolist()])
-        found = table[place, np.minimum(columns, _RATE_STEPS)]
-        return np.maximum(found[:, 0], work_s), np.maximum(found[:, 1], work_s)
-
-    def _tabulate(self, row: int, rules: Interruptions) -> FloatArray:
-        """Return (R, 2) seconds in all, and billed, at one work and every rate of the table."""
-        if row not in self._rows:
-            work_s = self._first_s * cast(float, _WORK_SPAN ** (row / _WORK_STEPS)) * (1.0 - _ROUNDING)
-            found = []
-            for column in range(_RATE_STEPS + 1):
-                expected = expect_training(work_s, column * self._per_hour / SECONDS_PER_HOUR, rules)
-                found.append((expected.total_s, expected.billed_s))
-            self._rows[row] = np.array(found) * (1.0 - _ROUNDING)
-        return self._rows[row]
+    if instance.interruptions is None:
+        return work_s, work_s
+    rate_per_s = interruptions_per_hour / SECONDS_PER_HOUR * (1.0 - _ROUNDING)
+    total_s, billed_s = expected_seconds(work_s * (1.0 - _ROUNDING), rate_per_s, instance.interruptions)
+    return total_s * (1.0 - _ROUNDING), billed_s * (1.0 - _ROUNDING)

@@ -13,16 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.srift.data.instance import VmGroup
-from optplan.formulations.srift.exact.bounds import Choice, StragglerBound
+from optplan.formulations.srift.exact.bounds import Choice, StragglerBound, bound_training
 from optplan.formulations.srift.exact.kinds import MOST_NETWORKS, Kind, Setting, list_others
 from optplan.formulations.srift.exact.partial_fleets import Decided, Nodes
 from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
+from optplan.formulations.srift.laws.stragglers import expected_maximum
 from optplan.schema import FloatArray, IntArray
 
 #: Says of fleets, by lower bounds of their time, cost and VMs, which are worth keeping.
 Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]
 #: Backward passes that one simulation serves: powers of e to this.
-_PACE_STEP = 0.004
+_PACE_STEP = 0.002
+#: Error of the straggler's seconds where they are computed exactly, relatively.
+_EXACT = 2e-9
+#: What the straggler's seconds may leave open, relatively, before they are computed exactly.
+_LOOSE = 1e-4
 #: What bounds are lowered by, relatively, for the rounding of sums.
 _ROUNDING = 1e-12
 
@@ -32,6 +37,7 @@ class _Options:
     """What can be chosen at a level; arrays over the options, the first of which may be to take no VM."""
 
     number: int
+    choices: dict[int, Choice]
     batches: IntArray
     counts: IntArray
     samples: IntArray
@@ -69,6 +75,7 @@ class Branch:
         self._gpu = setting.instance.types[self._slowest.name].gpu
         self._remainders = Remainders([self._level(column) for column in columns], setting.instance.global_batch)
         self._options = [self._list_options(columns, place) for place in range(len(columns))]
+        self._stragglers_s: dict[bytes, float] = {}
         #: Whether some type that must be there cannot be.
         self._impossible = self._lacks_running(others)
         #: After how many levels the network must be there; zero where it is there from the start.
@@ -82,6 +89,11 @@ class Branch:
         """How many decisions there are after that on the slowest choice."""
         return len(self._options)
 
+    @property
+    def size(self) -> int:
+        """How many numbers its tables hold."""
+        return self._remainders.size + sum(options.logarithms.size for options in self._options)
+
     def widest(self, level: int) -> int:
         """Return how many options there are at a level."""
         return self._options[level].counts.size
@@ -92,15 +104,16 @@ class Branch:
         vm = instance.types[slowest.name]
         ends = not self._options or self._options[0].starts_type
         least = max(1, vm.running) if ends else 1
-        most = min(instance.most_of(slowest.name), instance.global_batch // slowest.batch)
+        most = min(self._setting.most[slowest.number], instance.global_batch // slowest.batch)
         counts = np.arange(least, 1 if self._impossible else most + 1, dtype=np.int64)
         rest = instance.global_batch - counts * slowest.batch
-        amounts = counts * self._setting.amounts_of(slowest.number)[:, None]
+        amounts = counts * self._setting.amounts[slowest.number][:, None]
         least_more = self._least_more(0, rest)
         kept = np.flatnonzero(np.isfinite(least_more[0]))
         counts, rest, amounts, least_more = counts[kept], rest[kept], amounts[:, kept], least_more[:, kept]
         bit = self._network_bit(slowest.number)
         decided = Decided(
+            numbers=counts - 1,
             picks=counts[:, None],
             rest=rest,
             amounts=amounts,
@@ -147,6 +160,7 @@ class Branch:
         parent, option, rest, used = parent[kept], option[kept], rest[kept], used[kept]
         least_more, amounts = least_more[:, kept], amounts[:, kept]
         decided = Decided(
+            numbers=parent * options.counts.size + option,
             picks=np.column_stack([nodes.picks[parent], option]),
             rest=rest,
             amounts=amounts,
@@ -162,8 +176,8 @@ class Branch:
     def sharpen(self, nodes: Nodes) -> Nodes:
         """Simulate the exchange of complete fleets, many at once, and return them with bounds from that.
 
-        Let F(t) be the end of the exchange when the backward pass takes t, with the same types and ranks. F(t) / t does
-        not grow with t:
+        Let F(t) be the end of the exchange when the backward pass takes t, with the same networks and ranks. F(t) / t
+        does not grow with t:
 
         * With time counted in units of t the transfers are ready at the same times whatever t is, and a transfer of V
           bytes takes as many units as one of V / t takes seconds: F(t) / t is the end of an exchange of such sizes.
@@ -172,19 +186,47 @@ class Branch:
           with smaller sizes has less left of each transfer at any time.
 
         Hence ``F(t) >= F(T) t / T`` for any T >= t: one simulation serves all fleets whose backward passes are a
-        little shorter. Where their time is not known well enough from above, the fleets are returned as they are.
+        little shorter. Where there are too many networks to be told apart, the fleets are returned as they are.
         """
-        compute_s = self._straggler.seconds(self._sum_logarithms(nodes))
-        most_s = (1.0 - self._forward) * (compute_s + self._most_error(nodes)) * (1.0 + _ROUNDING)
-        if not ((most_s > 0.0) & np.isfinite(most_s)).all():
+        if self._network is None:
+            return nodes
+        compute_s, most_s = self._confine(nodes)
+        most_s = (1.0 - self._forward) * most_s
+        if not (most_s > 0.0).all():
             return nodes
         steps = np.ceil(np.log(most_s) / _PACE_STEP).astype(np.int64)
-        ranks = nodes.amounts[1].astype(np.int64)
-        keys = np.column_stack([self._tell_types(nodes), ranks, steps])
+        # Without tables a set of types is as fast as its least network, which is that of the branch.
+        networks = np.zeros_like(nodes.networks) if self._setting.exchange.plain else nodes.networks
+        keys = np.column_stack([networks, nodes.amounts[1].astype(np.int64), steps])
         different, place = np.unique(keys, axis=0, return_inverse=True)
-        paces = np.array([self._pace(key[:-2], key[-2], key[-1]) for key in different.tolist()])
+        paces = np.array([self._pace(*key) for key in different.tolist()])
         exchange_s = paces[place.reshape(-1)] * (1.0 - self._forward) * compute_s
         return self._bound(nodes, compute_s, exchange_s, nodes.amounts)
+
+    def _confine(self, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
+        """Return (N,) the straggler's seconds of complete fleets, at least and at most.
+
+        Where the bound leaves much open, as for deviations that it leaves out, the mean itself is computed.
+        """
+        least_s = self._straggler.seconds(self._sum_logarithms(nodes))
+        most_s = (least_s + self._most_error(nodes)) * (1.0 + _ROUNDING)
+        for number in np.flatnonzero(~(most_s <= least_s * (1.0 + _LOOSE))).tolist():
+            exact_s = self._straggler_s(nodes.picks[number])
+            least_s[number], most_s[number] = exact_s * (1.0 - _EXACT), exact_s * (1.0 + _EXACT)
+        return least_s, most_s
+
+    def _straggler_s(self, picks: IntArray) -> float:
+        """Return the mean seconds of a complete fleet's straggler."""
+        key = picks.tobytes()
+        if key not in self._stragglers_s:
+            counts, choices = [int(picks[0])], [self._slowest]
+            for options, pick in zip(self._options, picks[1:].tolist(), strict=True):
+                if pick:
+                    counts.append(int(options.counts[pick]))
+                    choices.append(options.choices[int(options.batches[pick])])
+            means, deviations = [each.raw_s for each in choices], [each.deviation_s for each in choices]
+            self._stragglers_s[key] = expected_maximum(means, deviations, counts)
+        return self._stragglers_s[key]
 
     def _most_error(self, nodes: Nodes) -> FloatArray:
         """Return (N,) by how much the straggler's time may be larger than its bound."""
@@ -195,12 +237,11 @@ class Branch:
             total = total + options.left_out_s[picks]
         return total
 
-    def _pace(self, numbers: list[int], ranks: int, step: int) -> float:
-        """Return F(T) / T of a set of types, for the T of a step."""
-        names = {self._slowest.name, *(self._names[number] for number in numbers if number >= 0)}
+    def _pace(self, networks: int, ranks: int, step: int) -> float:
+        """Return F(T) / T of a set of networks (none: the branch's own), for the T of a step."""
+        names = self._setting.exchange.types_of(networks or 1 << (self._network or 0))
         backward_s = math.exp(step * _PACE_STEP)
-        exchange_s = self._setting.model.exchange_s(tuple(sorted(names)), ranks, self._gpu, backward_s)
-        return exchange_s / backward_s * (1.0 - _ROUNDING)
+        return self._setting.model.exchange_s(names, ranks, self._gpu, backward_s) / backward_s * (1.0 - _ROUNDING)
 
     def write(self, picks: IntArray) -> tuple[VmGroup, ...]:
         """Return the groups of a fleet, in the order of the instance's types, the largest batch first."""
@@ -232,14 +273,14 @@ class Branch:
             number=number,
             batches=tuple(sorted(each.batch for each in column)),
             least=vm.running if self._setting.instance.one_batch_per_type else 0,
-            most=self._setting.instance.most_of(column[0].name),
-            each=self._setting.amounts_of(number),
+            most=self._setting.most[number],
+            each=self._setting.amounts[number],
         )
 
     def _list_options(self, columns: Sequence[Sequence[Choice]], place: int) -> _Options:
         instance, column = self._setting.instance, columns[place]
         name, number = column[0].name, column[0].number
-        vm, most = instance.types[name], instance.most_of(name)
+        vm, most = instance.types[name], self._setting.most[number]
         spans = [np.arange(1, min(most, instance.global_batch // each.batch) + 1, dtype=np.int64) for each in column]
         counts = np.concatenate([np.zeros(1, dtype=np.int64), *spans])
         batches = np.repeat([0, *(each.batch for each in column)], [1, *(span.size for span in spans)])
@@ -250,10 +291,11 @@ class Branch:
         bit = self._network_bit(number)
         return _Options(
             number=number,
+            choices={each.batch: each for each in column},
             batches=batches,
             counts=counts,
             samples=counts * batches,
-            amounts=counts * self._setting.amounts_of(number)[:, None],
+            amounts=counts * self._setting.amounts[number][:, None],
             risk=counts * vm.interruptions_per_hour,
             networks=np.where(counts > 0, bit, 0),
             logarithms=np.concatenate([np.zeros((1, logarithms[0].shape[1])), *logarithms]),
@@ -302,7 +344,7 @@ class Branch:
         instance = self._setting.instance
         backward_s = (1.0 - self._forward) * compute_s
         iteration_s = (self._forward * compute_s + np.maximum(backward_s, exchange_s)) * (1.0 - _ROUNDING)
-        training_s, billed_s = self._setting.training.seconds(instance.iterations * iteration_s, decided.risk)
+        training_s, billed_s = bound_training(instance, instance.iterations * iteration_s, decided.risk)
         launch_s = decided.launched * instance.launch_s
         billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
         return Nodes(
@@ -325,8 +367,3 @@ class Branch:
                 found = exchange.seconds(self._gpu, network, ranks[which], backward_s[which], complete=complete)
                 least[which] = np.maximum(least[which], found)
         return least
-
-    def _tell_types(self, nodes: Nodes) -> IntArray:
-        """Return (N, levels) the number of the type at each level, minus one where none of its VMs is there."""
-        numbers = np.array([options.number for options in self._options], dtype=np.int64)
-        return np.where(nodes.picks[:, 1:] > 0, numbers, -1)

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, VmGroup
-from optplan.formulations.srift.exact.incumbents import JudgedFleet
-from optplan.formulations.srift.judge.evaluation import TOLERANCE
+from optplan.formulations.srift.exact.incumbents import TOLERANCE, JudgedFleet
 from optplan.schema import FloatArray
 
 #: Times and costs that differ by less than this, relatively, are equal.

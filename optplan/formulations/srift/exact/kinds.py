@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound, TrainingBound
+from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
 
@@ -27,8 +28,8 @@ class Setting:
         The quickest first.
     order
         (M,) Numbers of the types in the order of decisions.
-    exchange, training
-        Bounds.
+    exchange
+        Its bound.
     model
         Of iterations.
     """
@@ -37,13 +38,17 @@ class Setting:
     choices: list[Choice]
     order: list[int]
     exchange: ExchangeBound
-    training: TrainingBound
     model: IterationModel
 
-    def amounts_of(self, number: int) -> FloatArray:
-        """Return (3,) price in US dollars per second, ranks and VMs of one VM of a type."""
-        vm = list(self.instance.types.values())[number]
-        return np.array([vm.price_usd_per_s, float(vm.gpus), 1.0])
+    @cached_property
+    def amounts(self) -> FloatArray:
+        """(M, 3) Price in US dollars per second, ranks and VMs of one VM of each type."""
+        return np.array([[vm.price_usd_per_s, float(vm.gpus), 1.0] for vm in self.instance.types.values()])
+
+    @cached_property
+    def most(self) -> list[int]:
+        """(M,) VMs of each type that a fleet can have."""
+        return [self.instance.most_of(name) for name in self.instance.types]
 
 
 @dataclass(frozen=True, order=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
+
+import numpy as np
 
 from optplan.schema import FloatArray, IntArray
 
@@ -14,6 +17,9 @@ class Decided:
 
     Parameters
     ----------
+    numbers
+        (N,) Places among all that those which they were decided from could become: number of the parent times the number
+        of options, and the number of the option; at the start the VMs of the slowest choice, less one.
     picks
         (N, levels + 1) VMs of the slowest choice, then the number of the option at each level.
     rest
@@ -30,6 +36,7 @@ class Decided:
         (N,) Bits of the networks that are there.
     """
 
+    numbers: IntArray
     picks: IntArray
     rest: IntArray
     amounts: FloatArray
@@ -45,6 +52,12 @@ class Decided:
     def level(self) -> int:
         """The first level that is undecided."""
         return int(self.picks.shape[1]) - 1
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Return the fleets of all parts, in their order."""
+        columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(cls)}
+        return cls(**{name: np.concatenate(each, axis=-1 if name == "amounts" else 0) for name, each in columns.items()})
 
     def take(self, which: IntArray | slice) -> Self:
         """Return some of the fleets."""

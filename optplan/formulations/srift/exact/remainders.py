@@ -79,6 +79,11 @@ class Remainders:
         #: By level, whether the line says more than the table: where levels share the availability of a type.
         self._shared = [len(set(types[start:])) < len(types[start:]) for start in range(len(levels) + 1)]
 
+    @property
+    def size(self) -> int:
+        """How many numbers the tables hold."""
+        return 0 if self._tables is None else sum(table.size for table in self._tables)
+
     def least(self, level: int, samples: IntArray) -> FloatArray:
         """Return (3, N) the least price, ranks and VMs of the levels from one on; infinite where they cannot do it.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from optplan.contracts.result import Termination
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.exact.bounds import ExchangeBound, TrainingBound, list_choices
+from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound, bound_training, list_choices
 from optplan.formulations.srift.exact.branches import Branch
 from optplan.formulations.srift.exact.goals import SAME, Goal
 from optplan.formulations.srift.exact.incumbents import FleetJudge
@@ -35,8 +36,12 @@ _JUDGED, _SHARPENED, _FEW = 8, 64, 64
 _PLUNGED, _PLUNGE_EVERY = 4, 16
 #: Fleets that may wait; each takes about 150 bytes.
 _MOST_WAITING = 3_000_000
+#: Numbers that the tables of the branches that are remembered hold together; each takes 8 bytes.
+_MOST_REMEMBERED = 1 << 24
 #: Steps after the gap is closed, in which ties are broken.
 _TIE_STEPS = 200
+#: (1,) each: bounds of time, cost and VMs.
+_Outlook = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -99,17 +104,36 @@ class FleetSpace:
             choices=choices,
             order=_order_types(self.instance),
             exchange=ExchangeBound(self.instance, model),
-            training=TrainingBound(
-                self.instance,
-                self.instance.iterations * min((choice.raw_s for choice in choices), default=0.0),
-                sum(
-                    vm.interruptions_per_hour * self.instance.most_of(name) for name, vm in self.instance.types.items()
-                ),
-            ),
             model=model,
         )
-        self._judge = FleetJudge(self.instance)
+        #: What fleets take and cost.
+        self.judge = FleetJudge(self.instance, model)
         self._ticket = count()
+        self._branches: dict[Kind, Branch] = {}
+        self._outlooks: dict[Kind, _Outlook | None] = {}
+
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """The kinds of fleets."""
+        return list_kinds(self._setting)
+
+    @property
+    def choices(self) -> list[Choice]:
+        """Types of VM with their batches, the quickest first."""
+        return self._setting.choices
+
+    @property
+    def order(self) -> list[str]:
+        """The types in the order in which they are decided."""
+        names = list(self.instance.types)
+        return [names[number] for number in self._setting.order]
+
+    def branch(self, kind: Kind) -> Branch:
+        """Return the fleets of one kind; some kinds are remembered, as long as their tables are small."""
+        known = self._branches.get(kind) or Branch(self._setting, kind)
+        if sum(branch.size for branch in self._branches.values()) + known.size <= _MOST_REMEMBERED:
+            self._branches[kind] = known
+        return known
 
     def search(self, goal: Goal, stopwatch: Stopwatch, *, gap: float = 0.0) -> SearchEnd:
         """Look for what the goal wants.
@@ -124,8 +148,8 @@ class FleetSpace:
             At which the search may end.
         """
         self._heap, self._waiting = [], 0
-        for kind in list_kinds(self._setting):
-            for rank in self._foresee(goal, kind).tolist():
+        for kind in self.kinds:
+            for rank in self.foresee(goal, kind).tolist():
                 heappush(self._heap, (rank, next(self._ticket), kind))
         steps, ties = 0, 0
         while self._heap:
@@ -160,7 +184,7 @@ class FleetSpace:
         self._judge_all(goal, branch, nodes)
 
     def _open(self, goal: Goal, kind: Kind) -> None:
-        branch = Branch(self._setting, kind)
+        branch = self.branch(kind)
         nodes = branch.start()
         self._decided += len(nodes)
         self._wait(goal, branch, nodes.take(np.flatnonzero(keeps_of(goal, nodes))))
@@ -200,7 +224,7 @@ class FleetSpace:
             groups = branch.write(picks)
             if groups not in self.excluded:
                 self._judged += 1
-                goal.offer(self._judge.judge(groups))
+                goal.offer(self.judge.judge(groups))
 
     def _wait(self, goal: Goal, branch: Branch, nodes: Nodes, *, sharpened: bool = False) -> None:
         if not len(nodes):
@@ -213,34 +237,39 @@ class FleetSpace:
     def _push(self, waiting: _Waiting) -> None:
         heappush(self._heap, (float(waiting.ranks[waiting.start]), next(self._ticket), waiting))
 
-    def _foresee(self, goal: Goal, kind: Kind) -> FloatArray:
-        """Return (1,) a lower bound of the rank of a branch before it is opened; nothing where it cannot be."""
+    def foresee(self, goal: Goal, kind: Kind) -> FloatArray:
+        """Return (1,) a lower bound of the rank of a branch before it is opened; nothing where nothing is kept."""
+        if kind not in self._outlooks:
+            self._outlooks[kind] = self._look_out(kind)
+        bounds = self._outlooks[kind]
+        return goal.rank(*bounds[:2]) if bounds is not None and goal.keeps(*bounds)[0] else np.zeros(0)
+
+    def _look_out(self, kind: Kind) -> _Outlook | None:
+        """Return lower bounds of time, cost and VMs of a kind of fleets; None where there can be none."""
         slowest, exchange = self._setting.choices[kind.position], self._setting.exchange
         price, ranks, vms = self._divide(kind)
         if not np.isfinite(price):
-            return np.zeros(0)
+            return None
         backward_s = np.array([slowest.raw_s - slowest.forward_s])
         if kind.network is not None:
             gpu, least = self.instance.types[slowest.name].gpu, np.array([math.ceil(ranks * (1.0 - SAME))])
             exchange_s = exchange.seconds(gpu, kind.network, least, backward_s, complete=False)
             backward_s = np.maximum(backward_s, exchange_s)
         work_s = self.instance.iterations * (slowest.forward_s + backward_s) * (1.0 - SAME)
-        training_s, billed_s = self._setting.training.seconds(work_s, np.zeros(1))
-        bounds = training_s, billed_s * price * (1.0 - SAME)
-        return goal.rank(*bounds) if goal.keeps(*bounds, np.array([vms]))[0] else np.zeros(0)
+        training_s, billed_s = bound_training(self.instance, work_s, np.zeros(1))
+        return training_s, billed_s * price * (1.0 - SAME), np.array([vms])
 
     def _divide(self, kind: Kind) -> FloatArray:
         """Return (3,) the least price, ranks and VMs if VMs were divisible; infinite where there are too few."""
         largest: dict[int, int] = {}
         for choice in (*list_others(self._setting, kind), self._setting.choices[kind.position]):
             largest[choice.number] = max(choice.batch, largest.get(choice.number, 0))
-        types = list(self.instance.types)
         found = np.zeros(QUANTITIES)
         for quantity in range(QUANTITIES):
-            each = {number: self._setting.amounts_of(number)[quantity] / batch for number, batch in largest.items()}
+            each = {number: self._setting.amounts[number][quantity] / batch for number, batch in largest.items()}
             left = float(self.instance.global_batch)
             for number in sorted(each, key=lambda one: (each[one], one)):
-                taken = min(left, float(self.instance.most_of(types[number]) * largest[number]))
+                taken = min(left, float(self._setting.most[number] * largest[number]))
                 found[quantity] += taken * each[number]
                 left -= taken
             if left > 0.0:

@@ -33,7 +33,7 @@ from optplan.contracts.judgement import Check, Evaluation
 from optplan.contracts.result import BoundProof
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.laws.interruptions import ExpectedTraining, expect_training, interruption_rate_per_s
-from optplan.formulations.srift.laws.iteration import predict_iteration
+from optplan.formulations.srift.laws.iteration import IterationModel
 
 #: Relative tolerance of every comparison of the judge; a fleet exactly at a limit is feasible.
 TOLERANCE = 1e-9
@@ -64,7 +64,7 @@ def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:
     for group in groups:
         counts[group.type] += group.count
     checks += _check_fleet(instance, groups, counts)
-    measures = _measure(instance, groups, counts)
+    measures = measure_fleet(IterationModel(instance), groups)
     consumption = {DEADLINE: measures["time_s"], BUDGET: measures["cost_usd"]}
     checks += [_check_limit(limit, amount, consumption[limit]) for limit, amount in instance.limits.items()]
     objective = consumption[BUDGET if instance.objective is Objective.COST else DEADLINE]
@@ -113,9 +113,12 @@ def _check_fleet(instance: SriftInstance, groups: Sequence[VmGroup], counts: Cou
     return checks
 
 
-def _measure(instance: SriftInstance, groups: Sequence[VmGroup], counts: Counter[str]) -> dict[str, float]:
-    """Measure the iteration, the time and the cost of a fleet."""
-    iteration = predict_iteration(instance, groups)
+def measure_fleet(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str, float]:
+    """Measure the iteration, the time and the cost of a fleet, by the model of its instance's iterations."""
+    instance, iteration = model.instance, model.predict(groups)
+    counts = Counter(dict.fromkeys(instance.types, 0))
+    for group in groups:
+        counts[group.type] += group.count
     work_s = instance.iterations * iteration.total_s
     training = _expect(instance, groups, work_s)
     launches = any(counts[name] > vm.running for name, vm in instance.types.items())
@@ -165,5 +168,5 @@ def _check(family: str, index: str, left: float, right: float, message: str, *, 
 
 
 def list_proofs(_: SriftInstance) -> frozenset[BoundProof]:
-    """Return the kinds of certificate that prove anything: none yet."""
-    return frozenset()
+    """Return the kinds of certificate that prove anything about fleets: trees, whatever is asked."""
+    return frozenset({BoundProof.TREE})

@@ -156,6 +156,54 @@ def expected_training_s(work_s: float, rate_per_s: float, interruptions: Interru
     return expect_training(work_s, rate_per_s, interruptions).total_s
 
 
+def expected_seconds(
+    work_s: FloatArray, rate_per_s: FloatArray, interruptions: Interruptions | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the expected seconds of many runs, and those that are billed; see :func:`expect_training`.
+
+    Parameters
+    ----------
+    work_s, rate_per_s
+        (N,) Of each run.
+    interruptions
+        What an interruption does; None: nothing is ever lost, and no checkpoint written.
+
+    Returns
+    -------
+    tuple of array
+        (N,) each; infinite where a run never ends.
+    """
+    if interruptions is None:
+        return work_s, work_s
+    every_s, restart_s = interruptions.checkpoint_every_s, interruptions.restart_s
+    checkpoints = np.maximum(0.0, np.ceil(work_s / every_s * (1.0 - _SAME)) - 1.0)
+    last_s = work_s - checkpoints * every_s
+    trained_s, failures = np.zeros(work_s.size), np.zeros(work_s.size)
+    for number, stretch_s in ((checkpoints, every_s + interruptions.checkpoint_s), (np.ones(work_s.size), last_s)):
+        power = rate_per_s * stretch_s
+        some = number > 0.0  # nothing of nothing, also where one would be infinite
+        trained_s += np.where(some, number * stretch_s * (1.0 + _excesses(power)), 0.0)
+        failures += np.where(some, number * _powers(power), 0.0)
+    exposed = interruptions.restart_billed
+    one_restart_s = restart_s * (1.0 + (_excesses(rate_per_s * restart_s) if exposed else np.zeros(work_s.size)))
+    with np.errstate(invalid="ignore"):
+        restarts_s = np.where((failures > 0.0) & (one_restart_s > 0.0), failures * one_restart_s, 0.0)
+    total_s = trained_s + restarts_s
+    return total_s, total_s if exposed else trained_s
+
+
+def _powers(power: FloatArray) -> FloatArray:
+    """Return e to each power, less one; infinite where floats end."""
+    return np.where(power < _LARGEST_POWER, np.expm1(np.minimum(power, _LARGEST_POWER)), np.inf)
+
+
+def _excesses(power: FloatArray) -> FloatArray:
+    """Return (e^x - 1) / x - 1 of each power, as :func:`_excess`."""
+    short = power < _SHORT
+    long = _powers(power) / np.where(short, 1.0, power) - 1.0
+    return np.where(short, power / 2.0 + power * power / 6.0, long)
+
+
 def sample_training(
     work_s: float, rate_per_s: float, interruptions: Interruptions, *, seed: int, samples: int
 ) -> TrainingSamples:

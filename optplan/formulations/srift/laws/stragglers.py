@@ -116,6 +116,11 @@ def _integrate(groups: Sequence[tuple[float, float, int]]) -> float:
 
 def _quantiles(mean: float, deviation: float, count: int) -> FloatArray:
     """Return points between which the distribution of a group's maximum is smooth, from never to surely."""
+    return mean + deviation * _standard_quantiles(count)
+
+
+@lru_cache(maxsize=4096)
+def _standard_quantiles(count: int) -> FloatArray:
     inner = ndtri(np.exp(np.array(_LEVELS) / count))
     last = -ndtri(_TAIL / count)
-    return np.asarray(mean + deviation * np.append(inner, last), dtype=np.float64)
+    return np.asarray(np.append(inner, last), dtype=np.float64)

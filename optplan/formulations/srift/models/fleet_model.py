@@ -24,7 +24,7 @@ from optplan.contracts.result import MEETING, SolveRequest
 from optplan.errors import EngineError
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, VmGroup
-from optplan.formulations.srift.judge.evaluation import TOLERANCE
+from optplan.formulations.srift.exact.incumbents import TOLERANCE
 from optplan.formulations.srift.laws.stragglers import standard_maximum
 from optplan.schema import FloatArray
 

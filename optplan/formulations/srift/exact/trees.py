@@ -1,0 +1,152 @@
+"""Trees that prove that no fleet is better: the certificates of the best-first search, written when it has ended.
+
+With the optimum known, all that a bound does not exclude at once is divided again, level by level, and noted: by kind of
+fleets, the numbers of the divided ones. The judge builds the same parts from the instance alone and bounds each by code
+of its own (:mod:`optplan.formulations.srift.judge.trees` says how the content is read).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from optplan.contracts.result import TreeCertificate
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
+from optplan.formulations.srift.exact.branches import Branch
+from optplan.formulations.srift.exact.goals import Goal
+from optplan.formulations.srift.exact.incumbents import TOLERANCE, JudgedFleet
+from optplan.formulations.srift.exact.partial_fleets import Nodes
+from optplan.formulations.srift.exact.search import FleetSpace
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray
+
+#: How the judge knows the rule.
+RULE = "srift-fleets"
+#: By how much less than the claim, relatively, a part may reach: half of what the judge allows, who rounds otherwise.
+_MARGIN = 5e-10
+#: What bounds must exceed limits by, relatively, so that they do for the judge, too.
+_CLEAR = 1e-11
+#: Characters that the numbers of a certificate may take.
+_MOST_CHARACTERS = 900_000
+#: Pairs of a fleet and an option, and complete fleets, that are looked at together.
+_PAIRS, _SHARPENED = 150_000, 1024
+
+
+@dataclass
+class _Claim(Goal):
+    """Keeps whatever is not excluded: fleets that may be within the limits and below a bound (none: at all)."""
+
+    instance: SriftInstance
+    bound: float | None
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a fleet that refutes the claim: never."""
+        return False
+
+    def keeps(self, time_s: FloatArray, cost_usd: FloatArray, vms: FloatArray) -> NDArray[np.bool_]:
+        """Say which fleets no bound excludes."""
+        del vms
+        limits = self.instance.limits
+        kept = np.isfinite(cost_usd)
+        for limit, used in ((DEADLINE, time_s), (BUDGET, cost_usd)):
+            if limit in limits:
+                kept &= used <= limits[limit] * (1.0 + TOLERANCE) * (1.0 + _CLEAR)
+        return kept if self.bound is None else kept & (self.rank(time_s, cost_usd) < self.bound * (1.0 - _MARGIN))
+
+    def rank(self, time_s: FloatArray, cost_usd: FloatArray) -> FloatArray:
+        """Return the objective."""
+        return cost_usd if self.instance.objective is Objective.COST else time_s
+
+    def offer(self, fleet: JudgedFleet) -> None:
+        """Nothing is looked for."""
+
+    def allows(self, fleet: JudgedFleet) -> bool:
+        """Whether a fleet is no counterexample."""
+        if not (fleet.keeps_limits and np.isfinite(fleet.cost_usd)):
+            return True
+        return self.bound is not None and fleet.objective >= self.bound * (1.0 - _MARGIN)
+
+
+def write_tree(space: FleetSpace, bound: float | None, stopwatch: Stopwatch, *, limit: str = "") -> TreeCertificate | None:
+    """Write the tree that proves a bound of the objective of all fleets.
+
+    Parameters
+    ----------
+    space
+        All fleets, best one that was searched: what it remembers is not computed again.
+    bound
+        What is claimed; None: no fleet keeps the limits.
+    stopwatch
+        Time limit.
+    limit
+        As in the certificate: the limit that the space's instance lacks, and has as its objective.
+
+    Returns
+    -------
+    TreeCertificate or None
+        None where there is not time enough, where it would be larger than certificates may be, or where fleets have more
+        networks than are told apart.
+    """
+    if any(kind.network is None for kind in space.kinds):
+        return None
+    claim, writer = _Claim(space.instance, bound), _Writer(stopwatch)
+    trees: list[JsonValue] = []
+    for kind in space.kinds:
+        if space.foresee(claim, kind).size:
+            levels = writer.divide(space, claim, space.branch(kind))
+            if levels is None:
+                return None
+            slowest = space.choices[kind.position]
+            trees.append([slowest.name, slowest.batch, kind.network, levels])
+    content: dict[str, JsonValue] = {"order": list(space.order), "trees": trees}
+    return TreeCertificate(rule=RULE, bound=bound, limit=limit, content=content)
+
+
+@dataclass
+class _Writer:
+    """Divides kinds of fleets until a bound excludes all that is left, within time and size."""
+
+    stopwatch: Stopwatch
+    characters: int = 0
+
+    def divide(self, space: FleetSpace, claim: _Claim, branch: Branch) -> list[JsonValue] | None:
+        """Return the numbers of the divided fleets by level, each as its distance from the one before; None: given up."""
+        nodes, found = branch.start(), []
+        nodes = nodes.take(np.flatnonzero(claim.keeps(nodes.time_s, nodes.cost_usd, nodes.vms)))
+        while len(nodes) and nodes.level < branch.levels:
+            steps = np.diff(nodes.numbers, prepend=-1).tolist()
+            self.characters += sum(len(str(step)) + 1 for step in steps)
+            if self.characters > _MOST_CHARACTERS:
+                return None
+            found.append(steps)
+            parts = []
+            width = max(1, _PAIRS // branch.widest(nodes.level))
+            for start in range(0, len(nodes), width):
+                if self.stopwatch.expired:
+                    return None
+                part = branch.decide(nodes.take(slice(start, start + width)), claim.keeps)
+                parts.append(replace(part, numbers=part.numbers + start * branch.widest(nodes.level)))
+            nodes = Nodes.join(parts)
+        return found if self._exclude(space, claim, branch, nodes) else None
+
+    def _exclude(self, space: FleetSpace, claim: _Claim, branch: Branch, nodes: Nodes) -> bool:
+        """Whether no complete fleet refutes the claim."""
+        new = []
+        for place, picks in enumerate(nodes.picks):
+            groups = branch.write(picks)
+            if not space.judge.knows(groups):
+                new.append(place)
+            elif not claim.allows(space.judge.judge(groups)):
+                return False
+        for start in range(0, len(new), _SHARPENED):
+            if self.stopwatch.expired:
+                return False
+            some = branch.sharpen(nodes.take(np.array(new[start : start + _SHARPENED])))
+            for picks in some.picks[claim.keeps(some.time_s, some.cost_usd, some.vms)]:
+                if self.stopwatch.expired or not claim.allows(space.judge.judge(branch.write(picks))):
+                    return False
+        return True

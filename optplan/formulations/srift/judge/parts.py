@@ -1,0 +1,379 @@
+"""The fleets of one kind, divided level by level: which parts there are, and what is known of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.contracts.judgement import RefutedError
+from optplan.formulations.srift.data.instance import VmGroup
+from optplan.formulations.srift.judge.bounds import ROUNDING, ExchangeFloor, StragglerFloor
+from optplan.formulations.srift.judge.evaluation import measure_fleet
+from optplan.formulations.srift.judge.needs import Needs, Supply, divide
+from optplan.formulations.srift.judge.offers import Kind, Load, Offers
+from optplan.formulations.srift.laws.interruptions import expected_seconds
+from optplan.formulations.srift.laws.stragglers import expected_maximum
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray, IntArray
+from optplan.units import SECONDS_PER_HOUR
+
+#: By how much less than the bound a fleet may have, relatively: rounding.
+MARGIN = 1e-9
+#: Pairs of a part and an option that are looked at together, and parts whose bounds are computed together.
+_PAIRS, _BOUNDED = 1 << 17, 1 << 13
+#: Error of the evaluator's straggler, relatively; steps of backward passes that one simulation serves.
+_STRAGGLER_ERROR, _STEP = 2e-9, 0.002
+
+
+@dataclass(frozen=True)
+class Claim:
+    """No fleet within the limits has less than a bound; without one, there is none.
+
+    Parameters
+    ----------
+    most_s, most_usd
+        Limits, infinite where there are none.
+    about_cost
+        Whether the bound is one of the cost and not of the time.
+    bound
+        None: no fleet keeps the limits.
+    """
+
+    most_s: float
+    most_usd: float
+    about_cost: bool
+    bound: float | None
+
+    def excludes(self, time_s: FloatArray, cost_usd: FloatArray) -> NDArray[np.bool_]:
+        """Say which parts the claim holds for, by lower bounds of time and cost."""
+        excluded = ~np.isfinite(cost_usd) | (time_s > self.most_s) | (cost_usd > self.most_usd)
+        if self.bound is None:
+            return excluded
+        return excluded | ((cost_usd if self.about_cost else time_s) >= self.bound * (1.0 - MARGIN))
+
+
+@dataclass(frozen=True)
+class Level:
+    """What is decided at once; arrays over the options.
+
+    Parameters
+    ----------
+    type
+        Number of the type.
+    columns, counts, samples
+        (O,) Column of the load among those of the kind, VMs of it, and their samples; a count of zero is none of them.
+    starts, ends
+        Whether this is the first, and the last, level of its type.
+    network_due
+        Whether the kind's network must be there after it.
+    supply
+        What it adds to a fleet.
+    """
+
+    type: int
+    columns: IntArray
+    counts: IntArray
+    samples: IntArray
+    starts: bool
+    ends: bool
+    network_due: bool
+    supply: Supply
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Parts of one level: (N, C) VMs of each load, and (N,) the least price and ranks of what they can become."""
+
+    counts: IntArray
+    price: FloatArray
+    ranks: IntArray
+
+    def take(self, which: NDArray[np.bool_] | slice) -> _Parts:
+        return _Parts(self.counts[which], self.price[which], self.ranks[which])
+
+
+class KindOfFleets:
+    """All fleets of one kind.
+
+    Parameters
+    ----------
+    offers, exchange
+        What there is, and its bounds.
+    kind
+        Which fleets.
+    order
+        Numbers of the types, in the order of decisions.
+    """
+
+    def __init__(self, offers: Offers, exchange: ExchangeFloor, kind: Kind, order: Sequence[int]) -> None:
+        self._offers, self._exchange, self._kind, self._order = offers, exchange, kind, order
+        self._instance = offers.instance
+        self._slowest = offers.loads[kind.slowest]
+        #: (C,) The slowest last.
+        self._loads = [*offers.others(kind), self._slowest]
+        self._types: IntArray = np.array([load.type for load in self._loads], dtype=np.int64)
+        self._batches: IntArray = np.array([load.batch for load in self._loads], dtype=np.int64)
+        self._networks: IntArray = np.array([offers.network_of[number] for number in self._types], dtype=np.int64)
+        raw_s = self._slowest.raw_s
+        self._forward = self._slowest.forward_s / raw_s if raw_s > 0.0 else 0.0
+        self._gpu = offers.gpus[self._slowest.type]
+
+    def is_excluded(self, claim: Claim) -> bool:
+        """Whether there is no such fleet, or none refutes a claim even if VMs could be divided."""
+        running = np.flatnonzero(self._offers.running)
+        if not np.isin(running, self._types).all():
+            return True
+        supplies = [
+            self._supply(number, self._batches[self._types == number].tolist(), 0) for number in np.unique(self._types)
+        ]
+        price, ranks = divide(supplies, np.array([self._instance.global_batch]))
+        if not np.isfinite(price[0]):
+            return True
+        compute_s = np.array([self._slowest.raw_s * (1.0 - ROUNDING)])
+        exchange_s = self._floor_exchange((1.0 - self._forward) * compute_s, _whole(ranks), [self._kind.network], exactly=False)
+        time_s, billed_s = self._add_up(compute_s, exchange_s, np.zeros(1), np.zeros(1))
+        return bool(claim.excludes(time_s, price * billed_s * (1.0 - ROUNDING))[0])
+
+    def check(self, claim: Claim, listed: Sequence[IntArray], stopwatch: Stopwatch) -> None:
+        """Check that every part that is not divided is impossible or excluded.
+
+        Parameters
+        ----------
+        claim
+            What is claimed.
+        listed
+            By level, the numbers of divided parts, ascending.
+        stopwatch
+            When to end.
+
+        Raises
+        ------
+        RefutedError
+            When one is neither, or a part that is divided does not exist.
+        """
+        levels = self._list_levels()
+        if any(numbers.size for numbers in listed[len(levels) - 1 :]):
+            raise RefutedError(f"fleets of {self} are complete after {len(levels)} levels; no more can be divided")
+        self._needs = Needs([level.supply for level in levels[1:]], self._instance.global_batch)
+        self._straggler = StragglerFloor(self._loads)
+        parents: IntArray = np.zeros((1, len(self._loads)), dtype=np.int64)
+        for place, level in enumerate(levels):
+            wanted = listed[place] if place < len(listed) else np.zeros(0, dtype=np.int64)
+            divided = []
+            options, complete, found = level.counts.size, place + 1 == len(levels), 0
+            width = max(1, _PAIRS // options)
+            for start in range(0, len(parents), width):
+                stopwatch.require()
+                some = parents[start : start + width]
+                ends = np.searchsorted(wanted, [start * options, (start + len(some)) * options])
+                own = wanted[ends[0] : ends[1]] - start * options
+                parts, left = self._look_at(claim, some, place, level, own)
+                found += len(parts)
+                divided.append(parts)
+                if complete:
+                    self._settle(claim, left, stopwatch)
+                elif len(left.price):
+                    raise RefutedError(f"fleets of {self} with {self._write(left.counts[0])} are not excluded")
+            if found < wanted.size:
+                raise RefutedError(f"fleets of {self} are divided that do not exist")
+            if not found:
+                return
+            parents = np.concatenate(divided)
+
+    def _look_at(
+        self, claim: Claim, parents: IntArray, place: int, level: Level, wanted: IntArray
+    ) -> tuple[IntArray, _Parts]:
+        """Return the VMs of those children that are divided, and the children that are neither divided nor excluded."""
+        parent, option, price, ranks = self._list_children(parents, place, level)
+        listed = np.isin(parent * level.counts.size + option, wanted, assume_unique=True)
+        divided = parents[parent[listed]]
+        divided[np.arange(len(divided)), level.columns[option[listed]]] += level.counts[option[listed]]
+        # What a parent takes holds for its children; with their own price, many need no closer look.
+        least = np.full(len(parents), np.inf)
+        np.minimum.at(least, parent, ranks)
+        time_s, billed_s = self._bound(parents, _whole(np.where(np.isfinite(least), least, 1.0)), exactly=False)
+        open_ = ~listed & ~claim.excludes(time_s[parent], price * billed_s[parent] * (1.0 - ROUNDING))
+        parent, option = parent[open_], option[open_]
+        counts = parents[parent]
+        counts[np.arange(len(counts)), level.columns[option]] += level.counts[option]
+        left = _Parts(counts, price[open_], _whole(ranks[open_]))
+        complete = place == self._last
+        kept = np.zeros(len(counts), dtype=np.bool_)
+        for start in range(0, len(counts), _BOUNDED):
+            some = slice(start, start + _BOUNDED)
+            time_s, billed_s = self._bound(left.counts[some], left.ranks[some], exactly=complete)
+            kept[some] = ~claim.excludes(time_s, left.price[some] * billed_s * (1.0 - ROUNDING))
+        return divided, left.take(kept)
+
+    def _list_children(
+        self, parents: IntArray, place: int, level: Level
+    ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+        """Return (K,) parents and options of all that is possible, with the least price and ranks of what follows."""
+        offers, own = self._offers, self._types == level.type
+        rest = (self._instance.global_batch - parents @ self._batches)[:, None] - level.samples
+        used = parents[:, own].sum(axis=1)[:, None] + level.counts
+        possible = (rest >= 0) & (used <= offers.most[level.type])
+        if level.ends:
+            possible &= used >= offers.running[level.type]
+        if level.network_due:
+            there = (parents[:, self._networks == self._kind.network] > 0).any(axis=1)[:, None]
+            brings = (level.counts > 0) & (offers.network_of[level.type] == self._kind.network)
+            possible &= there | brings
+        parent, option = np.nonzero(possible)
+        more = self._needs.least(place, rest[parent, option])
+        parent, option, more = (each[..., np.isfinite(more[0])] for each in (parent, option, more))
+        amounts = np.array([offers.price_usd_per_s[self._types], offers.ranks[self._types]]) @ parents.T.astype(np.float64)
+        total = amounts[:, parent] + level.counts[option] * level.supply.each[:, None] + more
+        return parent, option, total[0], total[1]
+
+    def _settle(self, claim: Claim, fleets: _Parts, stopwatch: Stopwatch) -> None:
+        """Look at single fleets: many by one simulation, what is left one by one.
+
+        With F(t) the end of the exchange when the backward pass takes t, F(t) / t does not grow with t: in units of t
+        transfers are ready at the same times, and a longer t makes them shorter, which by equation 2 slows no other. So
+        ``F(t) >= t F(T) / T`` for T >= t. (A simulation at a t that is too small would prove nothing: equation 2 jumps.)
+        """
+        if not len(fleets.price):
+            return
+        means = np.array([load.raw_s for load in self._loads])
+        deviations = np.array([load.deviation_s for load in self._loads])
+        compute_s = np.zeros(len(fleets.price))
+        for number, counts in enumerate(fleets.counts):
+            if number % 64 == 0:
+                stopwatch.require()
+            present = counts > 0
+            compute_s[number] = expected_maximum(
+                means[present].tolist(), deviations[present].tolist(), counts[present].tolist()
+            )
+        compute_s *= 1.0 - _STRAGGLER_ERROR
+        backward_s = (1.0 - self._forward) * compute_s
+        exchange_s = np.zeros(compute_s.size)
+        for number, (counts, ranks, least_s) in enumerate(zip(fleets.counts, fleets.ranks, backward_s, strict=True)):
+            if number % 64 == 0:
+                stopwatch.require()
+            if least_s > 0.0 and ranks > 1:
+                longer_s = math.exp(_STEP * math.ceil(math.log(least_s * (1.0 + 3.0 * _STRAGGLER_ERROR)) / _STEP))
+                end_s = self._offers.model.exchange_s(self._name_networks(counts), int(ranks), self._gpu, longer_s)
+                exchange_s[number] = end_s / longer_s * least_s * (1.0 - ROUNDING)
+        time_s, billed_s = self._add_up(compute_s, exchange_s, *self._risks(fleets.counts))
+        for counts in fleets.counts[~claim.excludes(time_s, fleets.price * billed_s * (1.0 - ROUNDING))]:
+            stopwatch.require()
+            measures = measure_fleet(self._offers.model, self._write_groups(counts))
+            ends = np.array([measures["time_s"]]), np.array([measures["cost_usd"]])
+            if not claim.excludes(*ends)[0]:
+                taken = f"takes {ends[0][0]:.12g} s and {ends[1][0]:.12g} usd"
+                raise RefutedError(f"the fleet {self._write(counts)} refutes it: it {taken}")
+
+    def _bound(self, counts: IntArray, ranks: IntArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
+        """Return (N,) the least time, and the least time that is billed, of fleets that have certain VMs at least."""
+        compute_s = self._straggler.seconds(counts)
+        backward_s = (1.0 - self._forward) * compute_s
+        exchange_s = self._floor_exchange(backward_s, ranks, [self._kind.network], exactly=exactly)
+        if not self._offers.plain:
+            for network in np.unique(self._networks).tolist():
+                has = (counts[:, self._networks == network] > 0).any(axis=1)
+                if network != self._kind.network and has.any():
+                    there = self._floor_exchange(backward_s[has], ranks[has], [network], exactly=exactly)
+                    exchange_s[has] = np.maximum(exchange_s[has], there)
+        return self._add_up(compute_s, exchange_s, *self._risks(counts))
+
+    def _floor_exchange(
+        self, backward_s: FloatArray, ranks: IntArray, networks: Sequence[int], *, exactly: bool
+    ) -> FloatArray:
+        found = [self._exchange.seconds(self._gpu, each, ranks, backward_s, exactly=exactly) for each in networks]
+        return np.asarray(np.max(found, axis=0), dtype=np.float64)
+
+    def _risks(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return (N,) interruptions per hour, and whether some VM has to be launched, of VMs that are there already."""
+        per_hour = counts @ self._offers.per_hour[self._types]
+        launched = np.zeros(len(counts), dtype=np.bool_)
+        for number in np.unique(self._types).tolist():
+            launched |= counts[:, self._types == number].sum(axis=1) > self._offers.running[number]
+        return per_hour, launched.astype(np.float64)
+
+    def _add_up(
+        self, compute_s: FloatArray, exchange_s: FloatArray, per_hour: FloatArray, launched: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return (N,) time, and billed time, of compute and exchange times."""
+        instance = self._instance
+        iteration_s = self._forward * compute_s + np.maximum((1.0 - self._forward) * compute_s, exchange_s)
+        rate_per_s = per_hour / SECONDS_PER_HOUR * (1.0 - ROUNDING)
+        work_s = instance.iterations * iteration_s * (1.0 - ROUNDING)
+        training_s, billed_s = expected_seconds(work_s, rate_per_s, instance.interruptions)
+        launch_s = launched * instance.launch_s
+        billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
+        return (training_s + launch_s) * (1.0 - ROUNDING), billed_s * (1.0 - ROUNDING)
+
+    def _list_levels(self) -> list[Level]:
+        """List what is decided, the slowest's VMs first."""
+        offers, own, due = self._offers, self._slowest.type, self._kind.network
+        places = {number: place for place, number in enumerate(self._order)}
+        last = len(self._loads) - 1
+        types = sorted(
+            set(self._types[:last].tolist()),
+            key=lambda number: (number != own, offers.network_of[number] != due, places[number]),
+        )
+        decided: list[tuple[int, list[int]]] = [(own, [last])]
+        for number in types:
+            columns = [column for column in range(last) if self._types[column] == number]
+            columns.sort(key=lambda column: -self._loads[column].batch)
+            if self._instance.one_batch_per_type:
+                decided.append((number, columns))
+            else:
+                decided += [(number, [column]) for column in columns]
+        brings = [place for place, (number, _) in enumerate(decided) if offers.network_of[number] == due]
+        awaited = -1 if offers.network_of[own] == due else max(brings)
+        self._last = len(decided) - 1
+        return [self._make_level(decided, place, network_due=place == awaited) for place in range(len(decided))]
+
+    def _make_level(self, decided: list[tuple[int, list[int]]], place: int, *, network_due: bool) -> Level:
+        number, columns = decided[place]
+        batches = [self._loads[column].batch for column in columns]
+        most = int(self._offers.most[number])
+        spans = [np.arange(1, min(most, self._instance.global_batch // batch) + 1) for batch in batches]
+        counts = np.concatenate([*([] if place == 0 else [np.zeros(1, dtype=np.int64)]), *spans])
+        sizes = [span.size for span in spans]
+        repeated = np.repeat(columns, sizes), np.repeat(batches, sizes)
+        if place:
+            repeated = np.append(columns[0], repeated[0]), np.append(batches[0], repeated[1])
+        least = int(self._offers.running[number]) if self._instance.one_batch_per_type else 0
+        return Level(
+            type=number,
+            columns=repeated[0],
+            counts=counts,
+            samples=counts * repeated[1],
+            starts=place == 0 or decided[place - 1][0] != number,
+            ends=place + 1 == len(decided) or decided[place + 1][0] != number,
+            network_due=network_due,
+            supply=self._supply(number, batches, least),
+        )
+
+    def _supply(self, number: int, batches: Sequence[int], least: int) -> Supply:
+        each = np.array([self._offers.price_usd_per_s[number], float(self._offers.ranks[number])])
+        return Supply(int(number), tuple(batches), least, int(self._offers.most[number]), each)
+
+    def _name_networks(self, counts: IntArray) -> tuple[str, ...]:
+        """Return types that stand for the networks of a fleet, sorted."""
+        if self._offers.plain:
+            return (self._offers.type_with[self._kind.network],)
+        return tuple(sorted({self._offers.type_with[number] for number in self._networks[counts > 0].tolist()}))
+
+    def _write_groups(self, counts: IntArray) -> tuple[VmGroup, ...]:
+        present = [(load, int(count)) for load, count in zip(self._loads, counts.tolist(), strict=True) if count]
+        present.sort(key=lambda each: (each[0].type, -each[0].batch))
+        return tuple(VmGroup(type=load.name, count=count, batch=load.batch) for load, count in present)
+
+    def _write(self, counts: IntArray) -> str:
+        return " + ".join(f"{group.count} {group.type}@{group.batch}" for group in self._write_groups(counts))
+
+    def __str__(self) -> str:
+        return f"slowest {self._slowest.name}@{self._slowest.batch}, network {self._kind.network}"
+
+
+def _whole(ranks: FloatArray) -> IntArray:
+    """Return the whole numbers that ranks are at least, up to rounding."""
+    return np.ceil(ranks * (1.0 - MARGIN)).astype(np.int64)
