@@ -1,4 +1,4 @@
-"""The exact solver: best-first search of all fleets under lower bounds, proven by exhaustion (design 4.7)."""
+"""The exact solver: best-first search of all fleets under lower bounds, proven by a tree (design 4.7)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from optplan.contracts.result import (
     SolveRequest,
     Status,
     Termination,
+    TreeCertificate,
     closes_gap,
     relative_gap,
 )
@@ -15,6 +16,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, SriftSolutio
 from optplan.formulations.srift.exact.feasibility import explain_shortfall
 from optplan.formulations.srift.exact.goals import LeastGoal
 from optplan.formulations.srift.exact.search import FleetSpace, SearchEnd
+from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 
 
 def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
@@ -25,21 +27,22 @@ def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[S
     instance
         The problem, of any kind.
     request
-        Gap and time limit.
+        Gap and time limit, and whether a certificate is wanted.
 
     Returns
     -------
     Answer
         Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs.
-        Where time or memory runs out, the least bound of all that was not looked at is the bound. Infeasible: with
-        the nearest limits, or the nearest global batches, that some fleet can keep.
+        A search that ends proves its bound by a tree, within the time that is left. Where time or memory runs out, the
+        least bound of all that was not looked at is the bound. Infeasible: with the nearest limits, or the nearest
+        global batches, that some fleet can keep.
     """
-    goal = LeastGoal(instance)
-    end = FleetSpace(instance).search(goal, request.stopwatch, gap=request.gap)
+    goal, space = LeastGoal(instance), FleetSpace(instance)
+    end = space.search(goal, request.stopwatch, gap=request.gap)
     counters = {"steps": float(end.steps), "partial_fleets": float(end.decided), "fleets": float(end.judged)}
     if goal.best is None:
         if end.termination is Termination.COMPLETED:
-            return explain_shortfall(instance, request, counters)
+            return explain_shortfall(space, request, counters)
         return Answer(
             status=Status.UNKNOWN,
             termination=end.termination,
@@ -51,19 +54,35 @@ def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[S
     objective = goal.best.objective
     bound = min(objective, end.bound)
     closed = closes_gap(objective, bound, request.gap)
-    means = _say_what_helps(instance, end)
+    certificates, warnings = _certify(space, bound, request) if closed else ((), (_say_open(instance, end, goal),))
     return Answer(
         status=Status.OPTIMAL if closed else Status.FEASIBLE,
         termination=Termination.COMPLETED if closed else end.termination,
         solution=SriftSolution(groups=goal.best.groups),
         objective=objective,
         bound=bound,
-        bound_proof=BoundProof.SEARCHED,
+        bound_proof=BoundProof.TREE if certificates else BoundProof.SEARCHED,
+        certificates=certificates,
         counters=counters,
-        warnings=()
-        if closed
-        else (f"fleets that are {_write_gap(objective, bound)} better are not excluded; {means}",),
+        warnings=warnings,
     )
+
+
+def _certify(
+    space: FleetSpace, bound: float, request: SolveRequest
+) -> tuple[tuple[TreeCertificate, ...], tuple[str, ...]]:
+    """Return the certificate of a bound, or a warning where there can be none."""
+    if not request.certify:
+        return (), ()
+    certificate = write_tree(space, bound, request.stopwatch)
+    if certificate is None:
+        return (), (say_uncertified(request),)
+    return (certificate,), ()
+
+
+def _say_open(instance: SriftInstance, end: SearchEnd, goal: LeastGoal) -> str:
+    gap = _write_gap(goal.objective or 0.0, min(goal.objective or 0.0, end.bound))
+    return f"fleets that are {gap} better are not excluded; {_say_what_helps(instance, end)}"
 
 
 def _write_gap(objective: float, bound: float) -> str:

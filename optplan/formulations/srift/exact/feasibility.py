@@ -8,12 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.result import Answer, Infeasibility, Relaxation, SolveRequest, Status, Termination
+from optplan.contracts.result import (
+    Answer,
+    Hopeless,
+    Infeasibility,
+    Relaxation,
+    SolveRequest,
+    Status,
+    Termination,
+    TreeCertificate,
+)
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.goals import Goal, LeastGoal
 from optplan.formulations.srift.exact.incumbents import JudgedFleet
 from optplan.formulations.srift.exact.reachability import find_neighbours, reaches_batch
 from optplan.formulations.srift.exact.search import FleetSpace
+from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
@@ -28,6 +38,7 @@ class _Nearest:
     limit: str
     fleet: JudgedFleet | None
     proven: bool
+    certificate: TreeCertificate | None = None
 
     @property
     def least(self) -> float:
@@ -38,40 +49,53 @@ class _Nearest:
 
 
 def explain_shortfall(
-    instance: SriftInstance, request: SolveRequest, counters: dict[str, float] | None = None
+    space: FleetSpace, request: SolveRequest, counters: dict[str, float] | None = None
 ) -> Answer[SriftSolution]:
     """Say why no fleet keeps the constraints, and what would do.
 
     Parameters
     ----------
-    instance
-        A problem without a fleet.
+    space
+        All fleets of a problem without one, after the search that found none.
     request
-        Time limit.
+        Time limit, and whether certificates are wanted.
     counters
-        Of the search that found none.
+        Of that search.
 
     Returns
     -------
     Answer
-        With status INFEASIBLE. For each limit that can mend it alone, the least amount that does; the factor is the
-        least by which all limits together would have to grow. What is not proven when time runs out is left out, with
-        a warning.
+        With status INFEASIBLE. For each limit that can mend it alone, the least amount that does, and for each other
+        one that it cannot; each with a certificate. What is not proven when time runs out is left out, with a warning.
     """
+    instance = space.instance
+    stopwatch = request.stopwatch
+    certificate = write_tree(space, None, stopwatch) if request.certify else None
+    warnings = [] if certificate or not request.certify else [say_uncertified(request)]
     if not reaches_batch(instance):
-        return _answer(_explain_batch(instance), counters, ())
-    if not instance.limits:
+        found = _explain_batch(instance, certificate)
+    elif not instance.limits:
         reason = "no fleet ever ends: interruptions undo the work between two checkpoints again and again"
-        return _answer(Infeasibility(reason=reason, relaxations=()), counters, ())
-    found = [find_nearest(instance, limit, request.stopwatch) for limit in instance.limits]
-    shared, proven = _find_factor(instance, request.stopwatch)
-    warnings: tuple[str, ...] = ()
-    if not (proven and all(one.proven for one in found)):
-        warnings = ("time ran out before all that would help was known: give it more time",)
-    return _answer(_explain_limits(instance, found, shared if proven else None), counters, warnings)
+        found = Infeasibility(reason=reason, relaxations=(), certificate=certificate)
+    else:
+        nearest = [find_nearest(instance, limit, request) for limit in instance.limits]
+        proven = all(one.proven for one in nearest)
+        factor = None
+        if proven and all(one.fleet is None for one in nearest):
+            factor, proven = _find_factor(instance, stopwatch)
+        if not proven:
+            warnings.append("time ran out before all that would help was known: give it more time")
+        found = _explain_limits(instance, nearest, factor, certificate)
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=found,
+        counters=counters or {},
+        warnings=tuple(warnings),
+    )
 
 
-def find_nearest(instance: SriftInstance, limit: str, stopwatch: Stopwatch) -> _Nearest:
+def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> _Nearest:
     """Find the fleet with the least of what one limit is on, all other limits kept.
 
     Parameters
@@ -80,14 +104,16 @@ def find_nearest(instance: SriftInstance, limit: str, stopwatch: Stopwatch) -> _
         The problem.
     limit
         ``deadline`` or ``budget``.
-    stopwatch
-        Time limit.
+    request
+        Time limit, and whether a certificate is wanted.
     """
     freed = {"deadline_s": None} if limit == DEADLINE else {"budget": None}
     question = instance.replace(objective=_OBJECTIVES[limit], **freed)
-    goal = LeastGoal(question)
-    end = FleetSpace(question).search(goal, stopwatch)
-    return _Nearest(limit, goal.best, end.termination is Termination.COMPLETED)
+    goal, space = LeastGoal(question), FleetSpace(question)
+    if space.search(goal, request.stopwatch).termination is not Termination.COMPLETED:
+        return _Nearest(limit, goal.best, proven=False)
+    certificate = write_tree(space, goal.objective, request.stopwatch, limit=limit) if request.certify else None
+    return _Nearest(limit, goal.best, proven=True, certificate=certificate)
 
 
 def write_fleet(groups: tuple[VmGroup, ...]) -> str:
@@ -130,19 +156,23 @@ class _FactorGoal(Goal):
         return rank >= self.least
 
 
-def _find_factor(instance: SriftInstance, stopwatch: Stopwatch) -> tuple[float, bool]:
+def _find_factor(instance: SriftInstance, stopwatch: Stopwatch) -> tuple[float | None, bool]:
     """Return by which factor all limits would have to grow together, and whether that is proven."""
     goal = _FactorGoal(instance.limits)
     end = FleetSpace(instance.replace(deadline_s=None, budget=None)).search(goal, stopwatch)
-    return goal.least, goal.found and end.termination is Termination.COMPLETED
+    proven = goal.found and end.termination is Termination.COMPLETED
+    return goal.least if proven else None, proven
 
 
-def _explain_limits(instance: SriftInstance, found: list[_Nearest], factor: float | None) -> Infeasibility:
-    sentences, relaxations = [], []
+def _explain_limits(
+    instance: SriftInstance, found: list[_Nearest], factor: float | None, certificate: TreeCertificate | None
+) -> Infeasibility:
+    sentences, relaxations, hopeless = [], [], []
     for one in found:
         others = [limit for limit in instance.limits if limit != one.limit]
         if one.fleet is None:
             if one.proven:
+                hopeless.append(Hopeless(limit=one.limit, certificate=one.certificate))
                 sentences.append(f"no {one.limit} alone would do: no fleet keeps the {' and the '.join(others)}")
             continue
         if not one.proven:
@@ -156,8 +186,10 @@ def _explain_limits(instance: SriftInstance, found: list[_Nearest], factor: floa
             f"the {which} fleet{within}, {write_fleet(one.fleet.groups)}, {verb} {_write(one.least, given)} {unit}; "
             f"the {one.limit} is {_write(given, one.least)} {unit}"
         )
-        relaxations.append(Relaxation(limit=one.limit, given=given, least_feasible=one.least, unit=unit))
-    if not relaxations and factor is not None:
+        relaxations.append(
+            Relaxation(limit=one.limit, given=given, least_feasible=one.least, unit=unit, certificate=one.certificate)
+        )
+    if factor is not None:
         limits = " and ".join(
             f"{_write(amount)} {instance.limit_as_given(limit)[1]}" for limit, amount in instance.limits.items()
         )
@@ -165,11 +197,12 @@ def _explain_limits(instance: SriftInstance, found: list[_Nearest], factor: floa
     return Infeasibility(
         reason="; ".join(sentences) or "no fleet keeps the limits",
         relaxations=tuple(relaxations),
-        factor=1.0 if factor is None else max(1.0, factor),
+        hopeless=tuple(hopeless),
+        certificate=certificate,
     )
 
 
-def _explain_batch(instance: SriftInstance) -> Infeasibility:
+def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None) -> Infeasibility:
     """Say what is nearest to a global batch that no fleet has, and which VMs are missing."""
     near = find_neighbours(instance)
     sides = [str(side) for side in (near.below, near.above) if side is not None]
@@ -181,19 +214,13 @@ def _explain_batch(instance: SriftInstance) -> Infeasibility:
     if near.more and near.above is None:
         more = " or ".join(f"{count} more {name}" for name, count in near.more.items())
         reason += f"; {more} would do"
-    return Infeasibility(reason=reason, relaxations=())
+    hopeless = tuple(Hopeless(limit=limit, certificate=_drop(certificate, limit)) for limit in instance.limits)
+    return Infeasibility(reason=reason, relaxations=(), hopeless=hopeless, certificate=certificate)
 
 
-def _answer(
-    infeasibility: Infeasibility, counters: dict[str, float] | None, warnings: tuple[str, ...]
-) -> Answer[SriftSolution]:
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=infeasibility,
-        counters=counters or {},
-        warnings=warnings,
-    )
+def _drop(certificate: TreeCertificate | None, limit: str) -> TreeCertificate | None:
+    """Return the same proof with a limit dropped: where no fleet has the batch, no limit matters."""
+    return None if certificate is None else certificate.replace(limit=limit)
 
 
 def _write(number: float, other: float = math.inf) -> str:

@@ -18,8 +18,8 @@ class Decided:
     Parameters
     ----------
     numbers
-        (N,) Places among all that those which they were decided from could become: number of the parent times the number
-        of options, and the number of the option; at the start the VMs of the slowest choice, less one.
+        (N,) Places among all that the fleets one level before could become: place of that fleet times the number of
+        options, plus the number of the option; at the start the VMs of the slowest choice, less one.
     picks
         (N, levels + 1) VMs of the slowest choice, then the number of the option at each level.
     rest
@@ -57,7 +57,8 @@ class Decided:
     def join(cls, parts: Sequence[Self]) -> Self:
         """Return the fleets of all parts, in their order."""
         columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(cls)}
-        return cls(**{name: np.concatenate(each, axis=-1 if name == "amounts" else 0) for name, each in columns.items()})
+        last = {"amounts": 1}
+        return cls(**{name: np.concatenate(each, axis=last.get(name, 0)) for name, each in columns.items()})
 
     def take(self, which: IntArray | slice) -> Self:
         """Return some of the fleets."""

@@ -1,8 +1,8 @@
 """Trees that prove that no fleet is better: the certificates of the best-first search, written when it has ended.
 
-With the optimum known, all that a bound does not exclude at once is divided again, level by level, and noted: by kind of
-fleets, the numbers of the divided ones. The judge builds the same parts from the instance alone and bounds each by code
-of its own (:mod:`optplan.formulations.srift.judge.trees` says how the content is read).
+With the optimum known, all that a bound does not exclude at once is divided again, level by level, and noted: by kind
+of fleets, the numbers of the divided ones. The judge builds the same parts from the instance alone and bounds each by
+code of its own (:mod:`optplan.formulations.srift.judge.trees` says how the content is read).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from optplan.contracts.result import TreeCertificate
+from optplan.contracts.result import SolveRequest, TreeCertificate
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
 from optplan.formulations.srift.exact.branches import Branch
 from optplan.formulations.srift.exact.goals import Goal
@@ -71,7 +71,9 @@ class _Claim(Goal):
         return self.bound is not None and fleet.objective >= self.bound * (1.0 - _MARGIN)
 
 
-def write_tree(space: FleetSpace, bound: float | None, stopwatch: Stopwatch, *, limit: str = "") -> TreeCertificate | None:
+def write_tree(
+    space: FleetSpace, bound: float | None, stopwatch: Stopwatch, *, limit: str = ""
+) -> TreeCertificate | None:
     """Write the tree that proves a bound of the objective of all fleets.
 
     Parameters
@@ -88,7 +90,7 @@ def write_tree(space: FleetSpace, bound: float | None, stopwatch: Stopwatch, *, 
     Returns
     -------
     TreeCertificate or None
-        None where there is not time enough, where it would be larger than certificates may be, or where fleets have more
+        None where there is not time enough, where it would be larger than certificates may be, or where there are more
         networks than are told apart.
     """
     if any(kind.network is None for kind in space.kinds):
@@ -106,6 +108,12 @@ def write_tree(space: FleetSpace, bound: float | None, stopwatch: Stopwatch, *, 
     return TreeCertificate(rule=RULE, bound=bound, limit=limit, content=content)
 
 
+def say_uncertified(request: SolveRequest) -> str:
+    """Say why there is no certificate where one was wanted."""
+    why = "no time was left for it" if request.stopwatch.expired else "it would be larger than certificates may be"
+    return f"no certificate was written, since {why}: the proof rests on the search alone"
+
+
 @dataclass
 class _Writer:
     """Divides kinds of fleets until a bound excludes all that is left, within time and size."""
@@ -114,7 +122,7 @@ class _Writer:
     characters: int = 0
 
     def divide(self, space: FleetSpace, claim: _Claim, branch: Branch) -> list[JsonValue] | None:
-        """Return the numbers of the divided fleets by level, each as its distance from the one before; None: given up."""
+        """Return by level the numbers of divided fleets, each as its distance from the one before; None: given up."""
         nodes, found = branch.start(), []
         nodes = nodes.take(np.flatnonzero(claim.keeps(nodes.time_s, nodes.cost_usd, nodes.vms)))
         while len(nodes) and nodes.level < branch.levels:
@@ -143,10 +151,8 @@ class _Writer:
             elif not claim.allows(space.judge.judge(groups)):
                 return False
         for start in range(0, len(new), _SHARPENED):
-            if self.stopwatch.expired:
-                return False
             some = branch.sharpen(nodes.take(np.array(new[start : start + _SHARPENED])))
             for picks in some.picks[claim.keeps(some.time_s, some.cost_usd, some.vms)]:
                 if self.stopwatch.expired or not claim.allows(space.judge.judge(branch.write(picks))):
                     return False
-        return True
+        return not self.stopwatch.expired

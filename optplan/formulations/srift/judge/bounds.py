@@ -107,14 +107,14 @@ class ExchangeFloor:
     def _move(self, gpu: str, network: int, ranks: int, exactly: bool) -> FloatArray:  # noqa: FBT001 - part of a key
         """Return what the bytes of each line take to move."""
         key = gpu, network, ranks, exactly
-        if key not in self._known:
+        known = self._known.get(key)
+        if known is None:
             _, together, alone, asked = self._lines[gpu]
             fastest = self._ask(network, ranks, asked, exactly=exactly) if ranks > 1 else np.full(asked.size, math.inf)
             factor = volume_factor(ranks)
-            self._known[key] = np.concatenate(
-                (factor * together / self._offers.capacities[network], factor * alone / fastest)
-            )
-        return self._known[key]
+            known = np.concatenate((factor * together / self._offers.capacities[network], factor * alone / fastest))
+            self._known[key] = known
+        return known
 
     def _ask(self, network: int, ranks: int, sizes: FloatArray, *, exactly: bool) -> FloatArray:
         """Return the most bandwidth that transfers have alone."""
@@ -123,7 +123,8 @@ class ExchangeFloor:
         numbers = [ranks]
         if not exactly and isinstance(bandwidth, MeasuredBandwidth):
             numbers += [row for row in bandwidth.tables[networks[0][0]].ranks.tolist() if row > ranks]
-        return np.max([bandwidth.bus_bytes_per_s(networks, number, sizes) for number in numbers], axis=0)
+        found = [bandwidth.bus_bytes_per_s(networks, number, sizes) for number in numbers]
+        return np.asarray(np.max(found, axis=0), dtype=np.float64)
 
 
 def _draw_lines(
@@ -144,7 +145,7 @@ def _draw_lines(
 
 
 def _envelop(shares: FloatArray, volumes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the points that are highest in some direction between the axes: left to right, steeper and steeper down."""
+    """Return the points that are highest in some direction between the axes, from left to right."""
     order = np.lexsort((shares, volumes))[::-1]
     kept: list[tuple[float, float]] = []
     for share, volume in zip(shares[order].tolist(), volumes[order].tolist(), strict=True):

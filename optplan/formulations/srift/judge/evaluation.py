@@ -30,7 +30,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from optplan.contracts.judgement import Check, Evaluation
-from optplan.contracts.result import BoundProof
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.laws.interruptions import ExpectedTraining, expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
@@ -165,8 +164,3 @@ def _check_limit(limit: str, amount: float, used: float) -> Check:
 
 def _check(family: str, index: str, left: float, right: float, message: str, *, holds: bool) -> Check:
     return Check(family=family, index=index, left=left, right=right, tolerance=0.0, holds=holds, message=message)
-
-
-def list_proofs(_: SriftInstance) -> frozenset[BoundProof]:
-    """Return the kinds of certificate that prove anything about fleets: trees, whatever is asked."""
-    return frozenset({BoundProof.TREE})

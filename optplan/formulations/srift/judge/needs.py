@@ -1,4 +1,4 @@
-"""The least price and ranks that undecided VMs add until a fleet has all samples; written apart from the solvers' own."""
+"""The least price and ranks that undecided VMs add until a fleet has all samples; apart from the solvers' own."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Needs:
             whole = samples % self._unit == 0
             found = np.where(whole, self._tables[start][:, np.where(whole, samples // self._unit, 0)], np.inf)
         if not self._tables or len(types) < len(rest):
-            largest = [max((one for one in rest if one.type == number), key=lambda one: max(one.batches)) for number in types]
-            found = np.maximum(found, divide(largest, samples))
+            largest = {one.type: one for one in sorted(rest, key=lambda one: max(one.batches))}
+            found = np.maximum(found, divide(list(largest.values()), samples))
         return found
 
     def _add(self, after: FloatArray, supply: Supply) -> FloatArray:
@@ -108,7 +108,8 @@ def divide(supplies: Sequence[Supply], samples: IntArray) -> FloatArray:
     """Return (2, N) the least price and ranks if VMs could be divided; infinite where there are too few of them."""
     found = np.empty((2, samples.size))
     for quantity in range(2):
-        ordered = sorted(supplies, key=lambda one: float(one.each[quantity]) / max(one.batches))  # noqa: B023 - used at once
+        per_sample = [float(one.each[quantity]) / max(one.batches) for one in supplies]
+        ordered = [supplies[place] for place in np.argsort(per_sample, kind="stable")]
         reach = np.cumsum([0.0, *(one.most * max(one.batches) for one in ordered)])
         amount = np.cumsum([0.0, *(one.most * float(one.each[quantity]) for one in ordered)])
         found[quantity] = np.interp(samples, reach, amount, right=np.inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from optplan.formulations.srift.data.instance import VmGroup
 from optplan.formulations.srift.judge.bounds import ROUNDING, ExchangeFloor, StragglerFloor
 from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.needs import Needs, Supply, divide
-from optplan.formulations.srift.judge.offers import Kind, Load, Offers
+from optplan.formulations.srift.judge.offers import Kind, Offers
 from optplan.formulations.srift.laws.interruptions import expected_seconds
 from optplan.formulations.srift.laws.stragglers import expected_maximum
 from optplan.progress import Stopwatch
@@ -134,7 +134,8 @@ class KindOfFleets:
         if not np.isfinite(price[0]):
             return True
         compute_s = np.array([self._slowest.raw_s * (1.0 - ROUNDING)])
-        exchange_s = self._floor_exchange((1.0 - self._forward) * compute_s, _whole(ranks), [self._kind.network], exactly=False)
+        backward_s = (1.0 - self._forward) * compute_s
+        exchange_s = self._exchange.seconds(self._gpu, self._kind.network, _whole(ranks), backward_s, exactly=False)
         time_s, billed_s = self._add_up(compute_s, exchange_s, np.zeros(1), np.zeros(1))
         return bool(claim.excludes(time_s, price * billed_s * (1.0 - ROUNDING))[0])
 
@@ -220,14 +221,17 @@ class KindOfFleets:
         if level.ends:
             possible &= used >= offers.running[level.type]
         if level.network_due:
-            there = (parents[:, self._networks == self._kind.network] > 0).any(axis=1)[:, None]
+            there = np.any(parents[:, self._networks == self._kind.network] > 0, axis=1, keepdims=True)
             brings = (level.counts > 0) & (offers.network_of[level.type] == self._kind.network)
             possible &= there | brings
         parent, option = np.nonzero(possible)
         more = self._needs.least(place, rest[parent, option])
-        parent, option, more = (each[..., np.isfinite(more[0])] for each in (parent, option, more))
-        amounts = np.array([offers.price_usd_per_s[self._types], offers.ranks[self._types]]) @ parents.T.astype(np.float64)
-        total = amounts[:, parent] + level.counts[option] * level.supply.each[:, None] + more
+        can = np.isfinite(more[0])
+        parent, option, more = parent[can], option[can], more[:, can]
+        each = np.array([offers.price_usd_per_s[self._types], offers.ranks[self._types]])
+        total = (
+            (each @ parents.T.astype(np.float64))[:, parent] + level.counts[option] * level.supply.each[:, None] + more
+        )
         return parent, option, total[0], total[1]
 
     def _settle(self, claim: Claim, fleets: _Parts, stopwatch: Stopwatch) -> None:
@@ -235,7 +239,7 @@ class KindOfFleets:
 
         With F(t) the end of the exchange when the backward pass takes t, F(t) / t does not grow with t: in units of t
         transfers are ready at the same times, and a longer t makes them shorter, which by equation 2 slows no other. So
-        ``F(t) >= t F(T) / T`` for T >= t. (A simulation at a t that is too small would prove nothing: equation 2 jumps.)
+        ``F(t) >= t F(T) / T`` for T >= t. (Simulating at a t that is too small would prove nothing: equation 2 jumps.)
         """
         if not len(fleets.price):
             return
@@ -272,20 +276,14 @@ class KindOfFleets:
         """Return (N,) the least time, and the least time that is billed, of fleets that have certain VMs at least."""
         compute_s = self._straggler.seconds(counts)
         backward_s = (1.0 - self._forward) * compute_s
-        exchange_s = self._floor_exchange(backward_s, ranks, [self._kind.network], exactly=exactly)
+        exchange_s = self._exchange.seconds(self._gpu, self._kind.network, ranks, backward_s, exactly=exactly)
         if not self._offers.plain:
             for network in np.unique(self._networks).tolist():
                 has = (counts[:, self._networks == network] > 0).any(axis=1)
                 if network != self._kind.network and has.any():
-                    there = self._floor_exchange(backward_s[has], ranks[has], [network], exactly=exactly)
+                    there = self._exchange.seconds(self._gpu, network, ranks[has], backward_s[has], exactly=exactly)
                     exchange_s[has] = np.maximum(exchange_s[has], there)
         return self._add_up(compute_s, exchange_s, *self._risks(counts))
-
-    def _floor_exchange(
-        self, backward_s: FloatArray, ranks: IntArray, networks: Sequence[int], *, exactly: bool
-    ) -> FloatArray:
-        found = [self._exchange.seconds(self._gpu, each, ranks, backward_s, exactly=exactly) for each in networks]
-        return np.asarray(np.max(found, axis=0), dtype=np.float64)
 
     def _risks(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return (N,) interruptions per hour, and whether some VM has to be launched, of VMs that are there already."""

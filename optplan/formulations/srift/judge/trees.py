@@ -1,26 +1,26 @@
 """The rule ``srift-fleets``: that no fleet within the limits is better than a bound, by dividing all fleets.
 
-Read from the certificate: ``order``, the names of all types; ``trees``, a list of ``[type, batch, network, levels]``, one
-for each kind of fleets that is not excluded as a whole. Everything else the judge makes itself, so that every fleet lies
-in exactly one part whatever the certificate says:
+Read from the certificate: ``order``, the names of all types; ``trees``, a list of ``[type, batch, network, levels]``,
+one for each kind of fleets that is not excluded as a whole. Everything else the judge makes itself, so that every fleet
+lies in exactly one part whatever the certificate says:
 
 * Every fleet is of one kind: its slowest VM (raw time; of equally slow ones that with the longest backward pass, the
   last GPU by name, the first type, the largest batch) and its least network (by capacity; with measured tables then by
   the table's name), numbered from the least.
 * A kind is decided level by level: how many VMs of the slowest; then, by type, which batch and how many, the largest
-  batch first and none before all (several batches per type: a level for each). The slowest's own type comes first, then
-  types with the kind's network, then the others; within each in the certificate's ``order``.
-* A part's number on its level is the place of its parent among the divided parts, times the number of options, plus that
-  of the option. ``levels`` has, by level, the distances of the numbers of divided parts from one to the next, the first
-  from -1. Being listed excludes nothing: it only asks the judge to look at all children instead.
+  batch first and none before all (several batches per type: a level for each). The slowest's own type comes first,
+  then types with the kind's network, then the others; within each in the certificate's ``order``.
+* A part's number on its level is the place of its parent among the divided parts, times the number of options, plus
+  that of the option. ``levels`` has, by level, the distances of the numbers of divided parts from one to the next, the
+  first from -1. Being listed excludes nothing: it only asks the judge to look at all children instead.
 * A child that is not listed must be impossible (no fleet has such VMs, or it is of another kind) or excluded: its least
   time or cost is beyond a limit, or its least objective is not below the bound, less 1e-9 of it. A fleet that never
   ends is none. Children of the last level are single fleets, which are evaluated where no bound does.
 
 Where ``limit`` names a limit, that one is dropped, and ``bound`` is about it instead of the objective.
 
-On trust remain rounding (:data:`~.parts.MARGIN`, and 1e-12 of each bound) and the error of quadratures (2e-7 of the largest
-deviation here, 1e-9 of the straggler's time in the evaluator).
+On trust remain rounding (:data:`~.parts.MARGIN`, and 1e-12 of each bound) and the error of quadratures (2e-7 of the
+largest deviation here, 1e-9 of the straggler's time in the evaluator).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from optplan.contracts.judgement import RefutedError
-from optplan.contracts.result import TreeCertificate
+from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
 from optplan.formulations.srift.judge.bounds import ExchangeFloor
 from optplan.formulations.srift.judge.evaluation import TOLERANCE
@@ -44,6 +44,11 @@ from optplan.schema import IntArray
 RULE = "srift-fleets"
 #: Numbers that a certificate may list, and the largest of them.
 _MOST_NUMBERS, _LARGEST = 1 << 20, 1 << 40
+
+
+def list_proofs(_: SriftInstance) -> frozenset[BoundProof]:
+    """Return the kinds of certificate that prove anything about fleets: trees, whatever is asked."""
+    return frozenset({BoundProof.TREE})
 
 
 def check_tree(instance: SriftInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
@@ -102,7 +107,7 @@ def _read_content(
     if set(content) != {"order", "trees"}:
         raise RefutedError("the content must have order and trees, and nothing else")
     order, listed, names = content["order"], content["trees"], list(instance.types)
-    if not isinstance(order, list) or not all(isinstance(name, str) for name in order) or sorted(order) != sorted(names):
+    if not isinstance(order, list) or sorted(map(repr, order)) != sorted(map(repr, names)):
         raise RefutedError("order must name every type once")
     if not isinstance(listed, list):
         raise RefutedError("trees must be a list")
@@ -112,7 +117,8 @@ def _read_content(
         if not isinstance(entry, list) or len(entry) != 4:
             raise RefutedError("a tree must be a list of type, batch, network and levels")
         name, batch, network, levels = entry
-        if not isinstance(name, str) or not _is_number(batch) or not _is_number(network) or not isinstance(levels, list):
+        numbered = _is_number(batch) and _is_number(network)
+        if not (isinstance(name, str) and numbered and isinstance(levels, list)):
             raise RefutedError("a tree must have a type, a batch, the number of a network, and levels")
         if (name, batch, network) in trees:
             raise RefutedError(f"there are two trees of the kind {(name, batch, network)}")

@@ -151,11 +151,6 @@ def expect_training(work_s: float, rate_per_s: float, interruptions: Interruptio
     )
 
 
-def expected_training_s(work_s: float, rate_per_s: float, interruptions: Interruptions) -> float:
-    """Return the expected seconds of a run with checkpoints, lost work and restarts; see :func:`expect_training`."""
-    return expect_training(work_s, rate_per_s, interruptions).total_s
-
-
 def expected_seconds(
     work_s: FloatArray, rate_per_s: FloatArray, interruptions: Interruptions | None
 ) -> tuple[FloatArray, FloatArray]:
@@ -179,14 +174,13 @@ def expected_seconds(
     checkpoints = np.maximum(0.0, np.ceil(work_s / every_s * (1.0 - _SAME)) - 1.0)
     last_s = work_s - checkpoints * every_s
     trained_s, failures = np.zeros(work_s.size), np.zeros(work_s.size)
-    for number, stretch_s in ((checkpoints, every_s + interruptions.checkpoint_s), (np.ones(work_s.size), last_s)):
-        power = rate_per_s * stretch_s
-        some = number > 0.0  # nothing of nothing, also where one would be infinite
-        trained_s += np.where(some, number * stretch_s * (1.0 + _excesses(power)), 0.0)
-        failures += np.where(some, number * _powers(power), 0.0)
     exposed = interruptions.restart_billed
     one_restart_s = restart_s * (1.0 + (_excesses(rate_per_s * restart_s) if exposed else np.zeros(work_s.size)))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # none of something infinite is none
+        for number, stretch_s in ((checkpoints, every_s + interruptions.checkpoint_s), (1.0, last_s)):
+            power = rate_per_s * stretch_s
+            trained_s += np.where(number > 0.0, number * stretch_s * (1.0 + _excesses(power)), 0.0)
+            failures += np.where(number > 0.0, number * _powers(power), 0.0)
         restarts_s = np.where((failures > 0.0) & (one_restart_s > 0.0), failures * one_restart_s, 0.0)
     total_s = trained_s + restarts_s
     return total_s, total_s if exposed else trained_s

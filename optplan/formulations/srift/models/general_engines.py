@@ -12,7 +12,7 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, T
 from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
-from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
 from optplan.formulations.srift.models.fleet_model import FleetModel
 
 #: Most choices of counts and batches that enumeration goes through.
@@ -84,7 +84,7 @@ def _answer(
 
 
 def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
-    """Look at every fleet, in plain Python, and ask the evaluator about each that reaches the batch.
+    """Look at every fleet, in plain Python, and price each that reaches the batch.
 
     Parameters
     ----------
@@ -112,14 +112,14 @@ def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[
         )
         raise UnsupportedError(message)
     request.stopwatch.emit("enumeration")
-    best: tuple[float, SriftSolution] | None = None
-    looked_at = 0
+    best: JudgedFleet | None = None
+    judge, looked_at = FleetJudge(instance), 0
     for fleet in _list_fleets(instance, options):
         looked_at += 1
-        solution = SriftSolution(groups=fleet)
-        evaluation = evaluate(instance, solution)
-        if all(check.holds for check in evaluation.checks) and (best is None or evaluation.objective < best[0]):
-            best = evaluation.objective, solution
+        priced = judge.judge(fleet)
+        ends = priced.keeps_limits and math.isfinite(priced.objective)
+        if ends and (best is None or priced.objective < best.objective):
+            best = priced
     counters = {"choices": float(choices), "fleets": float(looked_at)}
     if best is None:
         return answer_without_fleet(
@@ -128,9 +128,9 @@ def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[
     return Answer(
         Status.OPTIMAL,
         Termination.COMPLETED,
-        solution=best[1],
-        objective=best[0],
-        bound=best[0],
+        solution=SriftSolution(groups=best.groups),
+        objective=best.objective,
+        bound=best.objective,
         bound_proof=BoundProof.SEARCHED,
         counters=counters,
     )
@@ -157,8 +157,13 @@ def _list_groups(instance: SriftInstance, name: str) -> list[tuple[VmGroup, ...]
 
 
 def _list_fleets(instance: SriftInstance, options: list[list[tuple[VmGroup, ...]]]) -> Iterator[tuple[VmGroup, ...]]:
-    """List the combinations that reach the batch."""
+    """List the combinations that reach the batch, with the VMs that run, and of one type where types are not mixed."""
+    running = [vm.running for vm in instance.types.values()]
     for groups in itertools.product(*options):
+        if not instance.mixed and sum(map(bool, groups)) != 1:
+            continue
+        if any(sum(group.count for group in own) < least for own, least in zip(groups, running, strict=True)):
+            continue
         fleet = tuple(itertools.chain.from_iterable(groups))
         if fleet and sum(group.count * group.batch for group in fleet) == instance.global_batch:
             yield fleet

@@ -52,7 +52,7 @@ def test_published_choices_are_optimal(
     """Section 5.2 and 5.4: the very configurations, proven, with the published predictions within 2 %."""
     answer = solve_best_first(golden(name), SolveRequest())
     assert answer.status is Status.OPTIMAL
-    assert answer.bound_proof is BoundProof.SEARCHED
+    assert answer.bound_proof is BoundProof.TREE
     assert answer.solution is not None
     assert sorted(write_fleet(answer.solution.groups).split(" + ")) == sorted(fleet.split(" + "))
     measures = evaluate(golden(name), answer.solution).measures

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
-from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound, StragglerBound, TrainingBound, list_choices
+from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound, StragglerBound, bound_training, list_choices
 from optplan.formulations.srift.laws.interruptions import expect_training
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.laws.stragglers import expected_maximum
@@ -74,19 +74,16 @@ def test_one_transfer_meets_its_bound(make_instance: Callable[..., SriftInstance
 
 
 def test_expected_training_is_no_less_than_its_bound(draw_instance: DrawInstance) -> None:
-    """At any work and rate; within a step of the table where both are inside it."""
+    """At any work and rate, and up to rounding no less than half a millionth below it."""
     instance = next(i for i in map(draw_instance, range(100)) if i.interruptions is not None)
     assert instance.interruptions is not None
-    bound = TrainingBound(instance, 3.0, 80.0)
     stream = np.random.default_rng(0)
-    for _ in range(200):
-        work_s, per_hour = float(3.0 * 10 ** stream.uniform(0, 1)), float(stream.uniform(0, 80))
-        total_s, billed_s = bound.seconds(np.array([work_s]), np.array([per_hour]))
-        expected = expect_training(work_s, per_hour / 3600, instance.interruptions)
-        assert work_s <= total_s[0] <= expected.total_s * (1 + 1e-12)
-        assert work_s <= billed_s[0] <= expected.billed_s * (1 + 1e-12)
-        lower = expect_training(work_s * 0.98, (per_hour - 80 / 64) / 3600, instance.interruptions)
-        assert per_hour < 80 / 64 or total_s[0] >= lower.total_s * (1 - 1e-9)
+    work_s, per_hour = 3.0 * 10 ** stream.uniform(0, 1, 200), stream.uniform(0, 80, 200)
+    total_s, billed_s = bound_training(instance, work_s, per_hour)
+    for number in range(200):
+        expected = expect_training(work_s[number], per_hour[number] / 3600, instance.interruptions)
+        assert expected.total_s * (1 - 5e-7) <= total_s[number] <= expected.total_s
+        assert expected.billed_s * (1 - 5e-7) <= billed_s[number] <= expected.billed_s
 
 
 def test_the_last_choice_of_a_fleet_is_the_evaluators_slowest(draw_instance: DrawInstance, judge_all: JudgeAll) -> None:

@@ -15,7 +15,7 @@ from optplan.formulations.srift.data.instance import Interruptions, SriftInstanc
 from optplan.formulations.srift.laws.interruptions import (
     count_checkpoints,
     expect_training,
-    expected_training_s,
+    expected_seconds,
     interruption_rate_per_s,
     sample_training,
 )
@@ -63,7 +63,7 @@ def test_without_interruptions_checkpoints_are_all_there_is(billed: bool) -> Non
     terms = make(billed=billed)
     certain = expect_training(1500.0, 0.0, terms)
     assert (certain.total_s, certain.billed_s, certain.unbilled_s, certain.interruptions) == (1540.0, 1540.0, 0.0, 0.0)
-    assert expected_training_s(1500.0, 1e-15, terms) == pytest.approx(1540.0, rel=1e-11)
+    assert expect_training(1500.0, 1e-15, terms).total_s == pytest.approx(1540.0, rel=1e-11)
 
 
 def test_one_stretch_by_hand() -> None:
@@ -90,14 +90,14 @@ def test_the_last_interval_is_as_short_as_it_is() -> None:
     """700 s are a stretch of 600 + 20 s and one of 100 s: each is repeated by itself."""
     rate, whole = 1e-3, make(restart_s=0.0)
     expected = (math.expm1(0.62) + math.expm1(0.1)) / rate
-    assert expected_training_s(700.0, rate, whole) == pytest.approx(expected, rel=1e-12)
+    assert expect_training(700.0, rate, whole).total_s == pytest.approx(expected, rel=1e-12)
 
 
 def test_agrees_with_boa_where_stretches_are_short() -> None:
     """BOA's work / (1 - rate (restart + lost)), lost = half an interval: the same up to squares of the rate."""
     rate, terms = 1e-6, make(checkpoint_s=0.0)
     boa_s = 60000.0 / (1 - rate * (200.0 + 300.0))
-    assert expected_training_s(60000.0, rate, terms) == pytest.approx(boa_s, rel=1e-6)
+    assert expect_training(60000.0, rate, terms).total_s == pytest.approx(boa_s, rel=1e-6)
 
 
 def test_what_never_ends_is_infinite() -> None:
@@ -105,7 +105,7 @@ def test_what_never_ends_is_infinite() -> None:
     endless = expect_training(700.0, 2.0, make())
     assert endless.total_s == endless.billed_s == endless.interruptions == math.inf
     assert expect_training(700.0, 2.0, make(billed=False)).unbilled_s == math.inf
-    assert expected_training_s(700.0, 2.0, make(restart_s=0.0)) == math.inf
+    assert expect_training(700.0, 2.0, make(restart_s=0.0)).total_s == math.inf
 
 
 @given(
@@ -159,3 +159,20 @@ def test_no_samples_are_refused() -> None:
     """A mean of no runs means nothing."""
     with pytest.raises(UsageError, match=r"samples: got 0; one or more are needed"):
         sample_training(1.0, 0.0, make(), seed=0, samples=0)
+
+
+@pytest.mark.parametrize("billed", [True, False])
+@pytest.mark.parametrize("restart_s", [0.0, 200.0])
+def test_many_runs_take_what_each_of_them_takes(billed: bool, restart_s: float) -> None:
+    """The arrays agree with the closed form of one run, also for no interruptions and for runs that never end."""
+    terms = make(billed=billed, restart_s=restart_s)
+    stream = np.random.default_rng(3)
+    work_s = np.concatenate((10 ** stream.uniform(-3, 6, 300), [600.0, 1200.0, 1800.0]))
+    rate_per_s = np.concatenate((10 ** stream.uniform(-9, 0.5, 200), np.zeros(103)))
+    total_s, billed_s = expected_seconds(work_s, rate_per_s, terms)
+    for number, (work, rate) in enumerate(zip(work_s.tolist(), rate_per_s.tolist(), strict=True)):
+        one = expect_training(work, rate, terms)
+        assert total_s[number] == pytest.approx(one.total_s, rel=1e-12)
+        assert billed_s[number] == pytest.approx(one.billed_s, rel=1e-12)
+    assert np.isinf(total_s).any()
+    assert expected_seconds(work_s, rate_per_s, None) == (work_s, work_s)
