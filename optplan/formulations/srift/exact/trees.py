@@ -102,8 +102,9 @@ def write_tree(
             levels = writer.divide(space, claim, space.branch(kind))
             if levels is None:
                 return None
-            slowest = space.choices[kind.position]
-            trees.append([slowest.name, slowest.batch, kind.network, levels])
+            if levels:
+                slowest = space.choices[kind.position]
+                trees.append([slowest.name, slowest.batch, kind.network, levels])
     content: dict[str, JsonValue] = {"order": list(space.order), "trees": trees}
     return TreeCertificate(rule=RULE, bound=bound, limit=limit, content=content)
 

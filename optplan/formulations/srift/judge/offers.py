@@ -53,14 +53,22 @@ class Kind:
 
     Parameters
     ----------
+    place
+        In :attr:`Offers.loads`, of the slowest.
     slowest
-        Place in :attr:`Offers.loads` of the slowest.
+        It.
     network
         The least.
     """
 
-    slowest: int
+    place: int
+    slowest: Load
     network: int
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What tells it from all others: type, batch, network."""
+        return self.slowest.name, self.slowest.batch, self.network
 
 
 class Offers:
@@ -113,12 +121,12 @@ class Offers:
             seen.add(own)
             for network in sorted(seen) if self.instance.mixed else [own]:
                 if network <= own:
-                    yield Kind(place, network)
+                    yield Kind(place, load, network)
 
     def others(self, kind: Kind) -> list[Load]:
         """List what fleets of a kind can have besides the slowest, the quickest first."""
-        own = self.loads[kind.slowest].type
-        found = [load for load in self.loads[: kind.slowest] if self.network_of[load.type] >= kind.network]
+        own = kind.slowest.type
+        found = [load for load in self.loads[: kind.place] if self.network_of[load.type] >= kind.network]
         if self.instance.one_batch_per_type:
             found = [load for load in found if load.type != own]
         return found if self.instance.mixed else [load for load in found if load.type == own]

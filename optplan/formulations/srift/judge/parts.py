@@ -112,7 +112,7 @@ class KindOfFleets:
     def __init__(self, offers: Offers, exchange: ExchangeFloor, kind: Kind, order: Sequence[int]) -> None:
         self._offers, self._exchange, self._kind, self._order = offers, exchange, kind, order
         self._instance = offers.instance
-        self._slowest = offers.loads[kind.slowest]
+        self._slowest = kind.slowest
         #: (C,) The slowest last.
         self._loads = [*offers.others(kind), self._slowest]
         self._types: IntArray = np.array([load.type for load in self._loads], dtype=np.int64)
@@ -164,8 +164,9 @@ class KindOfFleets:
         parents: IntArray = np.zeros((1, len(self._loads)), dtype=np.int64)
         for place, level in enumerate(levels):
             wanted = listed[place] if place < len(listed) else np.zeros(0, dtype=np.int64)
-            divided = []
-            options, complete, found = level.counts.size, place + 1 == len(levels), 0
+            options, complete, divided, found = level.counts.size, place + 1 == len(levels), [], 0
+            if wanted.size and wanted[-1] >= len(parents) * options:
+                raise RefutedError(f"fleets of {self} are divided that do not exist")
             width = max(1, _PAIRS // options)
             for start in range(0, len(parents), width):
                 stopwatch.require()

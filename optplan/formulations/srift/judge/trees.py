@@ -1,7 +1,7 @@
 """The rule ``srift-fleets``: that no fleet within the limits is better than a bound, by dividing all fleets.
 
 Read from the certificate: ``order``, the names of all types; ``trees``, a list of ``[type, batch, network, levels]``,
-one for each kind of fleets that is not excluded as a whole. Everything else the judge makes itself, so that every fleet
+one for each kind of fleets of which some are divided. Everything else the judge makes itself, so that every fleet
 lies in exactly one part whatever the certificate says:
 
 * Every fleet is of one kind: its slowest VM (raw time; of equally slow ones that with the longest backward pass, the
@@ -19,7 +19,7 @@ lies in exactly one part whatever the certificate says:
 
 Where ``limit`` names a limit, that one is dropped, and ``bound`` is about it instead of the objective.
 
-On trust remain rounding (:data:`~.parts.MARGIN`, and 1e-12 of each bound) and the error of quadratures (2e-7 of the
+On trust remain rounding (:data:`~.parts.MARGIN`, and 1e-12 of each bound) and the error of quadratures (1e-6 of the
 largest deviation here, 1e-9 of the straggler's time in the evaluator).
 """
 
@@ -72,19 +72,32 @@ def check_tree(instance: SriftInstance, certificate: TreeCertificate, stopwatch:
     """
     claim = _read_claim(instance, certificate)
     order, trees = _read_content(instance, certificate.content)
-    if not trees and not has_batch(instance, stopwatch):
-        return
+    try:
+        _check_kinds(instance, claim, order, trees, stopwatch)
+    except RefutedError:
+        if claim.bound is not None or trees or has_batch(instance, stopwatch):
+            raise
+
+
+def _check_kinds(
+    instance: SriftInstance,
+    claim: Claim,
+    order: list[int],
+    trees: Mapping[tuple[str, int, int], list[IntArray]],
+    stopwatch: Stopwatch,
+) -> None:
+    """Check every kind of fleets there is, with its tree or without."""
     offers = Offers(instance)
     exchange = ExchangeFloor(offers)
-    for kind in offers.kinds():
+    kinds = {kind.key: kind for kind in offers.kinds()}
+    unknown = trees.keys() - kinds.keys()
+    if unknown:
+        raise RefutedError(f"there are no fleets of the kind {unknown.pop()}")
+    for key, kind in kinds.items():
         stopwatch.require()
-        load = offers.loads[kind.slowest]
-        levels = trees.pop((load.name, load.batch, kind.network), [])
         fleets = KindOfFleets(offers, exchange, kind, order)
         if not fleets.is_excluded(claim):
-            fleets.check(claim, levels, stopwatch)
-    if trees:
-        raise RefutedError(f"there are no fleets of the kind {next(iter(trees))}")
+            fleets.check(claim, trees.get(key, []), stopwatch)
 
 
 def _read_claim(instance: SriftInstance, certificate: TreeCertificate) -> Claim:
