@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,13 @@ from optplan import solve, verify
 from optplan.contracts import Result, Solution, Verification
 from optplan.contracts.result import BoundProof, Infeasibility, LagrangianCertificate, Status
 from optplan.errors import VerificationError
-from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.formulations.srift.exact import branches, search
+from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
+from optplan.formulations.srift.exact.bounds import bound_training
 from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
-from optplan.formulations.srift.judge import parts
 from optplan.formulations.srift.judge.bounds import ExchangeFloor, StragglerFloor
+from optplan.formulations.srift.judge.evaluation import measure_fleet
 from optplan.formulations.srift.judge.needs import Needs
+from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray
 
 DrawInstance = Callable[[int], SriftInstance]
@@ -59,7 +60,7 @@ def test_infeasibility_is_proven_whoever_finds_it(golden: Golden, solver: str) -
 
 
 def test_a_wrong_price_of_the_solver_is_noticed(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where its fleets cost or take a thousandth more than the judge says; a thousandth less leaves a gap of as much."""
+    """Where its fleets take or cost a thousandth more than the judge says; a thousandth less leaves a gap of that."""
     honest = FleetJudge._price
     for field in ("time_s", "cost_usd"):
         for factor in (0.999, 1.001):
@@ -83,15 +84,15 @@ def test_bounds_of_the_solver_that_are_too_high_are_noticed(
     draw_instance: DrawInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever they lose, the judge does not believe that it is not there."""
-    honest, lost = branches.bound_training, 0
+    lost = 0
     optima = {seed: solve(draw_instance(seed)) for seed in range(100)}
 
     def exaggerate(*asked: Any) -> tuple[FloatArray, FloatArray]:  # noqa: ANN401
-        total_s, billed_s = honest(*asked)
+        total_s, billed_s = bound_training(*asked)
         return total_s * 2, billed_s * 2
 
-    monkeypatch.setattr(branches, "bound_training", exaggerate)
-    monkeypatch.setattr(search, "bound_training", exaggerate)
+    for module in ("branches", "search"):
+        monkeypatch.setattr(f"optplan.formulations.srift.exact.{module}.bound_training", exaggerate)
     for seed, optimum in optima.items():
         result = solve(draw_instance(seed), check=False)
         if result.objective != optimum.objective:
@@ -105,8 +106,11 @@ def test_a_wrong_price_of_the_judge_shows(golden: Golden, monkeypatch: pytest.Mo
     """A true result then fails, by its objective, its measures, or the fleet that refutes its bound."""
     instance = golden("case1").replace(objective="time" if field == "time_s" else "cost")
     result = solve(instance)
-    honest = parts.measure_fleet
-    monkeypatch.setattr(parts, "measure_fleet", lambda *asked: {k: v * 0.999 for k, v in honest(*asked).items()})
+
+    def underestimate(model: IterationModel, groups: Sequence[VmGroup]) -> dict[str, float]:
+        return {name: 0.999 * value for name, value in measure_fleet(model, groups).items()}
+
+    monkeypatch.setattr("optplan.formulations.srift.judge.parts.measure_fleet", underestimate)
     assert any(check.family == "certificate" for check in verify(instance, result).failures)
 
 
@@ -142,7 +146,7 @@ def test_a_feasible_instance_cannot_be_called_infeasible(golden: Golden) -> None
 
 def _relabel(instance: SriftInstance, result: Result[Solution], claim: Infeasibility) -> Verification:
     """Verify a result of which somebody says that there is none."""
-    none = {
+    none: dict[str, Any] = {
         "solution": None,
         "objective": None,
         "bound": None,
