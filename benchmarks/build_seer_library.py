@@ -180,7 +180,7 @@ def search_space(factor: float) -> dict[str, Any]:
 def record_proof(instance: SeerInstance, date: str) -> dict[str, Any]:
     """Solve an instance and return its entry of the manifest; what is sampled has no bound."""
     result = optplan.solve(instance)
-    described = formulation_of(instance).loaded("describe")(instance)
+    described = formulation_of(instance).describe(instance)
     bound = {} if result.bound is None else {"bound": result.bound}
     print(instance.name, result.status, result.objective, result.bound_proof, f"{result.solve_seconds:.3f} s")
     return {
@@ -188,8 +188,8 @@ def record_proof(instance: SeerInstance, date: str) -> dict[str, Any]:
         "licence": LICENCE,
         "best": [
             {
-                "problem": described["problem"],
-                "policy": described["policy"],
+                "problem": described.problem,
+                "policy": described.policy,
                 "budget": str(instance.budget),
                 "deadline": f"{instance.deadline_min:g}min",
                 "objective": result.objective,

@@ -113,6 +113,10 @@ class DataWarning(UserWarning):
     """The user's data is accepted, and this is how it is understood."""
 
 
+class RegistrationWarning(UserWarning):
+    """Another package registers something that cannot be taken; the message says what and why."""
+
+
 def show_value(value: object) -> str:
     """Write a value for a message, cut short where it is long."""
     shown = repr(value)

@@ -23,8 +23,9 @@ from optplan.contracts import (
     Status,
     Verification,
 )
-from optplan.contracts.registry import Formulation, SolverEntry, load
+from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.contracts.result import closes_gap, require_result
+from optplan.contracts.sensitivity import SensitivityRequest
 from optplan.errors import UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Event, Stopwatch
@@ -83,10 +84,10 @@ def solve(
     _require_settings(solver, gap, time_limit_s, seed, on_event)
     formulation = formulation_of(instance)
     entry = choose_solver(instance, solver)
-    run = load(entry.target)  # before the clock starts: the first solve of a process imports its solver
+    run = entry.load()  # before the clock starts: the first solve of a process imports its solver
     request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, on_event), certify=certify)
     start = time.perf_counter()
-    answer: Answer[Solution] = run(instance, request)
+    answer = run(instance, request)
     seconds = time.perf_counter() - start
     result = _assemble(formulation, instance, entry, request, answer, seconds)
     if not check:
@@ -109,8 +110,7 @@ def frontier(instance: Instance) -> Frontier:
     Frontier
         Of the convexified problem (mixed plans); every breakpoint is a pure plan.
     """
-    built: Frontier = formulation_of(instance).loaded("build_frontier")(instance)
-    return built
+    return formulation_of(instance).build_frontier(instance)
 
 
 def pareto(
@@ -148,8 +148,7 @@ def pareto(
         message = f"limit: got {show_value(limit)}; {instance.name!r} has {' and '.join(instance.limits)}"
         raise UsageError(message)
     request = SolveRequest(seed=seed, stopwatch=Stopwatch(time_limit_s, on_event), limit=limit)
-    found: ParetoFrontier = formulation_of(instance).loaded("build_pareto")(instance, request)
-    return found
+    return formulation_of(instance).build_pareto(instance, request)
 
 
 def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan:
@@ -176,8 +175,7 @@ def build_plan(instance: Instance, result: Result[Solution], *, explanation: Exp
         result.objective,
     ):
         raise UsageError("the explanation is not of this result; make it with explain(instance, result)")
-    plan: Plan = formulation_of(instance).loaded("build_plan")(instance, result, explanation=explanation)
-    return plan
+    return formulation_of(instance).build_plan(instance, result, explanation=explanation)
 
 
 def explain(
@@ -215,10 +213,7 @@ def explain(
     _require_sound(instance, result)
     _require_time_limit(time_limit_s)
     _require_listener(on_event)
-    explained: Explanation = formulation_of(instance).loaded("explain")(
-        instance, result, only=only, time_limit_s=time_limit_s, on_event=on_event
-    )
-    return explained
+    return formulation_of(instance).explain(instance, result, only=only, time_limit_s=time_limit_s, on_event=on_event)
 
 
 def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and how to run them
@@ -279,19 +274,9 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
         _require_whole(name, number, least)
     _require_listener(on_event)
     formulation = formulation_of(instance)
-    analysed: Sensitivity = formulation.loaded("analyse_sensitivity")(
-        instance,
-        solution,
-        formulation.loaded("estimate_errors")(**errors),
-        samples=samples,
-        robust_samples=robust_samples,
-        compare=compare,
-        seed=seed,
-        gap=result.gap_target,
-        processes=processes,
-        on_event=on_event,
-    )
-    return analysed
+    analyse = formulation.analyse_sensitivity
+    request = SensitivityRequest(samples, robust_samples, compare, seed, result.gap_target, processes, on_event)
+    return analyse(instance, solution, formulation.estimate_errors(**errors), request)
 
 
 def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
@@ -305,15 +290,15 @@ def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
         When it does not take the instance.
     """
     formulation = formulation_of(instance)
-    asked = formulation.loaded("describe")(instance)
+    asked = formulation.describe(instance)
     if name != AUTO:
         entry = formulation.solver(name)
-        reason = entry.refusal(**asked)
+        reason = entry.refusal(instance, asked)
         if reason is None:
             return entry
-        takers = [s.name for s in formulation.solvers if s.refusal(**asked) is None]
+        takers = [s.name for s in formulation.solvers if s.refusal(instance, asked) is None]
         raise UnsupportedError(f"{reason}; solvers that take this instance: {', '.join(takers) or 'none'}")
-    able = [entry for entry in formulation.solvers if entry.refusal(**asked) is None]
+    able = [entry for entry in formulation.solvers if entry.refusal(instance, asked) is None]
     if not able:
         raise UnsupportedError(f"no solver of {formulation.name} takes this instance")
     return next((entry for entry in able if entry.exact), able[0])
@@ -325,7 +310,7 @@ def _require_sound(instance: Instance, result: Result[Solution]) -> Solution:
     if result.solution is None:
         message = f"the result has no solution (status {result.status}); there is nothing to look into"
         raise UsageError(message)
-    checks = formulation_of(instance).loaded("evaluate")(instance, result.solution).checks
+    checks = formulation_of(instance).evaluate(instance, result.solution).checks
     for check in Verification(checks=checks).failures:
         where = f"{check.family} {check.index}".strip()
         message = f"the result's plan does not hold: {where}: {check.message}; `optplan verify` shows all that is wrong"
@@ -380,7 +365,7 @@ def _assemble(
     """Make the result; objective and measures come from the evaluator, the status from the gap that they leave."""
     objective, measures, status = None, {}, answer.status
     if answer.solution is not None:
-        evaluation = formulation.loaded("evaluate")(instance, answer.solution)
+        evaluation = formulation.evaluate(instance, answer.solution)
         if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
             Verification(checks=evaluation.checks).require()
         objective, measures = evaluation.objective, evaluation.measures

@@ -146,19 +146,18 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
 )
 def schema(record: str, *, formulation: str, as_json: bool) -> int:  # noqa: ARG001 - it is JSON in any case
     """Print the JSON Schema of a kind of file."""
-    from optplan.contracts import Explanation, Result
-    from optplan.contracts.registry import load
+    from optplan.contracts import Explanation
     from optplan.formulations import formulation_named
 
     declared = formulation_named(formulation)
     if record in _OPTIONAL_RECORDS:
-        declared.loaded(_OPTIONAL_RECORDS[record])  # refuses what the formulation has not
+        getattr(declared, _OPTIONAL_RECORDS[record])  # refuses what the formulation has not
     types: dict[str, Callable[[], Any]] = {
-        "instance": lambda: load(declared.instance_type),
-        "result": lambda: Result[load(declared.solution_type)],  # type: ignore[misc]
-        "plan": lambda: load(declared.plan_type),
+        "instance": lambda: declared.instance_type,
+        "result": declared.result_type,
+        "plan": lambda: declared.plan_type,
         "explanation": lambda: Explanation,
-        "sensitivity": lambda: load(declared.sensitivity_type),
+        "sensitivity": lambda: declared.sensitivity_type,
     }
     print_json(types[record]().model_json_schema())
     return 0

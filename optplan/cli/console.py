@@ -91,7 +91,7 @@ def warn(text: str) -> None:
 @contextmanager
 def tidy_warnings() -> Iterator[None]:
     """Show warnings on stderr without file names and line numbers, each text once."""
-    from optplan.errors import DataWarning
+    from optplan.errors import DataWarning, RegistrationWarning
 
     shown: set[str] = set()
 
@@ -102,6 +102,7 @@ def tidy_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", DataWarning)
+        warnings.simplefilter("always", RegistrationWarning)
         warnings.showwarning = show
         yield
 

@@ -137,7 +137,7 @@ def _check(instance: BoaInstance, point: FrontierPoint) -> float:
         named, needed = ", ".join(multipliers) or "none", ", ".join(limited.limits)
         message = f"frontier at {point.budget!r}: the certificate must name exactly the limits {needed}, not {named}"
         raise VerificationError(message)
-    proven: float = formulation_of(limited).loaded("dual_bound")(limited, multipliers)
+    proven = formulation_of(limited).dual_bound(limited, multipliers)
     worth = sum(multipliers[limit] * amount for limit, amount in limited.limits.items())
     if abs(proven - point.certificate.bound) > _TOLERANCE * (abs(proven) + worth):
         message = f"frontier at {point.budget!r}: the certificate proves {proven!r}, not {point.certificate.bound!r}"

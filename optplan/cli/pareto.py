@@ -22,7 +22,7 @@ def has_plans(instance: Instance) -> bool:
     """Whether the instance's frontier is one of plans."""
     from optplan.formulations import formulation_of
 
-    return bool(formulation_of(instance).build_pareto)
+    return formulation_of(instance).declares("build_pareto")
 
 
 def show_pareto(

@@ -150,7 +150,7 @@ def _require_explanations(instance: Instance) -> None:
     from optplan.formulations import formulation_of
 
     try:
-        formulation_of(instance).loaded("explain")
+        _ = formulation_of(instance).explain
     except UnsupportedError as error:
         raise UnsupportedError(f"--explain: {error}; leave it out") from None
 

@@ -5,6 +5,7 @@ from optplan.contracts.frontier import Frontier, FrontierPoint
 from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verification
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
+from optplan.contracts.parts import Description
 from optplan.contracts.plan import Action, Plan, PlanStep, Price
 from optplan.contracts.result import (
     Answer,
@@ -22,7 +23,7 @@ from optplan.contracts.result import (
     Termination,
     TreeCertificate,
 )
-from optplan.contracts.sensitivity import SampledPlan, Sensitivity
+from optplan.contracts.sensitivity import SampledPlan, Sensitivity, SensitivityRequest
 
 __all__ = [
     "Action",
@@ -31,6 +32,7 @@ __all__ = [
     "BoundProof",
     "Certificate",
     "Check",
+    "Description",
     "Direction",
     "EnumeratedCertificate",
     "Evaluation",
@@ -53,6 +55,7 @@ __all__ = [
     "SampledPlan",
     "Sense",
     "Sensitivity",
+    "SensitivityRequest",
     "ShadowPrice",
     "Solution",
     "SolveRequest",

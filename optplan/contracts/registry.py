@@ -4,23 +4,41 @@ The declarations are light: they name their code as ``module:attribute`` and loa
 solver loads none. The command line's choices, the conformance suite and the tables of the docs derive from them.
 """
 
+# ruff: noqa: RUF009 - a Part is a descriptor, not a default that records would share
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
 
-from optplan.contracts.instance import Solution
+from optplan.contracts.instance import Instance, Solution
+from optplan.contracts.parts import (
+    AnalyseSensitivity,
+    BuildFrontier,
+    BuildPareto,
+    BuildPlan,
+    CheckTree,
+    Describe,
+    Description,
+    DualBound,
+    Evaluate,
+    Explain,
+    LeastConsumption,
+    LeastWithin,
+    ListInstances,
+    ListPathCosts,
+    ListProofs,
+    Part,
+    Solve,
+    Supports,
+    load,
+)
+from optplan.contracts.plan import Plan
 from optplan.contracts.result import BoundProof, Result
-from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
-
-
-def load(target: str) -> Any:  # noqa: ANN401 - the declared attribute may be anything
-    """Import ``module:attribute``."""
-    module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+from optplan.contracts.sensitivity import Sensitivity
+from optplan.errors import UsageError, nearest_name_hint
 
 
 @dataclass(frozen=True)
@@ -51,6 +69,9 @@ class SolverEntry:
         What it can do beyond the plainest instances, in the formulation's own words.
     prices
         Whether every bound of it that rests on multipliers comes with shadow prices of all limits.
+    supports
+        ``module:function`` beside the solver, as :class:`~optplan.contracts.parts.Supports`: which instances it takes
+        of those that fit all of the above; empty for all of them.
     """
 
     name: str
@@ -64,51 +85,50 @@ class SolverEntry:
     max_cells: int | None = None
     features: frozenset[str] = frozenset()
     prices: bool = False
+    supports: str = ""
+
+    def load(self) -> Solve:
+        """Import the solver."""
+        return cast(Solve, load(self.target))
 
     def available(self) -> bool:
         """Whether the package behind the solver is installed; looks, does not load."""
         return not self.needs or find_spec(self.needs) is not None
 
-    def refusal(self, problem: str, policy: str, cells: int, features: frozenset[str] = frozenset()) -> str | None:
+    def refusal(self, instance: Instance, asked: Description) -> str | None:
         """Say why the solver cannot take an instance, or None when it can.
 
         Parameters
         ----------
-        problem, policy
-            What the instance asks for.
-        cells
-            Size of the instance in the formulation's count.
-        features
-            What the instance needs beyond the plainest ones.
+        instance, asked
+            The instance, and what its formulation says that it asks for.
         """
-        if problem not in self.problems:
-            return f"solver {self.name!r} does not solve the {problem!r} problem; it solves {_words(self.problems)}"
-        if policy not in self.policies:
-            return f"solver {self.name!r} makes no {policy!r} plans; it makes {_words(self.policies)}"
-        if not features <= self.features:
-            return f"solver {self.name!r} cannot handle {_words(features - self.features)}"
-        if self.max_cells is not None and cells > self.max_cells:
-            return f"solver {self.name!r} takes at most {self.max_cells} choices (this instance has {cells})"
+        if asked.problem not in self.problems:
+            solves = _words(self.problems)
+            return f"solver {self.name!r} does not solve the {asked.problem!r} problem; it solves {solves}"
+        if asked.policy not in self.policies:
+            return f"solver {self.name!r} makes no {asked.policy!r} plans; it makes {_words(self.policies)}"
+        if not asked.features <= self.features:
+            return f"solver {self.name!r} cannot handle {_words(asked.features - self.features)}"
+        if self.max_cells is not None and asked.cells > self.max_cells:
+            return f"solver {self.name!r} takes at most {self.max_cells} choices (this instance has {asked.cells})"
         if not self.available():
             return f"solver {self.name!r} needs the package {self.needs!r}, which is not installed"
+        if self.supports:
+            return cast(Supports, load(self.supports))(instance) or None
         return None
 
 
-#: What users know the parts as that a formulation need not have.
-_PARTS = {
-    "build_frontier": "frontier of mixed plans",
-    "build_pareto": "frontier of plans",
-    "explain": "explanations",
-    "analyse_sensitivity": "analysis of wrong estimates",
-    "estimate_errors": "analysis of wrong estimates",
-}
+#: What every formulation has; the other parts need not be there.
+REQUIRED_PARTS = ("instance_type", "solution_type", "plan_type", "evaluate", "describe", "build_plan", "proofs")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Formulation:
     """One paper's decision problem.
 
-    Parts that are left empty are not there; asking for one raises UnsupportedError.
+    A part is given as ``module:attribute`` and read as what stands there, loaded on use. Parts that are left empty are
+    not there; reading one raises UnsupportedError.
 
     Parameters
     ----------
@@ -117,66 +137,71 @@ class Formulation:
     title, reference
         For tables and docs.
     instance_type, solution_type, plan_type
-        ``module:Class``.
+        Its records.
     evaluate
-        ``module:function`` (instance, solution) -> Evaluation: the independent judge.
+        The independent judge.
     describe
-        ``module:function`` (instance) -> dict with the keys problem, policy, cells, features: what solvers are matched
-        against.
+        What solvers are matched against.
     build_plan
-        ``module:function`` (instance, result, *, explanation) -> Plan.
+        From a result to a plan.
     solvers
         In order of preference; the first that takes an instance is what ``auto`` means.
     proofs
-        ``module:function`` (instance) -> frozenset of BoundProof: the kinds of certificate that prove anything about
-        this instance, by its problem, policy and objective; the judge refuses all others.
-    check_tree
-        ``module:function`` (instance, certificate, stopwatch) -> None: the judge of TreeCertificate. It raises
-        :class:`~optplan.contracts.judgement.RefutedError` unless the certificate proves its claim, whatever its
-        content is, and calls ``stopwatch.require()`` in every long loop.
-    dual_bound
-        ``module:function`` (instance, multipliers) -> float: re-derives a Lagrangian bound, written apart from solvers.
-    path_costs
-        ``module:function`` (instance) -> list of PathCosts: what enumerated certificates are checked against.
-    least_within
-        ``module:function`` (instance, multipliers, allowance, stopwatch) -> float: the same where plans are no sums of
-        paths; the least objective of the plans that keep the limits and lie within the allowance of the dual bound.
-    least_consumption
-        ``module:function`` (instance, weights) -> dict: by part, the least weighted consumption of any plan.
-    build_frontier
-        ``module:function`` (instance) -> Frontier.
-    build_pareto
-        ``module:function`` (instance, request) -> ParetoFrontier, where plans cannot be mixed.
+        The kinds of certificate that prove anything about an instance; the judge refuses all others.
+    check_tree, dual_bound, path_costs, least_within, least_consumption
+        What the judge derives certificates again with.
+    build_frontier, build_pareto
+        The trade-off between limit and objective: of mixed plans, or where plans cannot be mixed.
     explain
-        ``module:function`` (instance, result, *, only, time_limit_s, on_event) -> Explanation.
-    analyse_sensitivity
-        ``module:function`` (instance, solution, errors, *, samples, ...) -> Sensitivity.
-    estimate_errors, sensitivity_type
-        ``module:Class`` of those errors, and of what is found.
+        Why a solution is what it is.
+    analyse_sensitivity, estimate_errors, sensitivity_type
+        What becomes of a solution under errors of the estimates, the type of those errors, and of what is found.
+    bench_instances
+        What ``optplan bench NAME`` measures every solver on, where there is no suite of that name.
+    presenter
+        ``module`` whose functions are those of a presenter (``optplan.reporting.presenters``); empty for the one in
+        ``optplan.reporting`` under the formulation's name, or else the plain one.
     """
 
     name: str
     title: str
     reference: str
-    instance_type: str
-    solution_type: str
-    plan_type: str
-    evaluate: str
-    describe: str
-    build_plan: str
     solvers: tuple[SolverEntry, ...]
-    proofs: str
-    check_tree: str = ""
-    dual_bound: str = ""
-    path_costs: str = ""
-    least_within: str = ""
-    least_consumption: str = ""
-    build_frontier: str = ""
-    build_pareto: str = ""
-    explain: str = ""
-    analyse_sensitivity: str = ""
-    estimate_errors: str = ""
-    sensitivity_type: str = ""
+    instance_type: Part[type[Instance]] = Part()
+    solution_type: Part[type[Solution]] = Part()
+    plan_type: Part[type[Plan]] = Part()
+    evaluate: Part[Evaluate] = Part()
+    describe: Part[Describe] = Part()
+    build_plan: Part[BuildPlan] = Part()
+    proofs: Part[ListProofs] = Part()
+    check_tree: Part[CheckTree] = Part()
+    dual_bound: Part[DualBound] = Part()
+    path_costs: Part[ListPathCosts] = Part()
+    least_within: Part[LeastWithin] = Part()
+    least_consumption: Part[LeastConsumption] = Part()
+    build_frontier: Part[BuildFrontier] = Part("frontier of mixed plans")
+    build_pareto: Part[BuildPareto] = Part("frontier of plans")
+    explain: Part[Explain] = Part("explanations")
+    analyse_sensitivity: Part[AnalyseSensitivity] = Part("analysis of wrong estimates")
+    estimate_errors: Part[Callable[..., object]] = Part("analysis of wrong estimates")
+    sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")
+    bench_instances: Part[ListInstances] = Part("benchmark suite")
+    presenter: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a declaration without what every formulation has."""
+        missing = [part for part in REQUIRED_PARTS if not self.declares(part)]
+        if missing:
+            message = f"formulation {self.name!r} declares no {', '.join(missing)}"
+            raise UsageError(message)
+
+    def declares(self, part: str) -> bool:
+        """Whether a part is there, by its field's name; loads nothing."""
+        return bool(vars(self)[part])
+
+    def with_solvers(self, *more: SolverEntry) -> Formulation:
+        """Return the same formulation with further solvers behind its own."""
+        return Formulation(**{**vars(self), "solvers": (*self.solvers, *more)})
 
     def solver(self, name: str) -> SolverEntry:
         """Return the solver of that name.
@@ -194,23 +219,8 @@ class Formulation:
 
     def result_type(self) -> type[Result[Solution]]:
         """Return the class of this formulation's results, which knows how to read its solutions."""
-        specialised: Any = Result.__class_getitem__(load(self.solution_type))
+        specialised: Any = Result.__class_getitem__(self.solution_type)
         return cast("type[Result[Solution]]", specialised)
-
-    def loaded(self, part: str) -> Callable[..., Any]:
-        """Load one of the declared parts by its field's name.
-
-        Raises
-        ------
-        UnsupportedError
-            When the formulation has no such part.
-        """
-        target = getattr(self, part)
-        if not target:
-            message = f"formulation {self.name!r} has no {_PARTS.get(part, part)}"
-            raise UnsupportedError(message)
-        part_loaded: Callable[..., Any] = load(target)
-        return part_loaded
 
 
 def _words(names: frozenset[str]) -> str:

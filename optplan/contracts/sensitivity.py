@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, SerializeAsAny
 
 from optplan.contracts.instance import Solution
+from optplan.progress import Listener
 from optplan.schema import ByName, FrozenModel, Numbers
+
+
+@dataclass(frozen=True)
+class SensitivityRequest:
+    """What an analysis of wrong estimates is asked besides the problem, its solution and the errors.
+
+    Parameters
+    ----------
+    samples
+        How many truths to draw.
+    robust_samples
+        From how many others a plan is made that is best on average; 0 for none.
+    compare
+        Whether to find what a planner who knew each truth could do.
+    seed
+        The same seed gives the same samples, for any number of processes.
+    gap
+        Relative gap at which the search for the robust plan may stop.
+    processes
+        How many processes share the samples.
+    on_event
+        Called as samples are done.
+    """
+
+    samples: int = 1000
+    robust_samples: int = 0
+    compare: bool = True
+    seed: int = 0
+    gap: float = 1e-6
+    processes: int = 1
+    on_event: Listener | None = None
 
 
 class SampledPlan(FrozenModel):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from optplan.contracts import Explanation, Instance, Plan, Result, Sensitivity, Solution
-from optplan.contracts.registry import Formulation, load
+from optplan.contracts.registry import Formulation
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint, show_value
 from optplan.formulations import formulations
 from optplan.instances.plain_data import YAML_ENDINGS, read_data
@@ -76,7 +76,7 @@ def parse_instance(data: object, *, path: str = "") -> Instance:
         When the data is not a valid instance.
     """
     fields, formulation = _take_apart(data, path, "an instance")
-    instance: Instance = _parse_versioned(load(formulation.instance_type), fields, path)
+    instance: Instance = _parse_versioned(formulation.instance_type, fields, path)
     return instance
 
 
@@ -110,7 +110,7 @@ def read_plan(path: Path | str) -> Plan:
     _require_path(path)
     name = Path(path).name
     fields, formulation = _take_apart(read_data(Path(path)), name, "a plan")
-    plan: Plan = _parse_versioned(load(formulation.plan_type), fields, name)
+    plan: Plan = _parse_versioned(formulation.plan_type, fields, name)
     return plan
 
 
@@ -146,8 +146,7 @@ def read_sensitivity(path: Path | str) -> Sensitivity:
     _require_path(path)
     name = Path(path).name
     fields, formulation = _take_apart(read_data(Path(path)), name, "a sensitivity")
-    formulation.loaded("analyse_sensitivity")  # refuses formulations that have none
-    sensitivity: Sensitivity = _parse_versioned(load(formulation.sensitivity_type), fields, name)
+    sensitivity: Sensitivity = _parse_versioned(formulation.sensitivity_type, fields, name)
     return sensitivity
 
 
@@ -174,7 +173,7 @@ def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
     fields, formulation = _take_apart(data, path.name, "an instance, a result or a plan")
     if "instance_hash" not in fields:  # what is made for an instance names it
         return parse_instance(data, path=path.name)
-    model = load(formulation.plan_type) if "steps" in fields else formulation.result_type()
+    model = formulation.plan_type if "steps" in fields else formulation.result_type()
     record: Result[Solution] | Plan = _parse_versioned(model, fields, path.name)
     return record
 

@@ -126,10 +126,10 @@ class BoundJudge:
     def _least_within(self, multipliers: dict[str, float], allowance: float) -> float:
         """Return the least objective of plans that keep the limits and lie within the allowance of the dual bound."""
         found = self.found
-        if found.formulation.least_within:
-            judged = found.formulation.loaded("least_within")
+        if found.formulation.declares("least_within"):
+            judged = found.formulation.least_within
             return float(judged(found.instance, multipliers, allowance, found.stopwatch))
-        graphs = found.formulation.loaded("path_costs")(found.instance)
+        graphs = found.formulation.path_costs(found.instance)
         weights = np.array([multipliers[limit] for limit in found.limits])
         return least_within(graphs, weights, allowance, np.array(list(found.limits.values())), found.stopwatch)
 
@@ -206,10 +206,10 @@ class BoundJudge:
     def _check_least(self, limit: str) -> None:
         """Check that no plan keeps less of a limit, as a price without its ``less`` end says."""
         found = self.found
-        if not found.formulation.least_consumption or len(found.limits) > 1:
+        if not found.formulation.declares("least_consumption") or len(found.limits) > 1:
             found.on_trust.append(f"shadow price of {limit}: that nothing less is feasible")
             return
-        least = sum(found.formulation.loaded("least_consumption")(found.instance, np.ones(1)).values())
+        least = sum(found.formulation.least_consumption(found.instance, np.ones(1)).values())
         amount = found.limits[limit]
         message = "a price without the end for less says that no plan needs less than the limit"
         found.at_most("shadow-price", f"{limit} least", amount, least, PRICE_TOLERANCE * amount, message)

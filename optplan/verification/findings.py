@@ -64,14 +64,13 @@ class Findings:
     @cached_property
     def accepted(self) -> frozenset[BoundProof]:
         """The kinds of certificate that prove anything about this instance."""
-        kinds: frozenset[BoundProof] = self.formulation.loaded("proofs")(self.instance)
-        return kinds
+        return self.formulation.proofs(self.instance)
 
     def dual(self, multipliers: dict[str, float]) -> float:
         """Return the formulation's dual bound at multipliers of all limits, in objective units."""
         key = tuple(multipliers[limit] for limit in self.limits)
         if key not in self._duals:
-            self._duals[key] = float(self.formulation.loaded("dual_bound")(self.instance, multipliers))
+            self._duals[key] = float(self.formulation.dual_bound(self.instance, multipliers))
         return self._duals[key]
 
     def scale(self, multipliers: dict[str, float], value: float) -> float:
@@ -97,7 +96,7 @@ class Findings:
             self.fail(family, index, "a tree proves nothing about this problem")
             return False
         try:
-            self.formulation.loaded("check_tree")(self.instance, certificate, self.stopwatch)
+            self.formulation.check_tree(self.instance, certificate, self.stopwatch)
         except RefutedError as error:
             self.fail(family, index, f"the certificate does not prove what it claims: {error}")
             return False

@@ -29,7 +29,7 @@ class InfeasibilityJudge:
         """Check the proof, every relaxation, every limit that is said not to help, and the figures of the sentence."""
         if self.claim.certificate is not None:
             self._check_certificate()
-        elif self.claim.multipliers and self.found.formulation.least_consumption:
+        elif self.claim.multipliers and self.found.formulation.declares("least_consumption"):
             self._check_multipliers()
         elif self.claim.multipliers:
             self.found.fail(_FAMILY, "", "multipliers prove nothing about this problem")
@@ -104,9 +104,9 @@ class InfeasibilityJudge:
                 _FAMILY, limit, relaxation.least_feasible * factor, certificate.bound, tolerance, message
             )
             self.found.check_tree(certificate, _FAMILY, f"{limit} certificate")
-        elif relaxation.multipliers and self.found.formulation.least_consumption:
+        elif relaxation.multipliers and self.found.formulation.declares("least_consumption"):
             self._check_weights(relaxation, factor)
-        elif self.found.formulation.least_consumption and (len(self.limits) == 1 or self.claim.multipliers):
+        elif self.found.formulation.declares("least_consumption") and (len(self.limits) == 1 or self.claim.multipliers):
             self.found.fail(_FAMILY, limit, f"multipliers of {_names(self.limits)} are needed, with 1 for this one")
         else:
             self.found.on_trust.append(f"{_FAMILY}: that no {limit} below the relaxation helps")
@@ -144,7 +144,7 @@ class InfeasibilityJudge:
                 self.found.fail(_FAMILY, index, "the certificate must say that no value of this limit helps")
             else:
                 self.found.check_tree(hopeless.certificate, _FAMILY, index)
-        elif not weights or not self.found.formulation.least_consumption:
+        elif not weights or not self.found.formulation.declares("least_consumption"):
             self.found.on_trust.append(f"{_FAMILY}: that {limit} alone cannot mend it")
         elif self.found.names_all_limits(_FAMILY, index, weights):
             if weights[limit] != 0.0:
@@ -184,8 +184,7 @@ class InfeasibilityJudge:
     def _least(self, multipliers: dict[str, float]) -> dict[str, float]:
         """Return by part the least weighted consumption of any plan."""
         weights = np.array([multipliers[limit] for limit in self.limits])
-        least: dict[str, float] = self.found.formulation.loaded("least_consumption")(self.found.instance, weights)
-        return least
+        return self.found.formulation.least_consumption(self.found.instance, weights)
 
 
 def _names(limits: dict[str, float]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optplan.contracts import BoundProof, Evaluation, Instance, Result, Solution, Status, Verification
+from optplan.contracts import BoundProof, Instance, Result, Solution, Status, Verification
 from optplan.contracts.result import closes_gap, require_result
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
@@ -85,7 +85,7 @@ def _check_solution(found: Findings) -> None:
     claims: list[tuple[str, str, float, float]] = []
     known: dict[str, float] = {}
     if result.solution is not None:
-        evaluation: Evaluation = found.formulation.loaded("evaluate")(found.instance, result.solution)
+        evaluation = found.formulation.evaluate(found.instance, result.solution)
         found.checks.extend(evaluation.checks)
         if np.isfinite(evaluation.objective):
             found.evaluation = evaluation

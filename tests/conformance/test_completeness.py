@@ -18,7 +18,7 @@ from optplan.contracts import (
     Solution,
     Status,
 )
-from optplan.contracts.registry import Formulation, SolverEntry, load
+from optplan.contracts.registry import REQUIRED_PARTS, Formulation, SolverEntry
 from optplan.contracts.result import CERTIFIED
 from optplan.errors import UnsupportedError
 from optplan.formulations import formulation_named, formulation_of, formulations
@@ -57,21 +57,20 @@ def test_types_are_records_with_a_version(formulation: Formulation) -> None:
         ("solution_type", Solution),
         ("plan_type", Plan),
     ]
-    if formulation.sensitivity_type:
+    if formulation.declares("sensitivity_type"):
         parts.append(("sensitivity_type", Sensitivity))
     for part, base in parts:
-        record = formulation.loaded(part)
+        record = getattr(formulation, part)
         assert isinstance(record, type)
         assert issubclass(record, base)
         assert issubclass(record, FrozenModel)
-    fields = load(formulation.instance_type).model_fields
+    fields = formulation.instance_type.model_fields
     assert fields["formulation"].default == formulation.name
     assert fields["version"].default >= 1
     assert issubclass(formulation.result_type(), Result)
 
 
-#: What every formulation has, and what it may have.
-PARTS = ("evaluate", "describe", "build_plan")
+#: What a formulation may have, besides what every one has.
 OPTIONAL_PARTS = (
     "dual_bound",
     "path_costs",
@@ -82,20 +81,21 @@ OPTIONAL_PARTS = (
     "explain",
     "analyse_sensitivity",
     "estimate_errors",
+    "bench_instances",
 )
 
 
 @every_formulation
-@pytest.mark.parametrize("part", [*PARTS, *OPTIONAL_PARTS])
+@pytest.mark.parametrize("part", [*REQUIRED_PARTS, *OPTIONAL_PARTS])
 def test_parts_are_there(formulation: Formulation, part: str) -> None:
     """A judge and a plan always; the other parts are code, or are said not to be there."""
     assert formulation.title
     assert formulation.reference
-    if part in PARTS or getattr(formulation, part):
-        assert callable(formulation.loaded(part))
+    if part in REQUIRED_PARTS or formulation.declares(part):
+        assert callable(getattr(formulation, part))
     else:
         with pytest.raises(UnsupportedError, match=f"formulation '{formulation.name}' has no "):
-            formulation.loaded(part)
+            getattr(formulation, part)
 
 
 @every_formulation
@@ -103,13 +103,14 @@ def test_certificates_can_be_checked(formulation: Formulation) -> None:
     """A Lagrangian bound needs a judge that re-derives it, and one that closes gaps enumerates within an allowance."""
     given = frozenset().union(*(entry.proofs for entry in formulation.solvers))
     judged = {
-        BoundProof.LAGRANGIAN: formulation.dual_bound,
-        BoundProof.ENUMERATED: formulation.path_costs or formulation.least_within,
-        BoundProof.TREE: formulation.check_tree,
+        BoundProof.LAGRANGIAN: ("dual_bound",),
+        BoundProof.ENUMERATED: ("path_costs", "least_within"),
+        BoundProof.TREE: ("check_tree",),
     }
-    for proof, target in judged.items():
-        assert proof not in given or callable(load(target))
-    assert formulation.loaded("proofs")(golden(formulation)) <= CERTIFIED
+    for proof, parts in judged.items():
+        declared = [getattr(formulation, part) for part in parts if formulation.declares(part)]
+        assert proof not in given or declared
+    assert formulation.proofs(golden(formulation)) <= CERTIFIED
 
 
 @every_formulation
@@ -120,7 +121,7 @@ def test_there_is_a_page(formulation: Formulation) -> None:
     text = page.read_text(encoding="utf-8")
     instance = golden(formulation)
     solution = solve(instance).solution
-    families = {check.family for check in formulation.loaded("evaluate")(instance, solution).checks}
+    families = {check.family for check in formulation.evaluate(instance, solution).checks}
     for word in sorted(families):
         assert f"`{word}`" in text, f"docs/{formulation.name}.md does not name the constraint family {word}"
 
@@ -133,10 +134,10 @@ def test_there_is_a_golden_instance(formulation: Formulation) -> None:
     assert result.status is Status.OPTIMAL
     assert result.bound_proof in CERTIFIED | {BoundProof.SEARCHED}
     assert isinstance(build_plan(instance, result), Plan)
-    assert formulation.build_frontier or formulation.build_pareto
-    if formulation.build_frontier:
+    assert formulation.declares("build_frontier") or formulation.declares("build_pareto")
+    if formulation.declares("build_frontier"):
         assert isinstance(frontier(instance), Frontier)
-    if formulation.build_pareto:
+    if formulation.declares("build_pareto"):
         assert isinstance(pareto(instance), ParetoFrontier)
     assert choose_solver(instance).exact
 
@@ -162,4 +163,4 @@ def test_solvers_are_declared_as_they_are(formulation: Formulation, entry: Solve
     assert formulation.solver(entry.name) is entry
     if not entry.available():
         pytest.skip(f"solver {entry.name} of {formulation.name}: package {entry.needs} is not installed")
-    assert callable(load(entry.target))
+    assert callable(entry.load())

@@ -568,10 +568,10 @@ def _every_path(costs: PathCosts) -> tuple[FloatArray, FloatArray]:
 
 def _size_and_kind(entry: SolverEntry, instance: Instance) -> bool:
     """Whether an instance is of the kind and size that a solver takes, installed or not, and of its features."""
-    asked = formulation_of(instance).loaded("describe")(instance)
-    fits = entry.max_cells is None or asked["cells"] <= entry.max_cells
-    able = asked["features"] <= entry.features
-    return fits and able and asked["problem"] in entry.problems and asked["policy"] in entry.policies
+    asked = formulation_of(instance).describe(instance)
+    fits = entry.max_cells is None or asked.cells <= entry.max_cells
+    able = asked.features <= entry.features
+    return fits and able and asked.problem in entry.problems and asked.policy in entry.policies
 
 
 PAIRS = [
@@ -615,7 +615,7 @@ def test_solvers_reach_known_optima(formulation: Formulation, entry: SolverEntry
         assert result.bound_proof in entry.proofs
         assert result.objective == pytest.approx(case.optimum, rel=2 * TOLERANCE)
         assert result.bound is not None
-        features = formulation.loaded("describe")(case.instance)["features"]
+        features = formulation.describe(case.instance).features
         planned = PLAN_TOLERANCE if "real-widths" in features else 2 * TOLERANCE
         assert build_plan(case.instance, result).objective == pytest.approx(case.optimum, rel=planned)
     elif result.objective is not None:
@@ -638,9 +638,7 @@ def test_every_solver_has_cases(formulation: Formulation) -> None:
 @pytest.mark.parametrize("formulation", formulations().values(), ids=lambda f: f.name)
 def test_every_feature_has_cases(formulation: Formulation) -> None:
     """What a solver says it can do beyond the plain instances is tried."""
-    needed = [
-        (entry, formulation.loaded("describe")(c.instance)["features"]) for f, entry, c in PAIRS if f is formulation
-    ]
+    needed = [(entry, formulation.describe(c.instance).features) for f, entry, c in PAIRS if f is formulation]
     for entry in formulation.solvers:
         tried = [features for other, features in needed if other is entry]
         assert frozenset() in tried, f"no plain case for {entry.name} of {formulation.name}"

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from optplan.contracts import BoundProof
-from optplan.contracts.registry import Formulation, SolverEntry, load
-from optplan.errors import UsageError
+from optplan.contracts import BoundProof, Description, Instance
+from optplan.contracts.parts import load
+from optplan.contracts.registry import Formulation, SolverEntry
+from optplan.errors import UnsupportedError, UsageError
 
+INSTANCE = Instance()
+PLAIN = Description("whole", "pure", 1)
 ENTRY = SolverEntry(
     name="tiny",
     target="json:dumps",
@@ -44,8 +47,8 @@ FORMULATION = Formulation(
 
 def test_a_solver_takes_what_it_declares() -> None:
     """Problem, policy and size all fit; the size may be the largest one."""
-    assert ENTRY.refusal("whole", "pure", 60) is None
-    assert replace(ENTRY, max_cells=None).refusal("whole", "pure", 10**9) is None
+    assert ENTRY.refusal(INSTANCE, Description("whole", "pure", 60)) is None
+    assert replace(ENTRY, max_cells=None).refusal(INSTANCE, Description("whole", "pure", 10**9)) is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,7 @@ def test_a_solver_takes_what_it_declares() -> None:
 )
 def test_a_refusal_says_what_the_solver_takes(asked: tuple[str, str, int], message: str) -> None:
     """The first reason, in words."""
-    refusal = ENTRY.refusal(*asked)
+    refusal = ENTRY.refusal(INSTANCE, Description(*asked))
     assert refusal is not None
     with pytest.raises(UsageError, match=message):
         raise UsageError(refusal)
@@ -70,21 +73,21 @@ def test_a_refusal_says_what_the_solver_takes(asked: tuple[str, str, int], messa
 def test_what_an_instance_needs_must_be_declared() -> None:
     """A solver that says nothing of quotas takes no instance with quotas; one that can do more takes the plain ones."""
     able = replace(ENTRY, features=frozenset({"quotas", "gpu-types"}))
-    assert able.refusal("whole", "pure", 1) is None
-    assert able.refusal("whole", "pure", 1, frozenset({"quotas"})) is None
-    needed = frozenset({"type-changes", "quotas"})
-    assert able.refusal("whole", "pure", 1, needed) == "solver 'tiny' cannot handle type-changes"
-    assert ENTRY.refusal("whole", "pure", 1, needed) == "solver 'tiny' cannot handle quotas, type-changes"
+    assert able.refusal(INSTANCE, Description("whole", "pure", 1)) is None
+    assert able.refusal(INSTANCE, Description("whole", "pure", 1, frozenset({"quotas"}))) is None
+    needed = Description("whole", "pure", 1, frozenset({"type-changes", "quotas"}))
+    assert able.refusal(INSTANCE, needed) == "solver 'tiny' cannot handle type-changes"
+    assert ENTRY.refusal(INSTANCE, needed) == "solver 'tiny' cannot handle quotas, type-changes"
 
 
 def test_a_missing_package_is_a_refusal() -> None:
     """Looked for without being imported; packages that are there are no obstacle."""
     entry = replace(ENTRY, needs="no_such_package_anywhere")
     assert not entry.available()
-    assert entry.refusal("whole", "pure", 1) == (
+    assert entry.refusal(INSTANCE, PLAIN) == (
         "solver 'tiny' needs the package 'no_such_package_anywhere', which is not installed"
     )
-    assert replace(ENTRY, needs="numpy").refusal("whole", "pure", 1) is None
+    assert replace(ENTRY, needs="numpy").refusal(INSTANCE, PLAIN) is None
 
 
 def test_solvers_are_found_by_name() -> None:
@@ -96,7 +99,39 @@ def test_solvers_are_found_by_name() -> None:
         FORMULATION.solver("x")
 
 
-def test_targets_are_loaded_on_use() -> None:
-    """A declaration is a name; nothing is imported before it is called."""
+def test_parts_are_loaded_on_use() -> None:
+    """A declaration is a name; nothing is imported before it is read, and what is not there says so."""
+    assert FORMULATION.describe([1]) == "[1]"  # type: ignore[comparison-overlap]
     assert load("math:sqrt")(4.0) == 2.0
-    assert FORMULATION.loaded("evaluate")([1]) == "[1]"
+    assert FORMULATION.declares("evaluate")
+    assert not FORMULATION.declares("build_pareto")
+    with pytest.raises(UnsupportedError, match="formulation 'toy' has no frontier of plans"):
+        _ = FORMULATION.build_pareto
+
+
+def test_a_formulation_has_what_every_one_has() -> None:
+    """A judge, a plan, records: a declaration without them is refused at once."""
+    with pytest.raises(UsageError, match=r"formulation 'bare' declares no instance_type, .*, proofs"):
+        Formulation(name="bare", title="", reference="", solvers=())
+
+
+def test_more_solvers_come_last() -> None:
+    """So that ``auto`` stays what it was; the parts stay, too."""
+    more = FORMULATION.with_solvers(replace(ENTRY, name="more"))
+    assert [entry.name for entry in more.solvers] == ["tiny", "other", "more"]
+    assert more.evaluate is FORMULATION.evaluate
+
+
+def refuse(instance: Instance) -> str:
+    """Stand for what is said beside a solver."""
+    return "not today" if instance.name == "unnamed" else ""
+
+
+def test_what_a_solver_supports_is_said_beside_it() -> None:
+    """Asked last, of instances that fit all that is declared."""
+    picky = replace(ENTRY, supports="json:dumps")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("json.dumps", refuse)
+        assert picky.refusal(INSTANCE, PLAIN) == "not today"
+        assert picky.refusal(Instance(name="fine"), PLAIN) is None
+        assert "at most 60" in str(picky.refusal(INSTANCE, Description("whole", "pure", 61)))

@@ -379,7 +379,7 @@ def schema_of(model: type[FrozenModel]) -> dict[str, Any]:
 def test_json_schemas_are_valid(name: str) -> None:
     """Of instances, results and plans, and strict: an unknown field is an error for other readers, too."""
     formulation = formulations()[name]
-    for model in (formulation.loaded("instance_type"), formulation.result_type(), formulation.loaded("plan_type")):
+    for model in (formulation.instance_type, formulation.result_type(), formulation.plan_type):
         assert isinstance(model, type)
         assert issubclass(model, FrozenModel)
         assert schema_of(model)["additionalProperties"] is False

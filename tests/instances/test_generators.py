@@ -129,8 +129,8 @@ def test_every_size_is_a_job_that_some_type_can_train_alone(
 def test_fleets_come_in_pairs_of_small_and_large_vms() -> None:
     """Twelve types with 64 VMs and 6 batches for 8,192 samples: 6 kinds of GPU, each in a small and in a large VM."""
     instance = random_srift(types=12, most=64, global_batch=8192, objective=FleetObjective.TIME)
-    assert describe(instance)["cells"] == 12 * 64 * 6
-    assert describe(instance)["problem"] == "fastest"
+    assert describe(instance).cells == 12 * 64 * 6
+    assert describe(instance).problem == "fastest"
     assert instance.limits == {}
     vms = list(instance.types.values())
     for small, large in zip(vms[::2], vms[1::2], strict=True):

@@ -88,8 +88,8 @@ def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, A
     assert limits <= instance.limits.keys()
     assert limits or not instance.limits
     formulation = formulation_of(instance)
-    described = formulation.loaded("describe")(instance)
-    assert (described["problem"], described["policy"]) == (record["problem"], record["policy"])
+    described = formulation.describe(instance)
+    assert (described.problem, described.policy) == (record["problem"], record["policy"])
     assert record["solver"] in {entry.name for entry in formulation.solvers}
     result = solve(instance)
     proof = BoundProof(record["proof"])

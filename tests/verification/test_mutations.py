@@ -84,7 +84,7 @@ def solved(label: str, solver: str) -> Case | None:
     name, changes = INSTANCES[label]
     instance = apply_changes(build_named(name), [parse_change(change) for change in changes])
     formulation = formulation_of(instance)
-    if formulation.solver(solver).refusal(**formulation.loaded("describe")(instance)) is not None:
+    if formulation.solver(solver).refusal(instance, formulation.describe(instance)) is not None:
         return None
     result = solve(instance, solver=solver, time_limit_s=20.0)
     return Case(instance, result, result.to_json_data(), verify(instance, result).on_trust)

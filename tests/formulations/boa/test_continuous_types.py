@@ -306,7 +306,7 @@ def instances(draw: st.DrawFn, forms: tuple[str, ...] = ("table", "amdahl", "pow
 def test_all_solvers_agree(instance: BoaInstance) -> None:
     """Multipliers with closed forms, an interior-point method and a simplex method find and prove one optimum."""
     answers = {name: solve(instance, REQUEST) for name, solve in SOLVERS.items()}
-    if describe(instance)["features"] <= {"gpu-types"}:
+    if describe(instance).features <= {"gpu-types"}:
         answers["sorted-slopes"] = solve_sorted_slopes(instance, REQUEST)
     infeasible = {answer.status is Status.INFEASIBLE for answer in answers.values()}
     assert len(infeasible) == 1

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from optplan.contracts.parts import Description
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, any_real_widths
 
 
-def describe(instance: BoaInstance) -> dict[str, Any]:
+def describe(instance: BoaInstance) -> Description:
     """Return what solvers are matched against: problem, policy, the number of (class, epoch, option) choices, features.
 
     The features are what an instance has beyond one GPU type and one budget: ``gpu-types`` for several types or
@@ -22,9 +21,9 @@ def describe(instance: BoaInstance) -> dict[str, Any]:
         "type-changes": any(instance.options(name).changes_cost for name in instance.classes),
         "real-widths": continuous and instance.is_typed and any_real_widths(instance),
     }
-    return {
-        "problem": instance.problem.value,
-        "policy": (Policy.MIXED if continuous else instance.policy).value,
-        "cells": int(cells),
-        "features": frozenset(name for name, needed in features.items() if needed),
-    }
+    return Description(
+        problem=instance.problem.value,
+        policy=(Policy.MIXED if continuous else instance.policy).value,
+        cells=int(cells),
+        features=frozenset(name for name, needed in features.items() if needed),
+    )

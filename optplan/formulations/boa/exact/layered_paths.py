@@ -149,7 +149,7 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     Frontier
         Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
     """
-    features = describe(instance)["features"]
+    features = describe(instance).features
     if instance.problem is Problem.CONTINUOUS:
         beyond = {"quotas", "real-widths"} & features
         return build_typed_frontier(instance) if beyond else build_continuous_frontier(instance)

@@ -18,7 +18,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from optplan.contracts.judgement import Evaluation, PathCosts
-from optplan.contracts.sensitivity import SampledPlan, Sensitivity
+from optplan.contracts.sensitivity import SampledPlan, Sensitivity, SensitivityRequest
 from optplan.errors import InfeasibleError, UsageError, VerificationError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
@@ -26,7 +26,7 @@ from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.planning import as_run
 from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors
-from optplan.progress import Listener, Stopwatch
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
 #: Samples that one task of a process pool takes: few enough for progress to move.
@@ -80,18 +80,8 @@ class _Sample:
     best_objective: float | None
 
 
-def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and how to run them
-    instance: BoaInstance,
-    solution: BoaSolution,
-    errors: EstimateErrors,
-    *,
-    samples: int = 1000,
-    robust_samples: int = 0,
-    compare: bool = True,
-    seed: int = 0,
-    gap: float = 1e-6,
-    processes: int = 1,
-    on_event: Listener | None = None,
+def analyse_sensitivity(
+    instance: BoaInstance, solution: BoaSolution, errors: EstimateErrors, request: SensitivityRequest
 ) -> BoaSensitivity:
     """Run a plan under sampled truths.
 
@@ -103,20 +93,8 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
         The plan, which keeps rules and limits; of a continuous problem the whole widths that it is run as count.
     errors
         How wrong the estimates may be.
-    samples
-        How many truths.
-    robust_samples
-        From how many others a robust plan is made; 0 for none.
-    compare
-        Whether to find what a planner who knew each truth could do.
-    seed
-        The same seed gives the same samples, for any number of processes.
-    gap
-        Relative gap at which the search for the robust plan may stop.
-    processes
-        How many processes share the samples.
-    on_event
-        Called as samples are done.
+    request
+        How many samples, and how to run them.
 
     Raises
     ------
@@ -125,18 +103,21 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     InfeasibleError
         When no plan keeps the limits on average over the robust samples.
     """
-    watch = Stopwatch(None, on_event)
+    samples, seed = request.samples, request.seed
+    watch = Stopwatch(None, request.on_event)
     run_instance, run_solution = as_run(instance, solution)
     plans: list[tuple[str, BoaSolution, float | None]] = [("planned", run_solution, None)]
-    if robust_samples:
+    if request.robust_samples:
         watch.emit("robust plan")
-        robust = solve_robust(run_instance, errors, first=samples, samples=robust_samples, seed=seed, gap=gap)
+        robust = solve_robust(
+            run_instance, errors, first=samples, samples=request.robust_samples, seed=seed, gap=request.gap
+        )
         plans.append(("robust", robust.solution, robust.bound))
     sampled = []
     for position, (name, plan, bound) in enumerate(plans):
-        question = _Question(run_instance, plan, errors, seed, compare)
+        question = _Question(run_instance, plan, errors, seed, request.compare)
         done = []
-        for sample in _ask(question, samples, processes):
+        for sample in _ask(question, samples, request.processes):
             done.append(sample)
             watch.emit(name, fraction=(position + len(done) / samples) / len(plans))
         sampled.append(_collect(name, plan, bound, evaluate(run_instance, plan), done))
@@ -149,7 +130,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
         limit_units={limit: instance.limit_unit(limit).value for limit in instance.limit_names},
         errors=errors.model_dump(),
         samples=samples,
-        robust_samples=robust_samples,
+        robust_samples=request.robust_samples,
         seed=seed,
         plans=tuple(sampled),
         seconds=watch.elapsed_s,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from optplan.contracts.parts import Description
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.stages import stage_options
 
 
-def describe(instance: RubberBandInstance) -> dict[str, Any]:
+def describe(instance: RubberBandInstance) -> Description:
     """Return what solvers are matched against: problem, mode, the number of (stage, option) choices, features.
 
     The features are what an instance has beyond one cluster billed by instance: ``side-by-side`` for several
@@ -19,9 +18,9 @@ def describe(instance: RubberBandInstance) -> dict[str, Any]:
         "side-by-side": len(instance.brackets) > 1,
         "per-function": not instance.cloud.is_per_instance,
     }
-    return {
-        "problem": instance.problem.value,
-        "policy": instance.mode.value,
-        "cells": sum(stage_options(instance, bracket, stage).gpus.size for bracket, stage in shape),
-        "features": frozenset(name for name, present in features.items() if present),
-    }
+    return Description(
+        problem=instance.problem.value,
+        policy=instance.mode.value,
+        cells=sum(stage_options(instance, bracket, stage).gpus.size for bracket, stage in shape),
+        features=frozenset(name for name, present in features.items() if present),
+    )

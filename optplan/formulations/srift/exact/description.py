@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from optplan.contracts.parts import Description
 from optplan.formulations.srift.data.instance import SriftInstance
 
 
-def describe(instance: SriftInstance) -> dict[str, Any]:
+def describe(instance: SriftInstance) -> Description:
     """Return what solvers are matched against: problem, policy, the number of (type, batch, count) choices, features.
 
     The policy says whether the VMs of a type share one batch; the features are ``interruptions`` for expectations
@@ -18,9 +17,9 @@ def describe(instance: SriftInstance) -> dict[str, Any]:
         "interruptions": instance.interruptions is not None,
         "running": any(vm.running for vm in instance.types.values()),
     }
-    return {
-        "problem": instance.problem.value,
-        "policy": instance.policy.value,
-        "cells": cells,
-        "features": frozenset(name for name, present in features.items() if present),
-    }
+    return Description(
+        problem=instance.problem.value,
+        policy=instance.policy.value,
+        cells=cells,
+        features=frozenset(name for name, present in features.items() if present),
+    )

@@ -346,21 +346,21 @@ def test_a_class_does_not_run_on_a_type_without_a_speedup() -> None:
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
 def test_features_are_what_an_instance_has(changes: tuple[tuple[str, object], ...], features: set[str]) -> None:
     """Types, quotas, changes that cost extra, and real widths."""
-    assert describe(BoaInstance.parse(changed(*changes)))["features"] == features
+    assert describe(BoaInstance.parse(changed(*changes))).features == features
 
 
 def test_one_type_has_features_only_by_spot_and_quota() -> None:
     """One type with a quota has two limits; one spot type has interruptions."""
     data = changed(FEWER)
     del data["gpu_types"]["a100"], data["classes"]["bert"]["speedup"]["a100"]
-    assert describe(BoaInstance.parse(data))["features"] == frozenset()
+    assert describe(BoaInstance.parse(data)).features == frozenset()
     quota = copy.deepcopy(data)
     quota["gpu_types"]["t4"]["quota_gpus"] = 5.0
-    assert describe(BoaInstance.parse(quota))["features"] == {"quotas"}
+    assert describe(BoaInstance.parse(quota)).features == {"quotas"}
     assert BoaInstance.parse(quota).limits == {"budget": 120.0, "quota.t4": 5.0}
     spot = copy.deepcopy(data)
     spot["gpu_types"]["t4"]["spot"] = SPOT
-    assert describe(BoaInstance.parse(spot))["features"] == {"gpu-types"}
+    assert describe(BoaInstance.parse(spot)).features == {"gpu-types"}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from optplan.contracts import Description
 from optplan.errors import DataError, DataWarning, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, Branch, Policy, Problem
 from optplan.formulations.boa.data.job_classes import Widths
@@ -398,10 +399,9 @@ def test_writing_and_reading_is_the_identity() -> None:
 def test_describe_counts_choices() -> None:
     """Two epochs of three widths, and nothing special; the continuous problem always is a mixture."""
     instance = BoaInstance.parse(GOOD)
-    plain: dict[str, object] = {"cells": 6, "features": frozenset()}
-    assert describe(instance) == {"problem": "rescaling", "policy": "pure"} | plain
+    assert describe(instance) == Description("rescaling", "pure", 6)
     continuous = instance.replace(problem=Problem.CONTINUOUS, policy=Policy.PURE)
-    assert describe(continuous) == {"problem": "continuous", "policy": "mixed"} | plain
+    assert describe(continuous) == Description("continuous", "mixed", 6)
 
 
 def test_rates_add_up() -> None:

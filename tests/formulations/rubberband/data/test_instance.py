@@ -25,7 +25,7 @@ def test_deadline_is_a_limit_in_seconds() -> None:
     assert (instance.objective_unit, instance.limits) == ("usd", {"deadline": 600.0})
     assert instance.limit_as_given("deadline") == (600.0, "s")
     assert instance.price_unit("deadline") == "usd per s of deadline"
-    assert describe(instance)["problem"] == "cheapest"
+    assert describe(instance).problem == "cheapest"
 
 
 def test_budget_is_a_limit_in_dollars() -> None:
@@ -34,7 +34,7 @@ def test_budget_is_a_limit_in_dollars() -> None:
     assert (instance.objective_unit, instance.limits) == ("s", {"budget": 25.0})
     assert instance.limit_as_given("budget") == (25.0, "usd")
     assert instance.price_unit("budget") == "s per usd of budget"
-    assert describe(instance)["problem"] == "fastest"
+    assert describe(instance).problem == "fastest"
 
 
 def test_description_names_what_solvers_must_know() -> None:
@@ -43,11 +43,11 @@ def test_description_names_what_solvers_must_know() -> None:
     cloud = {"gpus_per_instance": 4, "price_usd_per_hour": 1, "billing": "per-function"}
     data = _data(experiment=hyperband, cloud=cloud, deadline_s=9, confidence=0.9, mode="fair")
     described = describe(RubberBandInstance.parse(data))
-    assert described["problem"] == "cheapest-with-confidence"
-    assert described["policy"] == "fair"
-    assert described["features"] == {"side-by-side", "per-function"}
+    assert described.problem == "cheapest-with-confidence"
+    assert described.policy == "fair"
+    assert described.features == {"side-by-side", "per-function"}
     # 4 trials: 1 or 2 slots, or p = 1 to 4 each; 2 trials: 1 slot, or p = 1 to 4
-    assert describe(RubberBandInstance.parse(_data(mode="fair")))["cells"] == 6 + 5
+    assert describe(RubberBandInstance.parse(_data(mode="fair"))).cells == 6 + 5
 
 
 def test_files_say_the_same_when_read_again() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from optplan.contracts import Sense
+from optplan.contracts import Description, Sense
 from optplan.errors import DataError
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.exact.description import describe
@@ -52,8 +52,8 @@ def test_what_it_says_about_itself(make_instance: MakeInstance) -> None:
     assert instance.price_unit("budget") == "GPU-min per GPU-min"
     assert instance.price_unit("deadline") == "GPU-min per min"
     # Rows of the example: 8, 9 and 10 trials of 1 GPU, 4 to 6 of 2 GPUs (4, 5, 6 with a third one later), 0 to 2 of 4.
-    assert describe(instance) == {"problem": "spend", "policy": "brackets", "cells": 9, "features": frozenset()}
-    assert describe(make_instance(deadline_min=0.5))["cells"] == 0
+    assert describe(instance) == Description("spend", "brackets", 9)
+    assert describe(make_instance(deadline_min=0.5)).cells == 0
 
 
 @pytest.mark.parametrize("field", ["deadline_min", "least_gpus", "most_gpus", "least_round_min", "eta", "nu"])

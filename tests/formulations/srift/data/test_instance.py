@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from optplan.contracts import Description
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.description import describe
@@ -52,11 +53,11 @@ def test_most_vms_of_a_type(make_instance: MakeInstance) -> None:
 def test_description_is_what_solvers_are_matched_against(make_instance: MakeInstance) -> None:
     """Problem, policy, (type, batch, count) choices, and what is beyond the plainest: 6 * 1 + 7 * 8 choices."""
     found = describe(make_instance())
-    assert found == {"problem": "cheapest", "policy": "one-batch", "cells": 62, "features": frozenset()}
+    assert found == Description("cheapest", "one-batch", 62)
     types = {"small": {"running": 1, "spot": True, "interruptions_per_hour": 0.1}}
     lost = {"checkpoint_every_s": 60, "restart_s": "2min"}
     found = describe(make_instance(types=types, interruptions=lost, one_batch_per_type=False))
-    assert (found["policy"], found["features"]) == ("any-batches", {"interruptions", "running"})
+    assert (found.policy, found.features) == ("any-batches", frozenset({"interruptions", "running"}))
 
 
 def test_files_say_the_same_when_read_again(make_instance: MakeInstance) -> None:
