@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from optplan.contracts import PathCosts
-from optplan.contracts.registry import load
+from optplan.contracts.parts import load
 from optplan.errors import OptplanError, VerificationError
 from optplan.formulations.boa import FORMULATION
 from optplan.formulations.boa.data.instance import BoaInstance

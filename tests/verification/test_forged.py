@@ -1,0 +1,122 @@
+"""Forged proofs: results that claim more than anybody proved, as they were once accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from optplan.contracts import BoundProof, Infeasibility, Result, Solution, Status
+from optplan.formulations import formulation_of
+from optplan.instances.library import build_named
+from optplan.solving import solve
+from optplan.verification import verify
+
+#: By formulation: an instance, a rival whose plan is worse than the best, and the exact solver.
+WORSE = {
+    "boa": ("boa-newtrace", "fixed-width", "layered-paths"),
+    "rubberband": ("rubberband-resnet101-20min", "static", "held-paths"),
+    "seer": ("seer-resnet18-30min", "published-seer", "spend-exact"),
+    "srift": ("srift-case2", "published-cost-aware", "best-first"),
+}
+
+
+def forge(name: str, rival: str, exact: str, **claims: Any) -> tuple[Any, Result[Solution]]:  # noqa: ANN401 - any field
+    """Return an instance, and the rival's plan under the exact solver's name, called optimal."""
+    instance = build_named(name)
+    worse = solve(instance, solver=rival)
+    assert worse.status is Status.FEASIBLE
+    forged = {"solver": exact, "status": Status.OPTIMAL, "bound": worse.objective, "certificates": ()}
+    return instance, worse.replace(**forged | claims)
+
+
+@pytest.mark.parametrize("proof", [BoundProof.SEARCHED, BoundProof.ENGINE])
+@pytest.mark.parametrize("formulation", list(WORSE))
+def test_a_relabelled_bound_is_never_taken_for_checked(formulation: str, proof: BoundProof) -> None:
+    """Without certificates a worse plan is wrong or on trust: 1723.94 s was called optimal, where 1616.69 s is."""
+    instance, forged = forge(*WORSE[formulation], bound_proof=proof)
+    verification = verify(instance, forged)
+    assert not verification.ok
+    if proof is BoundProof.ENGINE:  # no solver of ours takes an engine's word
+        assert "solver" in {check.family for check in verification.failures}
+    else:
+        assert any(claim.startswith("bound") for claim in verification.on_trust)
+
+
+@pytest.mark.parametrize("formulation", list(WORSE))
+def test_a_certificate_of_something_else_is_refused(formulation: str) -> None:
+    """The true optimum's certificates prove the true bound, and not a worse one."""
+    name, rival, exact = WORSE[formulation]
+    best = solve(build_named(name), solver=exact)
+    assert best.status is Status.OPTIMAL
+    assert best.on_trust == ()
+    instance, forged = forge(name, rival, exact, certificates=best.certificates, bound_proof=best.bound_proof)
+    assert "bound" in {check.family for check in verify(instance, forged).failures}
+
+
+@pytest.mark.parametrize("name", ["boa-newtrace", "rubberband-two-stages", "seer-paper-example", "srift-case3"])
+def test_a_feasible_instance_is_not_called_infeasible(name: str) -> None:
+    """Without a proof that is on trust, and never checked."""
+    instance = build_named(name)
+    result = solve(instance)
+    gone: dict[str, Any] = {"solution": None, "objective": None, "bound": None, "bound_proof": BoundProof.NONE}
+    claim = Infeasibility(reason="no plan exists", relaxations=())
+    forged = result.replace(
+        **gone, status=Status.INFEASIBLE, certificates=(), measures={}, shadow_prices={}, infeasibility=claim
+    )
+    verification = verify(instance, forged)
+    assert not verification.ok
+    assert "infeasibility: it has no certificate; that no plan keeps the limits" in verification.on_trust
+    with_weights = claim.replace(multipliers=dict.fromkeys(instance.limits, 1.0), factor=2.0)
+    assert not verify(instance, forged.replace(infeasibility=with_weights)).nothing_wrong
+
+
+@pytest.mark.parametrize("name", ["boa-two-classes", "rubberband-two-stages", "seer-paper-example", "srift-case3"])
+def test_certificates_of_every_other_formulation_fail_a_check(name: str) -> None:
+    """They are refused by their kind or by what they hold; the judge itself never raises."""
+    instance = build_named(name)
+    result = solve(instance)
+    for other in ("boa-two-classes", "rubberband-resnet101-20min", "seer-resnet18-30min", "srift-case3"):
+        if formulation_of(build_named(other)) is formulation_of(instance):
+            continue
+        for certificate in solve(build_named(other)).certificates:
+            forged = result.replace(certificates=(*result.certificates, certificate))
+            assert "certificate" in {check.family for check in verify(instance, forged).failures}
+
+
+def test_a_sampled_loss_takes_no_bound() -> None:
+    """SEER's quality is a mean over samples: a bound of training time proves nothing about it."""
+    instance = build_named("seer-informed-example")
+    spent = solve(build_named("seer-paper-example"), solver="published-seer")
+    result = solve(instance)
+    assert result.bound is None
+    (certificate,) = spent.certificates
+    forged = result.replace(certificates=(certificate,), bound=0.0, bound_proof=BoundProof.LAGRANGIAN)
+    families = {check.family for check in verify(instance, forged).failures}
+    assert {"certificate", "solver"} <= families
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"measures": {}},
+        {"shadow_prices": {}},
+        {"status": Status.FEASIBLE},
+        {"solver": "nobody"},
+        {"instance_name": "another"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_must_be_there_is_required(changes: dict[str, Any]) -> None:
+    """Emptied measures, removed prices, a status that says too little, a solver that does not exist."""
+    instance = build_named("boa-newtrace")
+    assert not verify(instance, solve(instance).replace(**changes)).nothing_wrong
+
+
+def test_without_certificates_a_bound_rests_on_the_search() -> None:
+    """As asked for: and the result says so."""
+    result = solve(build_named("srift-case3"), certify=False)
+    assert (result.status, result.bound_proof) == (Status.OPTIMAL, BoundProof.SEARCHED)
+    assert result.certificates == ()
+    assert result.rests_on_trust
+    assert result.on_trust == ("bound: rests on a search, which has no certificate",)
