@@ -17,9 +17,10 @@ from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import Status, Termination
 from optplan.errors import DataError
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.limits import LIMIT_TOLERANCE, is_within, most_within
 
 #: Relative tolerance on the budgets: a choice exactly at a budget keeps it, however its terms were added up.
-TOLERANCE = 1e-9
+TOLERANCE = LIMIT_TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,11 @@ class BudgetedPaths:
     @property
     def most_consumption(self) -> FloatArray:
         """(L,) What total consumptions may be at most: the budgets, to within :data:`TOLERANCE`."""
-        return self.budgets * (1.0 + TOLERANCE)
+        return most_within(self.budgets)
 
     def keeps_budgets(self, consumption: FloatArray) -> bool:
         """Whether total consumptions (L,) are within :attr:`most_consumption`."""
-        return bool((consumption <= self.most_consumption).all())
+        return is_within(consumption, self.budgets)
 
 
 @dataclass(frozen=True, eq=False)

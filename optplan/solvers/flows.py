@@ -15,7 +15,8 @@ import numpy as np
 
 from optplan.errors import EngineError
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, WeightedPath, least_path, path_totals
+from optplan.solvers.budgeted_paths import BudgetedPaths, Choice, WeightedPath, least_path, path_totals
+from optplan.solvers.limits import is_within, most_within
 from optplan.speedup import lower_left_hull
 
 #: Flows below this are rounding noise of a linear program.
@@ -88,7 +89,7 @@ def choice_of_flows(problem: BudgetedPaths, flows: Sequence[Flow], *, mixed: boo
     choice = tuple((WeightedPath(1.0, flow.at.argmax(axis=1)),) for flow in flows)
     used = problem.totals(choice)[1]
     for limit, budget, amount in zip(problem.limits, problem.budgets.tolist(), used.tolist(), strict=True):
-        if amount > budget * (1.0 + TOLERANCE):
+        if not is_within(amount, budget):
             message = f"the engine returned a choice that consumes {amount!r} of a limit ({limit}) of {budget!r}"
             raise EngineError(message)
     return choice
@@ -196,7 +197,7 @@ def _mix_along_hulls(
     at = [(int(hull[0]), int(hull[0]), 0.0) for hull in hulls]
     least = sum(float(consumption[hull[0]]) for (_, consumption), hull in zip(totals, hulls, strict=True))
     budget = float(problem.budgets[0])
-    if least > budget * (1.0 + TOLERANCE):
+    if least > most_within(budget):
         return None
     room = budget - least
     segments = [

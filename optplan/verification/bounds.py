@@ -117,7 +117,9 @@ class BoundJudge:
         reached = dual + allowance
         if certificate.optimum is not None:
             message = "the optimum must be the least objective within the allowance"
-            found.compare("certificate", f"{index} optimum", certificate.optimum, best, tolerance, message)
+            found.at_most("certificate", f"{index} optimum", certificate.optimum, best, tolerance, message)
+            # A plan on the very line where the tolerance of a limit ends need not be found again.
+            best = min(best, certificate.optimum)
         elif best < reached - tolerance:
             message = f"there is a plan of objective {best!r} within the allowance, although optimum says none"
             found.fail("certificate", f"{index} optimum", message)

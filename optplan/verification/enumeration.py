@@ -7,7 +7,7 @@ import numpy as np
 from optplan.contracts import PathCosts
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.verification.findings import TOLERANCE
+from optplan.verification.findings import ROUNDING, TOLERANCE
 
 #: Pairs of totals and paths that are formed at once: bounds the memory, 40 MB or so with two limits.
 _MOST_PAIRS = 1_000_000
@@ -61,7 +61,7 @@ def least_within(
             stopwatch.require()
             sums = (points[start : start + step, None, :] + more[None, :, :]).reshape(-1, weights.size + 1)
             near = sums @ prices + best_left[number] <= ceiling
-            fits = (sums[:, 1:] + least_left[number] <= amounts * (1 + TOLERANCE)).all(axis=1)
+            fits = (sums[:, 1:] + least_left[number] <= amounts * (1 + TOLERANCE - ROUNDING)).all(axis=1)
             kept = _undominated(np.concatenate([kept, sums[near & fits]]), stopwatch)
         points = kept
         if not len(points):

@@ -23,6 +23,9 @@ from optplan.progress import OutOfTime, Stopwatch
 
 #: Relative tolerance of every comparison of the judge; scales are stated where they are used.
 TOLERANCE = 1e-9
+#: Where within the tolerance of a limit ends, the rounding of sums in another order may decide: what lies this close to
+#: that line, relatively, may be taken for either side of it.
+ROUNDING = 1e-12
 
 
 @dataclass

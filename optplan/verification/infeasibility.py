@@ -8,7 +8,7 @@ import numpy as np
 
 from optplan.contracts import Infeasibility, Relaxation
 from optplan.contracts.result import Hopeless
-from optplan.verification.findings import TOLERANCE, Findings
+from optplan.verification.findings import ROUNDING, TOLERANCE, Findings
 
 #: How far figures in a sentence may lie from what they are rounded from.
 WORDING_TOLERANCE = 1e-2
@@ -67,7 +67,7 @@ class InfeasibilityJudge:
             )
             return
         message = "an infeasible instance needs more than its limits, in the sum weighted by the multipliers"
-        self.found.at_most(_FAMILY, "", most * (1 + TOLERANCE), least, 0.0, message)
+        self.found.at_most(_FAMILY, "", most * (1 + TOLERANCE - ROUNDING), least, 0.0, message)
         message, factor = "the factor by which all limits would have to grow must be proven", least / most
         self.found.compare(_FAMILY, "factor", self.claim.factor, factor, TOLERANCE * factor, message)
 
@@ -156,7 +156,7 @@ class InfeasibilityJudge:
             if not least > 0:
                 self.found.fail(_FAMILY, index, "multipliers that weigh nothing prove nothing")
                 return
-            self.found.at_most(_FAMILY, index, most * (1 + TOLERANCE), least, 0.0, message)
+            self.found.at_most(_FAMILY, index, most * (1 + TOLERANCE - ROUNDING), least, 0.0, message)
 
     def _check_reason(self) -> None:
         """Check that the sentence has the figures of the relaxations; the rest of it is words."""
@@ -178,7 +178,7 @@ class InfeasibilityJudge:
         if relaxation.unit != unit:
             self.found.fail(_FAMILY, f"{limit} unit", f"the unit must be {unit!r}, not {relaxation.unit!r}")
         message = "a limit that is too low needs more than the instance gives"
-        self.found.at_most(_FAMILY, limit, given * (1 + TOLERANCE), relaxation.least_feasible, 0.0, message)
+        self.found.at_most(_FAMILY, limit, given * (1 + TOLERANCE - ROUNDING), relaxation.least_feasible, 0.0, message)
         return given
 
     def _least(self, multipliers: dict[str, float]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from optplan.solvers.layered.paths import (
     find_least_consumption,
     find_least_value,
 )
+from optplan.solvers.limits import is_within
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +78,8 @@ class LagrangianBound:
 
 
 def fits_budget(consumption: float, budget: float) -> bool:
-    """Return whether a plan keeps the budget, up to :data:`BUDGET_TOLERANCE` of it."""
-    return consumption <= budget * (1.0 + BUDGET_TOLERANCE)
+    """Return whether a plan keeps the budget, as :mod:`optplan.solvers.limits` defines it."""
+    return is_within(consumption, budget)
 
 
 def maximise_bound(

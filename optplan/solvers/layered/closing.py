@@ -17,8 +17,9 @@ from optplan.solvers.layered.bounds import BudgetShortfall, LagrangianBound, fit
 from optplan.solvers.layered.effort import Effort, OutOfEffortError
 from optplan.solvers.layered.merging import MergeLimits, merge_sets
 from optplan.solvers.layered.pareto import ParetoPaths
-from optplan.solvers.layered.paths import BUDGET_TOLERANCE, ROUNDING, IntArray, PathBatch, PathFamily
+from optplan.solvers.layered.paths import ROUNDING, IntArray, PathBatch, PathFamily
 from optplan.solvers.layered.swaps import fill_slack
+from optplan.solvers.limits import most_within
 
 #: First allowance, as a fraction of the gap and divided by the number of graphs (many graphs have many alternatives).
 _FIRST_FRACTION = 1.0 / 64.0
@@ -193,8 +194,7 @@ class _Closing:
         self._offer(paths, filled)
         if self.closed:
             return
-        # Less than the tolerance itself, so that sums in another order still keep the budget.
-        limit = bound.budget * (1.0 + 0.999 * BUDGET_TOLERANCE)
+        limit = most_within(bound.budget)
         base_value = math.fsum(paths.value[base].tolist())
         limits = MergeLimits(
             multiplier=bound.multiplier,
@@ -219,7 +219,7 @@ class _Closing:
         tied = np.flatnonzero(reduced_cost <= np.repeat(least + self.rounding, np.diff(paths.starts)))
         first = np.searchsorted(tied, paths.starts)
         lean, rich = tied[first[:-1]], tied[first[1:] - 1]
-        limit = self.lagrangian.budget * (1.0 + 0.999 * BUDGET_TOLERANCE)
+        limit = most_within(self.lagrangian.budget)
         choice = lean.copy()
         slack = limit - math.fsum(paths.consumption[lean].tolist())
         steps = paths.consumption[rich] - paths.consumption[lean]

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.solvers.limits import LIMIT_TOLERANCE
+
 if TYPE_CHECKING:
     from optplan.solvers.layered.effort import Effort
     from optplan.solvers.layered.pareto import ParetoPaths
@@ -26,7 +28,7 @@ IntArray = NDArray[np.intp]
 NodeArray = NDArray[np.int32]
 
 #: A plan whose consumption exceeds the budget by at most this fraction of the budget keeps it.
-BUDGET_TOLERANCE = 1e-9
+BUDGET_TOLERANCE = LIMIT_TOLERANCE
 #: Two reduced costs that differ by less than this fraction of their scale are the same number.
 ROUNDING = 1e-12
 #: Consumption (or value) given up, as a fraction, to end a frontier at a vertex rather than at rounding noise.

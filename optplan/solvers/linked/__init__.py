@@ -6,6 +6,7 @@ problem with its shadow prices, or proves that the limits cannot be kept; :func:
 one path per graph.
 """
 
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.linked.bounds import (
     Futility,
     LinkedBound,
@@ -19,7 +20,7 @@ from optplan.solvers.linked.bounds import (
 )
 from optplan.solvers.linked.branching import Region
 from optplan.solvers.linked.closing import Exhaustion, LinkedSolution, solve_pure
-from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, LinkedFamily, join_columns, keep_limits
+from optplan.solvers.linked.families import ColumnBatch, LinkedFamily, join_columns, keep_limits
 from optplan.solvers.linked.graphs import LinkedGraphs
 
 __all__ = [

@@ -16,12 +16,15 @@ import numpy as np
 
 from optplan.solvers.layered.effort import Effort, OutOfEffortError
 from optplan.solvers.layered.paths import ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.linked.families import ColumnBatch, LinkedFamily, keep_limits
 from optplan.solvers.linked.generation import Aim, Generation, Progress, exceeds_one
 from optplan.solvers.linked.master import MasterSolution
 
-#: By what fraction a limit is changed to see what the change is worth.
-_SMALL_CHANGE = 1e-7
+#: By what fraction a limit is changed to see what the change is worth; by less where the worth itself changes sooner.
+_SMALL_CHANGES = (1e-7, 1e-9, 1e-11)
+#: How much worse than the best bound that of an end of a price may be, relative to what is weighed.
+_SAME_BOUND = 1e-7
 #: The gap at which one-sided prices and relaxations stop.
 _GAP = 1e-10
 
@@ -197,7 +200,10 @@ def maximise_bound(
     limits = family.limits
     progress, feasibility = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
     try:
-        if not _seed(generation, progress):
+        if _seed(generation, progress):
+            # What is beyond a limit by no more than the tolerance is what the limit stands for.
+            limits = np.maximum(limits, generation.columns.total_consumption)
+        else:
             generation.find_factor(limits, feasibility)
             limits = _widen(limits, feasibility)
             if not exceeds_one(feasibility.bound):
@@ -239,7 +245,10 @@ def _seed(generation: Generation, progress: Progress) -> bool:
 def _widen(limits: FloatArray, feasibility: Progress) -> FloatArray:
     """Return the limits, larger by rounding where they can be kept within the tolerance only."""
     factor = 1.0 if feasibility.master is None else feasibility.master.objective
-    return limits if exceeds_one(factor) else limits * max(1.0, factor)
+    # The bound says whether the limits can be kept; the master's own factor may lie a rounding error beyond that, and
+    # a program without any room at all is more than the engine can tell from an infeasible one.
+    factor = max(factor, feasibility.bound) * (1.0 + 0.25 * ROUNDING)
+    return limits * factor if 1.0 < factor <= 1.0 + 2.0 * LIMIT_TOLERANCE else limits
 
 
 def _mix(master: MasterSolution, graph: IntArray, columns: ColumnBatch) -> Mixture:
@@ -280,28 +289,43 @@ def find_price_range(
         When time ran out.
     """
     mixture = bound.mixture
-    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * _SMALL_CHANGE):
+    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * _SMALL_CHANGES[0]):
         without = np.where(np.arange(bound.multipliers.size) == limit, 0.0, bound.multipliers)
         return PriceRange(0.0, 0.0, without, without)
     generation = _resume(family, bound.graph, bound.columns, effort)
     ends: list[FloatArray | None] = []
-    for change in (-_SMALL_CHANGE, _SMALL_CHANGE):
-        limits = bound.limits.copy()
-        limits[limit] *= 1.0 + change
-        feasibility = Progress(np.zeros(limits.size))
-        generation.find_factor(limits, feasibility)
-        if feasibility.bound > 1.0 + ROUNDING:
-            ends.append(None)
-            continue
-        progress = Progress(np.zeros(limits.size))
-        generation.minimise(Aim.least_value(limits), progress)
-        ends.append(progress.multipliers)
+    for sign in (-1.0, 1.0):
+        for change in _SMALL_CHANGES:
+            limits = bound.limits.copy()
+            limits[limit] *= 1.0 + sign * change
+            end = _price_at(generation, limits)
+            if end is not None and _is_best(generation, bound, end):
+                break
+        ends.append(end)
     less, more = ends
     if more is None:  # within rounding of the least
         more = bound.multipliers
     if less is not None and less[limit] < more[limit]:  # where both are the same, rounding may turn their order
         less = more
     return PriceRange(math.inf if less is None else float(less[limit]), float(more[limit]), less, more)
+
+
+def _price_at(generation: Generation, limits: FloatArray) -> FloatArray | None:
+    """Return the best multipliers (L,) at some limits; None where these cannot be kept."""
+    feasibility = Progress(np.zeros(limits.size))
+    generation.find_factor(limits, feasibility)
+    if feasibility.bound > 1.0 + ROUNDING:
+        return None
+    progress = Progress(np.zeros(limits.size))
+    generation.minimise(Aim.least_value(limits), progress)
+    return progress.multipliers
+
+
+def _is_best(generation: Generation, bound: LinkedBound, multipliers: FloatArray) -> bool:
+    """Whether the bound at multipliers (L,) is as good as the greatest one, as far as rounding lets one tell."""
+    paid = float(multipliers @ bound.limits)
+    reached = generation.price(multipliers, 1.0).weigh(multipliers).sum() - paid
+    return bool(bound.bound - reached <= _SAME_BOUND * (bound.bound + paid))
 
 
 def _resume(family: LinkedFamily, graph: IntArray, columns: ColumnBatch, effort: Effort | None) -> Generation:

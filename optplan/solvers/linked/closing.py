@@ -17,6 +17,7 @@ import numpy as np
 
 from optplan.solvers.layered.effort import Effort, OutOfEffortError
 from optplan.solvers.layered.paths import ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import most_within
 from optplan.solvers.linked.bounds import LinkedBound, LinkedShortfall, maximise_bound
 from optplan.solvers.linked.branching import (
     Region,
@@ -27,7 +28,7 @@ from optplan.solvers.linked.branching import (
     list_sides,
     solve_subproblem,
 )
-from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, join_columns, keep_limits
+from optplan.solvers.linked.families import ColumnBatch, join_columns, keep_limits
 from optplan.solvers.linked.graphs import LinkedGraphs
 from optplan.solvers.linked.incumbents import choose_paths
 from optplan.solvers.linked.labels import PathSets, find_path_sets
@@ -265,8 +266,7 @@ class _Closing:
             paths = find_path_sets(graphs, multipliers, allowance, quick)
             if self.value - most_value > allowance:
                 self._try_sets(paths)
-            # Less than the tolerance itself, so that sums in another order still keep the limits.
-            most_consumption = self.lagrangian.limits * (1.0 + 0.999 * LIMIT_TOLERANCE)
+            most_consumption = most_within(self.graphs.limits)
             target = MergeTarget(multipliers, most_consumption, min(most_value, self.value + self.rounding))
             best = merge_path_sets(paths, target, quick)
         except OutOfEffortError as stop:
@@ -388,7 +388,7 @@ class _Closing:
 
     def _offer(self, plan: ColumnBatch) -> None:
         """Take a plan as the incumbent when it keeps the limits and is better."""
-        if plan.total_value < self.value and keep_limits(plan.total_consumption, self.lagrangian.limits):
+        if plan.total_value < self.value and keep_limits(plan.total_consumption, self.graphs.limits):
             self.incumbent = plan
 
     def _report(self, stage: str) -> None:

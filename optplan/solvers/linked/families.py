@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.layered.paths import FloatArray, IntArray
-
-#: A total consumption that exceeds its limit by at most this fraction of the limit keeps it.
-LIMIT_TOLERANCE = 1e-9
+from optplan.solvers.limits import is_within
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,5 +101,5 @@ def join_columns(batches: Sequence[ColumnBatch]) -> ColumnBatch:
 
 
 def keep_limits(consumption: FloatArray, limits: FloatArray) -> bool:
-    """Return whether total consumptions (L,) keep the limits, up to :data:`LIMIT_TOLERANCE` of each."""
-    return bool(np.all(consumption <= limits * (1.0 + LIMIT_TOLERANCE)))
+    """Return whether total consumptions (L,) keep the limits, as :mod:`optplan.solvers.limits` defines it."""
+    return is_within(consumption, limits)

@@ -13,7 +13,8 @@ import numpy as np
 
 from optplan.solvers.layered.effort import Effort
 from optplan.solvers.layered.paths import ROUNDING, FloatArray, IntArray
-from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, LinkedFamily, join_columns
+from optplan.solvers.limits import LIMIT_TOLERANCE, most_within
+from optplan.solvers.linked.families import ColumnBatch, LinkedFamily, join_columns
 from optplan.solvers.linked.master import Master, MasterSolution
 
 
@@ -219,4 +220,4 @@ class Generation:
 
 def exceeds_one(factor: float) -> bool:
     """Return whether limits would have to grow by more than the tolerance."""
-    return factor > 1.0 + LIMIT_TOLERANCE
+    return factor > most_within(1.0)

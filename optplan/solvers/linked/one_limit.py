@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.solvers.limits import most_within
 from optplan.solvers.linked.bounds import Mixture
 from optplan.solvers.linked.choices import CurveWidths, LinkedChoices, mix_columns
-from optplan.solvers.linked.families import LIMIT_TOLERANCE, ColumnBatch, join_columns
+from optplan.solvers.linked.families import ColumnBatch, join_columns
 
 #: A limit within this share of a breakpoint is met at the breakpoint, so that rounding divides no row.
 _SNAP = 1e-12
@@ -85,7 +86,7 @@ def solve_one_limit(family: LinkedChoices) -> OneLimitSolution | None:
     """
     least = least_consumption(family)
     limit = float(family.limits[0])
-    if least > limit * (1.0 + LIMIT_TOLERANCE):
+    if least > most_within(limit):
         return None
     limit = max(limit, least)
     crossing = find_crossing(family, limit)

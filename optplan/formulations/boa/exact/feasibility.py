@@ -13,6 +13,7 @@ from optplan.progress import Stopwatch
 from optplan.solvers import linked
 from optplan.solvers.budgeted_paths import TOLERANCE
 from optplan.solvers.layered import Effort
+from optplan.solvers.limits import most_within
 from optplan.units import Amount, BudgetUnit
 
 #: How messages call a unit; the others are called what they are.
@@ -67,7 +68,7 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
     """
     total, parts = least_budget(instance)
     if not instance.quotas:
-        fits = total <= instance.budget_amount() * (1.0 + TOLERANCE)
+        fits = total <= most_within(instance.budget_amount())
         return None if fits else infeasible_answer(instance, total, parts)
     # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
     family = state_linked(instance)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from optplan.contracts import (
     Answer,
     BoundProof,
@@ -67,9 +69,12 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
 
 
 def certify(instance: BoaInstance, found: linked.LinkedBound) -> LagrangianCertificate:
-    """Write a bound as a certificate."""
+    """Write a bound as a certificate: about the limits as given, which may be less than those kept by the tolerance."""
     multipliers = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
-    return LagrangianCertificate(multipliers=multipliers, bound=found.bound)
+    given = np.array(list(instance.limits.values()))
+    return LagrangianCertificate(
+        multipliers=multipliers, bound=found.bound + float(found.multipliers @ (found.limits - given))
+    )
 
 
 def find_prices(
@@ -102,16 +107,16 @@ def _answer_mixed(
     instance: BoaInstance, request: SolveRequest, family: linked.LinkedGraphs, found: linked.LinkedBound
 ) -> Answer[BoaSolution]:
     """Answer with the mixed plan that attains the bound."""
-    mixture = found.mixture
+    mixture, certificate = found.mixture, certify(instance, found)
     objective = None if mixture is None else mixture.value
     return Answer(
-        status=status_of(objective, found.bound, request),
+        status=status_of(objective, certificate.bound, request),
         termination=Termination.COMPLETED if found.attained else Termination.TIME_LIMIT,
         solution=None if mixture is None else write_mixture(instance, mixture),
         objective=objective,
-        bound=found.bound if objective is None else min(found.bound, objective),
+        bound=certificate.bound if objective is None else min(certificate.bound, objective),
         bound_proof=BoundProof.LAGRANGIAN,
-        certificates=(certify(instance, found),),
+        certificates=(certificate,),
         shadow_prices=find_prices(instance, family, found, Effort(request.stopwatch)),
         counters={"passes": float(found.passes)},
     )
@@ -122,8 +127,8 @@ def _answer_pure(
 ) -> Answer[BoaSolution]:
     """Answer with the best plan of one path per class, as far as the gap was closed."""
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate]
-    certificates = [certify(instance, closed.lagrangian)]
-    bound, proof = closed.lagrangian.bound, BoundProof.LAGRANGIAN
+    lagrangian = certify(instance, closed.lagrangian)
+    certificates, bound, proof = [lagrangian], lagrangian.bound, BoundProof.LAGRANGIAN
     if closed.exhaustion is not None:
         bound, proof = closed.bound, BoundProof.ENUMERATED
         multipliers = dict(zip(instance.limit_names, closed.exhaustion.multipliers.tolist(), strict=True))

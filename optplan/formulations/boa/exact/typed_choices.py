@@ -180,15 +180,15 @@ def solve_typed_choices(instance: BoaInstance, request: SolveRequest) -> Answer[
     if isinstance(found, linked.LinkedShortfall):
         return explain_shortfall(instance, stated.family, found)
     mixture = None if found.mixture is None else stated.family.merge_widths(found.mixture)
-    objective = None if mixture is None else mixture.value
+    objective, certificate = None if mixture is None else mixture.value, certify(instance, found)
     return Answer(
-        status=status_of(objective, found.bound, request),
+        status=status_of(objective, certificate.bound, request),
         termination=Termination.COMPLETED if found.attained else Termination.TIME_LIMIT,
         solution=None if mixture is None else stated.write_solution(mixture),
         objective=objective,
-        bound=found.bound if objective is None else min(found.bound, objective),
+        bound=certificate.bound if objective is None else min(certificate.bound, objective),
         bound_proof=BoundProof.LAGRANGIAN,
-        certificates=(certify(instance, found),),
+        certificates=(certificate,),
         shadow_prices=find_prices(instance, stated.family, found, Effort(request.stopwatch)),
         counters={"passes": float(found.passes)},
     )

@@ -46,6 +46,8 @@ from optplan.units import SECONDS_PER_HOUR, BudgetUnit
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
 TOLERANCE = 1e-9
+#: What sums in another order may differ by, relatively: a plan this little beyond the tolerance of a limit keeps it.
+ROUNDING = 1e-12
 
 #: Speeds closer than this, relatively, are the same, as in :mod:`optplan.speedup.hulls`.
 _SAME = 1e-12
@@ -424,7 +426,7 @@ def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
         family=limit,
         left=used,
         right=amount,
-        tolerance=TOLERANCE * amount,
-        holds=used <= amount * (1 + TOLERANCE),
+        tolerance=(TOLERANCE + ROUNDING) * amount,
+        holds=used <= amount * (1 + TOLERANCE + ROUNDING),
         message=f"{what}, running and rescaling, must not exceed {whose}",
     )

@@ -32,7 +32,7 @@ from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.duality import path_costs
-from optplan.formulations.boa.judge.evaluation import TOLERANCE
+from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
 from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
@@ -223,7 +223,7 @@ def _is_beyond(question: _Question, objective_weight: float, least: float, paid:
     """Whether a least weighted sum excludes all plans that the certificate says are none."""
     bound = question.bound
     if objective_weight == 0.0:
-        return least > paid * (1.0 + TOLERANCE)
+        return least > paid * (1.0 + TOLERANCE - ROUNDING)
     if bound is None:
         return False
     worth = paid / objective_weight
@@ -268,7 +268,7 @@ def _check_listed(question: _Question, closed: _Closed, stopwatch: Stopwatch) ->
     if bound is None:
         if closed.weights[0] > 0.0:
             raise RefutedError("a part without plans is listed with weight 0 of the objective")
-        found = find_least_plan(graphs, np.inf, question.limits * (1.0 + TOLERANCE), stopwatch)
+        found = find_least_plan(graphs, np.inf, question.limits * (1.0 + TOLERANCE - ROUNDING), stopwatch)
         if np.isfinite(found):
             raise RefutedError("a part that is said to have no plan within the limits has one")
         return
