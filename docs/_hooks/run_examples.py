@@ -1,9 +1,10 @@
 """Run the commands and the Python of the pages, and compare what they print with what the pages show.
 
-In document order and in one folder for each page: a YAML block with a title is written to the file of that name, a
-``python`` block is executed, and each ``$ optplan ...`` of a ``console`` block goes through the command line. What is
-printed has to be what the page shows below the command, or in the ``text`` block below the Python. Times and versions
-may differ, and a line ``...`` stands for lines that the page leaves out. Other blocks are not looked at.
+In document order and in one folder for each page: a block with a title is written to the file of that name, another
+``python`` block is executed, ``pip install ./FOLDER`` in a ``bash`` block makes a package that the page has written
+known until its end, and each ``$ optplan ...`` of a ``console`` block goes through the command line. What is printed
+has to be what the page shows below the command, or in the ``text`` block below the Python. Times and versions may
+differ, and a line ``...`` stands for lines that the page leaves out. Other blocks are not looked at.
 
 ``python docs/_hooks/run_examples.py`` lists the differences, ``--write`` puts what is printed into the pages.
 """
@@ -19,11 +20,13 @@ import shlex
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from optplan.cli import main as run_command_line
+from optplan.formulations import formulations
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -43,6 +46,7 @@ _VARIABLE = (
     (re.compile(r"\s+"), " "),
 )
 _LEFT_OUT = "..."
+_INSTALL = re.compile(r"^pip install \./(?P<folder>\w+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ def run_page(page: Path, folder: Path, data: Path | None = None) -> tuple[list[P
         with contextlib.chdir(folder):
             text = _FENCE.sub(runner.run, text)
     finally:
+        runner.uninstall()
         os.environ.pop("COLUMNS") if columns is None else os.environ.update(COLUMNS=columns)
     return runner.printed, text
 
@@ -108,6 +113,8 @@ class _Runner:
         self._with_data = with_data
         self._variables: dict[str, object] = {"__name__": "__main__"}
         self._exit_code = 0
+        #: Folders on the path of imports.
+        self._installed: list[Path] = []
         #: Start of the code that waits for its text block, and what it printed.
         self._waiting: tuple[str, str, int] | None = None
 
@@ -118,13 +125,42 @@ class _Runner:
         if kind == "text" and waiting is not None and not block.string[waiting[2] : block.start()].strip():
             command, printed, _ = waiting
             return self._replace(block, self._compare(command, code, printed))
-        if kind == "yaml" and block["title"]:
+        if block["title"]:
+            Path(block["title"]).parent.mkdir(parents=True, exist_ok=True)
             Path(block["title"]).write_text(code, encoding="utf-8")
+        elif kind == "bash":
+            for found in _INSTALL.finditer(code):
+                self._install(Path(found["folder"]).resolve())
         elif kind == "python":
             self._waiting = (code.splitlines()[0], self._execute(code), block.end())
         elif kind == "console" and (self._with_data or ARTIFACT not in code):
             return self._replace(block, "".join(self._run_commands(code)))
         return block[0]
+
+    def _install(self, folder: Path) -> None:
+        """Put a package on the path, with the metadata that an installation in place would have."""
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        metadata = folder / f"{project['name']}-{project['version']}.dist-info"
+        metadata.mkdir()
+        known = f"Name: {project['name']}\nVersion: {project['version']}\n"
+        (metadata / "METADATA").write_text(known, encoding="utf-8")
+        groups = (
+            f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in entries.items())
+            for group, entries in project["entry-points"].items()
+        )
+        (metadata / "entry_points.txt").write_text("\n".join(groups), encoding="utf-8")
+        sys.path.insert(0, str(folder))
+        self._installed.append(folder)
+        formulations.cache_clear()
+
+    def uninstall(self) -> None:
+        """Forget the packages that the page installed."""
+        for folder in self._installed:
+            sys.path.remove(str(folder))
+            for name, module in list(sys.modules.items()):
+                if Path(getattr(module, "__file__", None) or "/").is_relative_to(folder):
+                    del sys.modules[name]
+            formulations.cache_clear()
 
     def _execute(self, code: str) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as output:

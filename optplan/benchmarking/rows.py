@@ -14,7 +14,9 @@ from importlib import import_module
 from pathlib import Path
 
 from optplan.contracts import Instance, Result, Solution
+from optplan.contracts.registry import Formulation
 from optplan.errors import UsageError, nearest_name_hint
+from optplan.formulations import formulation_named, formulations
 from optplan.progress import Event
 from optplan.schema import FrozenModel
 from optplan.solving import solve
@@ -69,8 +71,9 @@ class Row:
 
 
 def suites() -> list[str]:
-    """List the names of the suites."""
-    return list(_SUITES)
+    """List the names of the suites: the own ones, and formulations that name instances to be measured on."""
+    own = (name for name, formulation in formulations().items() if formulation.declares("bench_instances"))
+    return list(dict.fromkeys([*_SUITES, *own]))
 
 
 def run_suite(
@@ -99,12 +102,16 @@ def run_suite(
     UsageError
         When there is no such suite, or both quick and full are asked.
     """
-    if name not in _SUITES:
-        message = f"no benchmark suite {name!r}; {nearest_name_hint(name, _SUITES)}"
+    if name not in suites():
+        message = f"no benchmark suite {name!r}; {nearest_name_hint(name, suites())}"
         raise UsageError(message)
     if quick and full:
         raise UsageError("quick and full exclude each other")
-    rows: Iterator[Row] = import_module(_SUITES[name]).run(quick=quick, full=full)
+    rows: Iterator[Row]
+    if name in _SUITES:
+        rows = import_module(_SUITES[name]).run(quick=quick, full=full)
+    else:
+        rows = _run_every_solver(formulation_named(name), quick=quick)
     start = time.perf_counter()
     measured = []
     for row in rows:
@@ -112,6 +119,15 @@ def run_suite(
         if on_event is not None:
             on_event(Event(f"{row.instance} {row.solver}", time.perf_counter() - start, row.objective, row.bound))
     return measured
+
+
+def _run_every_solver(formulation: Formulation, *, quick: bool) -> Iterator[Row]:
+    """Measure every solver of a formulation on each of its instances that it takes."""
+    for instance in formulation.bench_instances(quick=quick):
+        asked = formulation.describe(instance)
+        for entry in formulation.solvers:
+            if entry.refusal(instance, asked) is None:
+                yield measure_solve(instance, instance.name, entry.name)
 
 
 def measure_solve(

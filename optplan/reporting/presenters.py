@@ -1,13 +1,14 @@
 """What every formulation shows of its instances and results, and where that is written.
 
-A formulation's presenter is the module ``optplan.reporting.<formulation>.presenter``; it has the functions of
-:class:`Presenter`.
+A formulation's presenter is the module ``optplan.reporting.<formulation>.presenter``, which has the functions of
+:class:`Presenter`; one without it is shown by :mod:`optplan.reporting.plain`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -64,7 +65,9 @@ class PlanPresenter(Presenter, Protocol):
 
 def presenter_of(instance: Instance) -> Presenter:
     """Return what presents an instance and its results."""
-    return cast(Presenter, import_module(f"{__package__}.{formulation_of(instance).name}.presenter"))
+    room = f"{__package__}.{formulation_of(instance).name}"
+    own = find_spec(room) is not None and find_spec(f"{room}.presenter") is not None
+    return cast(Presenter, import_module(f"{room}.presenter" if own else f"{__package__}.plain"))
 
 
 def plan_presenter_of(instance: Instance) -> PlanPresenter:

@@ -1,0 +1,84 @@
+"""What other packages register: formulations and solvers, by entry points."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from types import ModuleType
+
+import pytest
+
+from optplan import formulations as room
+from optplan.contracts import BoundProof
+from optplan.contracts.registry import Formulation, SolverEntry
+from optplan.errors import RegistrationWarning
+from optplan.formulations import FORMULATION_GROUP, SOLVER_GROUP, formulations
+
+ANNEALING = SolverEntry(
+    name="annealing",
+    target="json:dumps",
+    summary="for tests",
+    proofs=frozenset({BoundProof.LAGRANGIAN}),
+    problems=frozenset({"whole"}),
+    policies=frozenset({"pure"}),
+)
+
+
+def declare(name: str) -> Formulation:
+    """Declare a formulation whose parts nobody loads."""
+    parts = ("instance_type", "solution_type", "plan_type", "evaluate", "describe", "build_plan", "proofs")
+    return Formulation(name=name, title="Outer", reference="none", solvers=(), **dict.fromkeys(parts, "json:dumps"))
+
+
+@pytest.fixture
+def outer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """Have a package outside, whose entry points are those of its ``ENTRIES``."""
+    package = ModuleType("outer")
+    entries: list[EntryPoint] = []
+    vars(package).update(ENTRIES=entries, ANNEALING=ANNEALING, OUTER=declare("outer"), BOA=declare("boa"))
+    monkeypatch.setitem(sys.modules, "outer", package)
+    monkeypatch.setattr(room, "entry_points", lambda *, group: [e for e in entries if e.group == group])
+    formulations.cache_clear()
+    yield package
+    formulations.cache_clear()
+
+
+def test_what_is_registered_is_there(outer: ModuleType) -> None:
+    """A formulation comes after the own ones, a solver after those of its formulation."""
+    outer.ENTRIES += [
+        EntryPoint("outer", "outer:OUTER", FORMULATION_GROUP),
+        EntryPoint("boa.annealing", "outer:ANNEALING", SOLVER_GROUP),
+        EntryPoint("outer.annealing", "outer:ANNEALING", SOLVER_GROUP),
+    ]
+    with warnings.catch_warnings(action="error"):
+        found = formulations()
+    assert list(found) == ["boa", "rubberband", "seer", "srift", "outer"]
+    assert found["boa"].solvers[-1] is ANNEALING
+    assert [entry.name for entry in found["outer"].solvers] == ["annealing"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "group", "message"),
+    [
+        ("boa", "outer:BOA", FORMULATION_GROUP, "its name 'boa' is taken"),
+        ("inner", "outer:OUTER", FORMULATION_GROUP, "its name 'outer' is not that of its entry point, 'inner'"),
+        ("outer", "outer:ANNEALING", FORMULATION_GROUP, r"it is SolverEntry\(.*, not a Formulation"),
+        ("outer", "outer:MISSING", FORMULATION_GROUP, r"it cannot be loaded \(AttributeError"),
+        ("outer", "no_such_package:OUTER", FORMULATION_GROUP, r"it cannot be loaded \(ModuleNotFoundError"),
+        ("bao.annealing", "outer:ANNEALING", SOLVER_GROUP, "there is no formulation 'bao'"),
+        ("boa.cooling", "outer:ANNEALING", SOLVER_GROUP, "its name 'annealing' is taken, or not that of its entry"),
+        ("boa.annealing", "outer:OUTER", SOLVER_GROUP, "not a SolverEntry"),
+    ],
+)
+def test_what_cannot_be_taken_is_named_and_left_out(
+    name: str, value: str, group: str, message: str, outer: ModuleType
+) -> None:
+    """One package's mistake costs nobody else anything."""
+    outer.ENTRIES.append(EntryPoint(name, value, group))
+    with pytest.warns(RegistrationWarning, match=message) as caught:
+        found = formulations()
+    assert f"another package registers {name!r} in {group} as {value}, which is left out" in str(caught[0].message)
+    assert list(found) == ["boa", "rubberband", "seer", "srift"]
+    assert "annealing" not in [entry.name for entry in found["boa"].solvers]
