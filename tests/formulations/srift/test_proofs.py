@@ -61,7 +61,7 @@ def test_infeasibility_is_proven_whoever_finds_it(golden: Golden, solver: str) -
 
 def test_a_wrong_price_of_the_solver_is_noticed(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where its fleets take or cost a thousandth more than the judge says; a thousandth less leaves a gap of that."""
-    honest = FleetJudge._price
+    honest = FleetJudge.judge
     for field in ("time_s", "cost_usd"):
         for factor in (0.999, 1.001):
 
@@ -71,7 +71,7 @@ def test_a_wrong_price_of_the_solver_is_noticed(golden: Golden, monkeypatch: pyt
                 cheapest = self.instance.objective.value == "cost"
                 return replace(changed, objective=changed.cost_usd if cheapest else changed.time_s)
 
-            monkeypatch.setattr(FleetJudge, "_price", price)
+            monkeypatch.setattr(FleetJudge, "judge", price)
             instance = golden("case1").replace(objective="time" if field == "time_s" else "cost")
             if factor > 1:
                 with pytest.raises(VerificationError):

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.srift.data.instance import VmGroup
-from optplan.formulations.srift.exact.bounds import Choice, StragglerBound, bound_training
+from optplan.formulations.srift.exact.bounds import MOST_COUNTED, Choice, StragglerBound, bound_training
+from optplan.formulations.srift.exact.incumbents import JudgedFleet
 from optplan.formulations.srift.exact.kinds import MOST_NETWORKS, Kind, Setting, list_others
 from optplan.formulations.srift.exact.partial_fleets import Decided, Nodes
 from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
-from optplan.formulations.srift.laws.stragglers import expected_maximum
+from optplan.formulations.srift.laws.stragglers import expected_maximum, standard_maximum
 from optplan.schema import FloatArray, IntArray
 
 #: Says of fleets, by lower bounds of their time, cost and VMs, which are worth keeping.
@@ -76,6 +77,8 @@ class Branch:
         self._remainders = Remainders([self._level(column) for column in columns], setting.instance.global_batch)
         self._options = [self._list_options(columns, place) for place in range(len(columns))]
         self._stragglers_s: dict[bytes, float] = {}
+        #: Complete fleets that were looked at, by their picks.
+        self.judged: dict[bytes, JudgedFleet] = {}
         #: Whether some type that must be there cannot be.
         self._impossible = self._lacks_running(others)
         #: After how many levels the network must be there; zero where it is there from the start.
@@ -173,7 +176,7 @@ class Branch:
         new = self._assess(decided, logarithms, least_more)
         return new.take(np.flatnonzero(keeps(new.time_s, new.cost_usd, new.vms)))
 
-    def sharpen(self, nodes: Nodes) -> Nodes:
+    def sharpen(self, nodes: Nodes, keeps: Keeps) -> Nodes:
         """Simulate the exchange of complete fleets, many at once, and return them with bounds from that.
 
         Let F(t) be the end of the exchange when the backward pass takes t, with the same networks and ranks. F(t) / t
@@ -186,34 +189,37 @@ class Branch:
           with smaller sizes has less left of each transfer at any time.
 
         Hence ``F(t) >= F(T) t / T`` for any T >= t: one simulation serves all fleets whose backward passes are a
-        little shorter. Where there are too many networks to be told apart, the fleets are returned as they are.
+        little shorter. How long those are at most need not be known well; where it matters, as the fleets are still
+        worth keeping, it is computed. Where there are too many networks to be told apart, nothing is simulated.
         """
         if self._network is None:
             return nodes
-        compute_s, most_s = self._confine(nodes)
-        most_s = (1.0 - self._forward) * most_s
-        if not (most_s > 0.0).all():
-            return nodes
-        steps = np.ceil(np.log(most_s) / _PACE_STEP).astype(np.int64)
-        # Without tables a set of types is as fast as its least network, which is that of the branch.
-        networks = np.zeros_like(nodes.networks) if self._setting.exchange.plain else nodes.networks
-        keys = np.column_stack([networks, nodes.amounts[1].astype(np.int64), steps])
-        different, place = np.unique(keys, axis=0, return_inverse=True)
-        paces = np.array([self._pace(*key) for key in different.tolist()])
-        exchange_s = paces[place.reshape(-1)] * (1.0 - self._forward) * compute_s
-        return self._bound(nodes, compute_s, exchange_s, nodes.amounts)
-
-    def _confine(self, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
-        """Return (N,) the straggler's seconds of complete fleets, at least and at most.
-
-        Where the bound leaves much open, as for deviations that it leaves out, the mean itself is computed.
-        """
         least_s = self._straggler.seconds(self._sum_logarithms(nodes))
         most_s = (least_s + self._most_error(nodes)) * (1.0 + _ROUNDING)
-        for number in np.flatnonzero(~(most_s <= least_s * (1.0 + _LOOSE))).tolist():
+        sharpened = self._simulate(nodes, least_s, most_s)
+        kept = keeps(sharpened.time_s, sharpened.cost_usd, sharpened.vms) & ~(most_s <= least_s * (1.0 + _LOOSE))
+        if not kept.any():
+            return sharpened
+        for number in np.flatnonzero(kept).tolist():
             exact_s = self._straggler_s(nodes.picks[number])
             least_s[number], most_s[number] = exact_s * (1.0 - _EXACT), exact_s * (1.0 + _EXACT)
-        return least_s, most_s
+        return self._simulate(nodes, least_s, most_s)
+
+    def _simulate(self, nodes: Nodes, least_s: FloatArray, most_s: FloatArray) -> Nodes:
+        """Return complete fleets with bounds by what the straggler takes at least and at most, (N,) each."""
+        backward_s, longest_s = (1.0 - self._forward) * least_s, (1.0 - self._forward) * most_s
+        known = (longest_s > 0.0) & np.isfinite(longest_s)
+        steps = np.ceil(np.log(np.where(known, longest_s, 1.0)) / _PACE_STEP).astype(np.int64)
+        # Without tables a set of types is as fast as its least network, which is that of the branch.
+        networks = np.zeros_like(nodes.networks) if self._setting.exchange.plain else nodes.networks
+        keys = np.column_stack([networks, nodes.amounts[1].astype(np.int64), steps])[known]
+        different, place = np.unique(keys, axis=0, return_inverse=True)
+        paces = np.array([self._pace(*key) for key in different.tolist()])
+        exchange_s = np.zeros(len(nodes))
+        exchange_s[known] = paces[place.reshape(-1)] * backward_s[known]
+        bounded = self._bound(nodes, least_s, exchange_s, nodes.amounts)
+        better = np.maximum(bounded.time_s, nodes.time_s), np.maximum(bounded.cost_usd, nodes.cost_usd)
+        return replace(bounded, time_s=better[0], cost_usd=better[1])
 
     def _straggler_s(self, picks: IntArray) -> float:
         """Return the mean seconds of a complete fleet's straggler."""
@@ -229,13 +235,17 @@ class Branch:
         return self._stragglers_s[key]
 
     def _most_error(self, nodes: Nodes) -> FloatArray:
-        """Return (N,) by how much the straggler's time may be larger than its bound."""
-        if not self._straggler.whole:
-            return np.full(len(nodes), np.inf)
-        total = 2.0 * self._straggler.margin_s + self._straggler.left_out(self._slowest, nodes.picks[:, 0])
+        """Return (N,) by how much the straggler's time may be larger than its bound.
+
+        A slowest choice that stands for its mean: n of it exceed that by no more than the largest of n deviations and
+        zero, whose mean is no more than that of n + 1 deviations (Jensen's inequality).
+        """
+        counts, place = np.unique(nodes.picks[:, 0], return_inverse=True)
+        missed = [0.0 if self._straggler.whole else standard_maximum(count + 1) for count in counts.tolist()]
+        total = 2.0 * self._straggler.margin_s + self._slowest.deviation_s * np.array(missed)[place.reshape(-1)]
         for options, picks in zip(self._options, nodes.picks[:, 1:].T, strict=True):
             total = total + options.left_out_s[picks]
-        return total
+        return np.where(nodes.picks[:, 0] > MOST_COUNTED, np.inf, total)
 
     def _pace(self, networks: int, ranks: int, step: int) -> float:
         """Return F(T) / T of a set of networks (none: the branch's own), for the T of a step."""

@@ -14,8 +14,6 @@ from optplan.formulations.srift.laws.iteration import IterationModel
 
 #: By which share a limit may be exceeded: the solvers' side of what the evaluator allows.
 TOLERANCE = 1e-9
-#: Fleets that are remembered; each takes about 500 bytes.
-_MOST_KNOWN = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +58,10 @@ class FleetJudge:
     def __init__(self, instance: SriftInstance, model: IterationModel | None = None) -> None:
         self.instance = instance
         self._model = IterationModel(instance) if model is None else model
-        self._known: dict[tuple[VmGroup, ...], JudgedFleet] = {}
         self._price_usd_per_s = {name: vm.price_usd_per_s for name, vm in instance.types.items()}
 
     def judge(self, groups: tuple[VmGroup, ...]) -> JudgedFleet:
         """Return what a fleet takes and costs."""
-        known = self._known.get(groups)
-        if known is None:
-            known = self._price(groups)
-            if len(self._known) < _MOST_KNOWN:
-                self._known[groups] = known
-        return known
-
-    def knows(self, groups: tuple[VmGroup, ...]) -> bool:
-        """Whether a fleet was looked at before, and is remembered."""
-        return groups in self._known
-
-    def _price(self, groups: tuple[VmGroup, ...]) -> JudgedFleet:
         instance = self.instance
         training_s = billed_s = instance.iterations * self._model.predict(groups).total_s
         if instance.interruptions is not None:

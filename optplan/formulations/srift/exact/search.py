@@ -20,7 +20,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, VmGroup
 from optplan.formulations.srift.exact.bounds import Choice, ExchangeBound, bound_training, list_choices
 from optplan.formulations.srift.exact.branches import Branch
 from optplan.formulations.srift.exact.goals import SAME, Goal
-from optplan.formulations.srift.exact.incumbents import FleetJudge
+from optplan.formulations.srift.exact.incumbents import FleetJudge, JudgedFleet
 from optplan.formulations.srift.exact.kinds import Kind, Setting, list_kinds, list_others
 from optplan.formulations.srift.exact.partial_fleets import Nodes
 from optplan.formulations.srift.exact.remainders import QUANTITIES
@@ -38,6 +38,8 @@ _PLUNGED, _PLUNGE_EVERY = 4, 16
 _MOST_WAITING = 3_000_000
 #: Numbers that the tables of the branches that are remembered hold together; each takes 8 bytes.
 _MOST_REMEMBERED = 1 << 24
+#: Fleets of a branch that are remembered with what they take; each takes about 500 bytes.
+_MOST_JUDGED = 10_000
 #: Steps after the gap is closed, in which ties are broken.
 _TIE_STEPS = 200
 #: (1,) each: bounds of time, cost and VMs.
@@ -106,8 +108,7 @@ class FleetSpace:
             exchange=ExchangeBound(self.instance, model),
             model=model,
         )
-        #: What fleets take and cost.
-        self.judge = FleetJudge(self.instance, model)
+        self._judge = FleetJudge(self.instance, model)
         self._ticket = count()
         self._branches: dict[Kind, Branch] = {}
         self._outlooks: dict[Kind, _Outlook | None] = {}
@@ -171,6 +172,16 @@ class FleetSpace:
             stopwatch.emit("search", objective=goal.objective, bound=rank)
         return self._end(Termination.COMPLETED, np.inf, steps)
 
+    def judge_once(self, branch: Branch, picks: IntArray) -> JudgedFleet:
+        """Return what a complete fleet of a branch takes and costs; some fleets are remembered."""
+        key = picks.tobytes()
+        known = branch.judged.get(key)
+        if known is None:
+            known = self._judge.judge(branch.write(picks))
+            if len(branch.judged) < _MOST_JUDGED:
+                branch.judged[key] = known
+        return known
+
     def _plunge(self, goal: Goal, waiting: _Waiting | Kind) -> None:
         """Decide the best few at once down to complete fleets: what they take excludes others early."""
         if isinstance(waiting, Kind):
@@ -197,7 +208,7 @@ class FleetSpace:
         if complete and self._is_ready(waiting):
             self._judge_all(goal, branch, nodes)
         elif complete:
-            self._wait(goal, branch, branch.sharpen(nodes), sharpened=True)
+            self._wait(goal, branch, branch.sharpen(nodes, goal.keeps), sharpened=True)
         elif len(nodes):
             self._decided += len(nodes) * branch.widest(nodes.level)
             self._wait(goal, branch, branch.decide(nodes, goal.keeps))
@@ -221,10 +232,10 @@ class FleetSpace:
 
     def _judge_all(self, goal: Goal, branch: Branch, nodes: Nodes) -> None:
         for picks in nodes.picks:
-            groups = branch.write(picks)
-            if groups not in self.excluded:
+            fleet = self.judge_once(branch, picks)
+            if not self.excluded or fleet.groups not in self.excluded:
                 self._judged += 1
-                goal.offer(self.judge.judge(groups))
+                goal.offer(fleet)
 
     def _wait(self, goal: Goal, branch: Branch, nodes: Nodes, *, sharpened: bool = False) -> None:
         if not len(nodes):

@@ -144,16 +144,12 @@ class _Writer:
 
     def _exclude(self, space: FleetSpace, claim: _Claim, branch: Branch, nodes: Nodes) -> bool:
         """Whether no complete fleet refutes the claim."""
-        new = []
-        for place, picks in enumerate(nodes.picks):
-            groups = branch.write(picks)
-            if not space.judge.knows(groups):
-                new.append(place)
-            elif not claim.allows(space.judge.judge(groups)):
-                return False
-        for start in range(0, len(new), _SHARPENED):
-            some = branch.sharpen(nodes.take(np.array(new[start : start + _SHARPENED])))
-            for picks in some.picks[claim.keeps(some.time_s, some.cost_usd, some.vms)]:
-                if self.stopwatch.expired or not claim.allows(space.judge.judge(branch.write(picks))):
+        known = np.array([picks.tobytes() in branch.judged for picks in nodes.picks], dtype=np.bool_)
+        for start in range(0, len(nodes), _SHARPENED):
+            places = np.arange(start, min(start + _SHARPENED, len(nodes)))
+            new = branch.sharpen(nodes.take(places[~known[places]]), claim.keeps)
+            left = new.picks[claim.keeps(new.time_s, new.cost_usd, new.vms)]
+            for picks in (*nodes.picks[places[known[places]]], *left):
+                if self.stopwatch.expired or not claim.allows(space.judge_once(branch, picks)):
                     return False
         return not self.stopwatch.expired

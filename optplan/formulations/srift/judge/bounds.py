@@ -9,10 +9,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth, volume_factor
 from optplan.formulations.srift.judge.offers import Load, Offers
+from optplan.formulations.srift.laws.stragglers import standard_maximum
 from optplan.schema import FloatArray, IntArray
 
 #: What is taken off sums and products for their rounding, relatively.
@@ -47,6 +48,10 @@ class StragglerFloor:
         points = (ends[:-1, None] + _PANEL / 2.0 * (at + 1.0)).ravel()
         self._weights = largest * _PANEL / 2.0 * np.tile(weights, ends.size - 1)
         self._floor_s = slowest.raw_s + lowest * largest - _ERROR * largest
+        self._known = 2.0 * (_ERROR * largest + ROUNDING * slowest.raw_s)
+        self._left_out = np.array([_exceed(load, slowest) if sharp[place] else 0.0 for place, load in enumerate(loads)])
+        self._left_out[-1] = 0.0
+        self._slowest_s = slowest.deviation_s if sharp[-1] else 0.0
         seconds = slowest.raw_s + largest * points
         #: (C, Q) Logarithm of the distribution of one VM at each node.
         self._single = np.array(
@@ -61,6 +66,29 @@ class StragglerFloor:
         logarithms = np.minimum(counts, _MOST_VMS).astype(np.float64) @ self._single
         integral = -(np.expm1(logarithms) @ self._weights)
         return np.asarray((self._floor_s + integral) * (1.0 - ROUNDING), dtype=np.float64)
+
+    def slack(self, counts: IntArray) -> FloatArray:
+        """Return (N,) by how many seconds the means of fleets with exactly these VMs are larger at most.
+
+        A VM Y that was left out adds no more than the mean of max(Y - X, 0), X being one of the slowest; n of the
+        slowest that were taken for their mean add no more than the largest of n + 1 deviations (Jensen's inequality).
+        """
+        found = np.full(len(counts), self._known)
+        found += counts @ self._left_out
+        if self._slowest_s:
+            different, place = np.unique(counts[:, -1], return_inverse=True)
+            largest = np.array([standard_maximum(count + 1) for count in different.tolist()])
+            found += self._slowest_s * largest[place.reshape(-1)]
+        return np.where((counts > _MOST_VMS).any(axis=1), np.inf, found)
+
+
+def _exceed(load: Load, slowest: Load) -> float:
+    """Return the mean of the seconds by which a VM takes longer than one of the slowest, none where it does not."""
+    spread = math.hypot(load.deviation_s, slowest.deviation_s)
+    if spread == 0.0:
+        return 0.0
+    behind = (slowest.raw_s - load.raw_s) / spread
+    return spread * (math.exp(-0.5 * behind * behind) / math.sqrt(2.0 * math.pi) - behind * float(ndtr(-behind)))
 
 
 class ExchangeFloor:

@@ -242,36 +242,47 @@ class KindOfFleets:
         transfers are ready at the same times, and a longer t makes them shorter, which by equation 2 slows no other. So
         ``F(t) >= t F(T) / T`` for T >= t. (Simulating at a t that is too small would prove nothing: equation 2 jumps.)
         """
-        if not len(fleets.price):
-            return
-        means = np.array([load.raw_s for load in self._loads])
-        deviations = np.array([load.deviation_s for load in self._loads])
-        compute_s = np.zeros(len(fleets.price))
-        for number, counts in enumerate(fleets.counts):
-            if number % 64 == 0:
-                stopwatch.require()
-            present = counts > 0
-            compute_s[number] = expected_maximum(
-                means[present].tolist(), deviations[present].tolist(), counts[present].tolist()
-            )
-        compute_s *= 1.0 - _STRAGGLER_ERROR
-        backward_s = (1.0 - self._forward) * compute_s
-        exchange_s = np.zeros(compute_s.size)
-        for number, (counts, ranks, least_s) in enumerate(zip(fleets.counts, fleets.ranks, backward_s, strict=True)):
-            if number % 64 == 0:
-                stopwatch.require()
-            if least_s > 0.0 and ranks > 1:
-                longer_s = math.exp(_STEP * math.ceil(math.log(least_s * (1.0 + 3.0 * _STRAGGLER_ERROR)) / _STEP))
-                end_s = self._offers.model.exchange_s(self._name_networks(counts), int(ranks), self._gpu, longer_s)
-                exchange_s[number] = end_s / longer_s * least_s * (1.0 - ROUNDING)
-        time_s, billed_s = self._add_up(compute_s, exchange_s, *self._risks(fleets.counts))
-        for counts in fleets.counts[~claim.excludes(time_s, fleets.price * billed_s * (1.0 - ROUNDING))]:
+        least_s = self._straggler.seconds(fleets.counts)
+        most_s = least_s + self._straggler.slack(fleets.counts)
+        fleets = fleets.take(self._outlast(claim, fleets, least_s, most_s, stopwatch))
+        exact_s = np.array([self._straggler_s(counts, stopwatch) for counts in fleets.counts])
+        ends = exact_s * (1.0 - _STRAGGLER_ERROR), exact_s * (1.0 + _STRAGGLER_ERROR)
+        for counts in fleets.counts[self._outlast(claim, fleets, *ends, stopwatch)]:
             stopwatch.require()
             measures = measure_fleet(self._offers.model, self._write_groups(counts))
-            ends = np.array([measures["time_s"]]), np.array([measures["cost_usd"]])
-            if not claim.excludes(*ends)[0]:
-                taken = f"takes {ends[0][0]:.12g} s and {ends[1][0]:.12g} usd"
-                raise RefutedError(f"the fleet {self._write(counts)} refutes it: it {taken}")
+            taken = np.array([measures["time_s"]]), np.array([measures["cost_usd"]])
+            if not claim.excludes(*taken)[0]:
+                said = f"takes {taken[0][0]:.12g} s and {taken[1][0]:.12g} usd"
+                raise RefutedError(f"the fleet {self._write(counts)} refutes it: it {said}")
+
+    def _outlast(
+        self, claim: Claim, fleets: _Parts, least_s: FloatArray, most_s: FloatArray, stopwatch: Stopwatch
+    ) -> NDArray[np.bool_]:
+        """Say which fleets are not excluded, by what their stragglers take at least and at most, (N,) each."""
+        backward_s, longest_s = (1.0 - self._forward) * least_s, (1.0 - self._forward) * most_s
+        known = (longest_s > 0.0) & np.isfinite(longest_s) & (fleets.ranks > 1)
+        steps = np.ceil(np.log(np.where(known, longest_s, 1.0)) / _STEP).astype(np.int64)
+        # Without tables the networks of a fleet are as fast as the least of them, which is that of the kind.
+        present = [self._networks == network for network in np.unique(self._networks)]
+        has = [np.any(fleets.counts[:, columns] > 0, axis=1) for columns in ([] if self._offers.plain else present)]
+        keys = np.column_stack([fleets.ranks, steps, *has])[known]
+        different, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        paces = np.zeros(len(different))
+        for number, (ranks, step) in enumerate(different[:, :2].tolist()):
+            stopwatch.require()
+            names, longer_s = self._name_networks(fleets.counts[known][first[number]]), math.exp(step * _STEP)
+            paces[number] = self._offers.model.exchange_s(names, ranks, self._gpu, longer_s) / longer_s
+        exchange_s = np.zeros(len(least_s))
+        exchange_s[known] = paces[place.reshape(-1)] * backward_s[known] * (1.0 - ROUNDING)
+        time_s, billed_s = self._add_up(least_s, exchange_s, *self._risks(fleets.counts))
+        return ~claim.excludes(time_s, fleets.price * billed_s * (1.0 - ROUNDING))
+
+    def _straggler_s(self, counts: IntArray, stopwatch: Stopwatch) -> float:
+        """Return what the evaluator takes for the straggler's mean of a fleet."""
+        stopwatch.require()
+        present = [(load, count) for load, count in zip(self._loads, counts.tolist(), strict=True) if count]
+        means, deviations = [load.raw_s for load, _ in present], [load.deviation_s for load, _ in present]
+        return expected_maximum(means, deviations, [count for _, count in present])
 
     def _bound(self, counts: IntArray, ranks: IntArray, *, exactly: bool) -> tuple[FloatArray, FloatArray]:
         """Return (N,) the least time, and the least time that is billed, of fleets that have certain VMs at least."""

@@ -48,6 +48,19 @@ def test_the_straggler_takes_hardly_more_where_nothing_is_left_out() -> None:
         assert true - floor <= 2.2e-6 * max(load.deviation_s for load in loads) + 1e-9 * true
 
 
+def test_the_straggler_takes_no_more_than_floor_and_slack() -> None:
+    """Whatever was left out, and also where the slowest was taken for its mean; nothing is known of very many VMs."""
+    stream = np.random.default_rng(3)
+    for _ in range(1000):
+        loads = make_loads(stream, [0.0, 0.1, 0.41, 0.7, 1.0])
+        counts = stream.choice([1, 2, 8, 64, 1000], len(loads))[None]
+        floor = StragglerFloor(loads)
+        most = floor.seconds(counts) + floor.slack(counts)
+        true = expected_maximum([x.raw_s for x in loads], [x.deviation_s for x in loads], counts[0].tolist())
+        assert true <= most[0] * (1 + 1e-12)
+    assert floor.slack(np.full((1, len(loads)), 1001))[0] == np.inf
+
+
 def test_fewer_vms_take_no_longer() -> None:
     """The floor of some VMs holds for any fleet that has them."""
     stream = np.random.default_rng(2)
