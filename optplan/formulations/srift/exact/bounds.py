@@ -250,7 +250,7 @@ class ExchangeBound:
         """
         shares, volumes, sizes = self._lines[gpu]
         known = (self._own if complete else self._best)[network]
-        different, place = np.unique(ranks, return_inverse=True)
+        different, place = (ranks, 0) if ranks.size == 1 else np.unique(ranks, return_inverse=True)
         tails = np.zeros((different.size, shares.size))
         for row, number in enumerate(different.tolist()):
             if number > 1:

@@ -275,16 +275,16 @@ class FleetSpace:
         largest: dict[int, int] = {}
         for choice in (*list_others(self._setting, kind), self._setting.choices[kind.position]):
             largest[choice.number] = max(choice.batch, largest.get(choice.number, 0))
-        found = np.zeros(QUANTITIES)
-        for quantity in range(QUANTITIES):
-            each = {number: self._setting.amounts[number][quantity] / batch for number, batch in largest.items()}
-            left = float(self.instance.global_batch)
-            for number in sorted(each, key=lambda one: (each[one], one)):
-                taken = min(left, float(self._setting.most[number] * largest[number]))
-                found[quantity] += taken * each[number]
+        found = np.full(QUANTITIES, np.inf)
+        for quantity, each in enumerate(self._setting.amounts.T.tolist()):
+            left, total = float(self.instance.global_batch), 0.0
+            by_sample = [(each[number] / batch, number, batch) for number, batch in largest.items()]
+            for amount, number, batch in sorted(by_sample):
+                taken = min(left, float(self._setting.most[number] * batch))
+                total += taken * amount
                 left -= taken
-            if left > 0.0:
-                found[quantity] = np.inf
+            if left == 0.0:
+                found[quantity] = total
         return found
 
     @staticmethod
