@@ -75,7 +75,7 @@ def compare(
 
     outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
     if "--report" in outputs:
-        from optplan.reporting.html import require_packages
+        from optplan.reporting.boa.html import require_packages
 
         require_packages()
     sides = [_read_side(name) for name in (name_a, name_b)]
@@ -158,8 +158,8 @@ def _save(comparison: Comparison, path: Path, *, with_equal: bool, overwrite: bo
 
 
 def _save_page(comparison: Comparison, path: Path, *, overwrite: bool) -> None:
-    from optplan.reporting.html import write_page
-    from optplan.reporting.views import Views
+    from optplan.reporting.boa.html import write_page
+    from optplan.reporting.boa.views import Views
 
     title = f"What changes from {comparison.a.name} to {comparison.b.name}"
     write_page(path, title, Views(comparison=comparison), overwrite=overwrite)

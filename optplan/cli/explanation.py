@@ -87,7 +87,7 @@ def explain(
 
     outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
     if "--report" in outputs:
-        from optplan.reporting.html import require_packages
+        from optplan.reporting.boa.html import require_packages
 
         require_packages()
     _refuse_instance(result_path)
@@ -98,13 +98,13 @@ def explain(
     if as_json:
         print_json(explanation.to_json_data())
     else:
-        from optplan.reporting.explanation_tables import explanation_table, say_rates
+        from optplan.reporting.boa.explanation_tables import explanation_table, say_rates
 
         print_answer(say_rates(instance, explanation), "", explanation_table(instance, explanation))
 
     def write_page(path: Path) -> None:
-        from optplan.reporting.html import write_report
-        from optplan.reporting.views import Views
+        from optplan.reporting.boa.html import write_report
+        from optplan.reporting.boa.views import Views
 
         name = instance_name or result.instance_name
         command = ["optplan", "verify", name, str(result_path), *write_amendments(changes)]

@@ -34,8 +34,8 @@ from optplan.errors import InfeasibleError, OptplanError, UsageError
 if TYPE_CHECKING:
     from optplan.contracts import Frontier, FrontierPoint, Instance
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.reporting.frontier_figures import FrontierCurve
-    from optplan.reporting.sweeps import SweepPoint
+    from optplan.reporting.boa.frontier_figures import FrontierCurve
+    from optplan.reporting.boa.sweeps import SweepPoint
     from optplan.units import Amount
 
 _CSV = ".csv"
@@ -187,7 +187,7 @@ def _read_plans(names: Sequence[str], changes: dict[str, Any]) -> Instance | Non
 
 def _read_all(names: Sequence[str], changes: dict[str, Any], solvers: Sequence[str]) -> list[tuple[str, BoaInstance]]:
     """Read the instances, each with a label of its own, and refuse what cannot be done before any work."""
-    from optplan.reporting.breakdown import require_boa
+    from optplan.reporting.boa.breakdown import require_boa
     from optplan.solving import choose_solver
 
     twice = [name for position, name in enumerate(names) if name in names[:position]]
@@ -230,11 +230,11 @@ def _view(label: str, instance: BoaInstance, questions: Questions, most: int, *,
 def _check_outputs(outputs: Outputs, views: Sequence[_View], output: Path | None) -> None:
     """Refuse files that could not be written, before solvers run."""
     if "--report" in outputs:
-        from optplan.reporting.html import require_packages
+        from optplan.reporting.boa.html import require_packages
 
         require_packages()
     if "--plot" in outputs or "--report" in outputs:
-        from optplan.reporting.frontier_figures import choose_unit
+        from optplan.reporting.boa.frontier_figures import choose_unit
         from optplan.reporting.style import load_plotly
 
         load_plotly()
@@ -248,7 +248,7 @@ def _check_outputs(outputs: Outputs, views: Sequence[_View], output: Path | None
 def _sweep(view: _View, solver: str, time_limit_s: float | None, *, as_json: bool) -> int:
     """Let a solver solve at each budget shown or asked for; a failure is reported, and costs nothing that was found."""
     from optplan.progress import Event
-    from optplan.reporting.sweeps import sweep_budgets
+    from optplan.reporting.boa.sweeps import sweep_budgets
 
     found = view.sweeps.setdefault(solver, [])
     # Breakpoints flatter solvers: there the best plan is a pure one. The user's own budgets lie anywhere.
@@ -315,7 +315,7 @@ def _save_points(views: Sequence[_View], path: Path, *, overwrite: bool) -> None
 
 
 def _curve(view: _View) -> FrontierCurve:
-    from optplan.reporting.frontier_figures import AskedPoint, FrontierCurve
+    from optplan.reporting.boa.frontier_figures import AskedPoint, FrontierCurve
 
     asked = [AskedPoint(answer.say_question(), answer.point, answer.proven) for answer in view.answers]
     return FrontierCurve(view.label, view.instance, view.line, view.sweeps, asked)
@@ -323,8 +323,8 @@ def _curve(view: _View) -> FrontierCurve:
 
 def _save_figure(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
     from optplan.instances.files import write_text
-    from optplan.reporting.figures import draw_frontier
-    from optplan.reporting.frontier_figures import draw_frontiers
+    from optplan.reporting.boa.figures import draw_frontier
+    from optplan.reporting.boa.frontier_figures import draw_frontiers
 
     if len(views) == 1 and not views[0].sweeps:
         figure = draw_frontier(views[0].instance, views[0].line)
@@ -334,8 +334,8 @@ def _save_figure(views: Sequence[_View], path: Path, *, overwrite: bool) -> None
 
 
 def _save_page(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
-    from optplan.reporting.html import write_page
-    from optplan.reporting.views import Views
+    from optplan.reporting.boa.html import write_page
+    from optplan.reporting.boa.views import Views
 
     title = f"What budgets buy: {', '.join(view.label for view in views)}"
     write_page(path, title, Views(curves=[_curve(view) for view in views]), overwrite=overwrite)

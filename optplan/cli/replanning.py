@@ -167,7 +167,7 @@ def replan(
     old = None if result_path is None else _read_fleet(instance, result_path)
     state = _read_state(state_path, options, old)
     if "--report" in outputs:
-        from optplan.reporting.html import require_packages
+        from optplan.reporting.boa.html import require_packages
 
         require_packages()
 

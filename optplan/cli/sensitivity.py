@@ -119,7 +119,7 @@ def sensitivity(
         raise UsageError("no errors to sample; give at least one of --speedup, --noise, --size, --arrival, as in 10%")
     outputs = Outputs({"--output": output, "--plot": plot, "--report": report_path}, force=force, as_json=as_json)
     if "--report" in outputs:
-        from optplan.reporting.html import require_packages
+        from optplan.reporting.boa.html import require_packages
 
         require_packages()
     instance = read_amended(instance_name, changes)
@@ -141,13 +141,13 @@ def sensitivity(
     if as_json:
         print_json(found.to_json_data())
     else:
-        from optplan.reporting.sensitivity_views import say_errors, sensitivity_table
+        from optplan.reporting.boa.sensitivity_views import say_errors, sensitivity_table
 
         print_answer(say_errors(found), "", sensitivity_table(found))
 
     def draw(path: Path) -> None:
         from optplan.instances.files import write_text
-        from optplan.reporting.sensitivity_views import draw_sensitivity
+        from optplan.reporting.boa.sensitivity_views import draw_sensitivity
 
         write_text(draw_sensitivity(found).to_html(include_plotlyjs=True), path, overwrite=outputs.force)
 
@@ -157,8 +157,8 @@ def sensitivity(
         write_json(found, path, overwrite=outputs.force)
 
     def write_page(path: Path) -> None:
-        from optplan.reporting.html import write_report
-        from optplan.reporting.views import Views
+        from optplan.reporting.boa.html import write_report
+        from optplan.reporting.boa.views import Views
 
         command = ["optplan", "verify", instance_name, "result.json", *write_amendments(changes)]
         write_report(

@@ -121,7 +121,7 @@ def solve(
     if explains:
         _require_explanations(instance)
     if "--report" in outputs:
-        from optplan.reporting.html import require_packages
+        from optplan.reporting.boa.html import require_packages
 
         require_packages()
     wanted = {"check": not no_verify, "certify": not no_certificate}
@@ -179,7 +179,7 @@ def _explain(
     instance: Instance, result: Result[Solution], time_limit_s: float | None, *, as_json: bool
 ) -> tuple[Explanation | None, int]:
     """Explain the result if it has a plan; a failure is reported, and does not cost the answer."""
-    from optplan.reporting.explanation_tables import explanation_table, say_rates
+    from optplan.reporting.boa.explanation_tables import explanation_table, say_rates
     from optplan.solving import explain
 
     if result.solution is None:

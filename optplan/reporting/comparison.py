@@ -17,18 +17,18 @@ from optplan.errors import UsageError
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.reporting.answer_differences import Answer, compare_answers, compare_class_answers
-from optplan.reporting.breakdown import require_boa
-from optplan.reporting.data_differences import (
+from optplan.reporting.boa.answer_differences import Answer, compare_answers, compare_class_answers
+from optplan.reporting.boa.breakdown import require_boa
+from optplan.reporting.boa.data_differences import (
     compare_class,
     compare_gpu_types,
     compare_settings,
     price_fact,
     rate_fact,
 )
+from optplan.reporting.boa.width_differences import compare_paths, list_paths
 from optplan.reporting.differences import Difference, Fact, merge_names, pair_facts, pair_presence
 from optplan.reporting.plain_differences import compare_data, state_answer
-from optplan.reporting.width_differences import compare_paths, list_paths
 
 #: Its instances and answers are compared in its own terms, class by class.
 _BOA = "boa"

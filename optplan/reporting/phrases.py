@@ -17,7 +17,7 @@ from optplan.contracts import (
 )
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, Policy, Problem
-from optplan.reporting.breakdown import price_usd_per_hour
+from optplan.reporting.boa.breakdown import price_usd_per_hour
 from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, format_duration
 
 #: What tables show where there is no value.

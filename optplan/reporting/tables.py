@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from optplan.contracts import FrontierPoint, Instance, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.breakdown import break_down, has_types, load_gpus, require_boa, type_prices
-from optplan.reporting.budgets import (
+from optplan.reporting.boa.breakdown import break_down, has_types, load_gpus, require_boa, type_prices
+from optplan.reporting.boa.budgets import (
     BUDGET_NAMES,
     UNIT_WORTHS,
     WORTH_NAMES,
@@ -19,7 +19,8 @@ from optplan.reporting.budgets import (
     cost_usd_per_hour,
     say_worth,
 )
-from optplan.reporting.explanations import describe_classes, describe_type
+from optplan.reporting.boa.explanations import describe_classes, describe_type
+from optplan.reporting.boa.rows import compare_solvers, list_budgets, list_classes, list_limits, list_plan
 from optplan.reporting.phrases import (
     NOTHING,
     PROBLEM_WORDS,
@@ -36,7 +37,6 @@ from optplan.reporting.phrases import (
     say_how_good,
     shadow_price,
 )
-from optplan.reporting.rows import compare_solvers, list_budgets, list_classes, list_limits, list_plan
 from optplan.reporting.standing import add_trust, name_status
 from optplan.units import HOURS_PER_MONTH, format_duration
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from optplan.reporting.sweeps import SweepPoint
+    from optplan.reporting.boa.sweeps import SweepPoint
 
 #: Largest number that a table of records writes with all its digits before the point.
 _MOST_DIGITS = 6

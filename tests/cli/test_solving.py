@@ -342,7 +342,7 @@ def test_a_missing_extra_is_told_before_solving(run: Runner, tmp_path: Path, mon
     def fail() -> NoReturn:
         raise MissingExtraError("plotly", "plot")
 
-    monkeypatch.setattr("optplan.reporting.html.load_plotly", fail)
+    monkeypatch.setattr("optplan.reporting.boa.html.load_plotly", fail)
     monkeypatch.setattr("optplan.solving.solve", lambda *_, **__: pytest.fail("solved"))
     told = run("solve", "boa-one-table", "--report", tmp_path / "report.html")
     assert (told.code, told.out) == (2, "")

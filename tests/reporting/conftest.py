@@ -67,10 +67,10 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
+from optplan.reporting.boa.frontier_figures import FrontierCurve
+from optplan.reporting.boa.sweeps import SweepPoint
+from optplan.reporting.boa.views import Views
 from optplan.reporting.comparison import Compared, compare
-from optplan.reporting.frontier_figures import FrontierCurve
-from optplan.reporting.sweeps import SweepPoint
-from optplan.reporting.views import Views
 from optplan.schema import FloatArray
 
 if TYPE_CHECKING:

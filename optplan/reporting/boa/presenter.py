@@ -16,8 +16,8 @@ from optplan.contracts import (
 )
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import Policy
-from optplan.reporting.breakdown import has_types, require_boa
-from optplan.reporting.limit_tables import type_tables
+from optplan.reporting.boa.breakdown import has_types, require_boa
+from optplan.reporting.boa.limit_tables import type_tables
 from optplan.reporting.phrases import format_share
 from optplan.reporting.tables import class_table, comparison_table, instance_summary, result_summary, width_table
 
@@ -68,8 +68,8 @@ def write_report(
     OutputError
         When the file exists and may not be replaced, or cannot be written.
     """
-    from optplan.reporting.html import write_report as write_page
-    from optplan.reporting.views import Views
+    from optplan.reporting.boa.html import write_report as write_page
+    from optplan.reporting.boa.views import Views
     from optplan.solving import frontier
 
     write_page(

@@ -12,11 +12,9 @@ from optplan.contracts import Direction, ExplainedChoice, Explanation, Result, S
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.judge.evaluation import types_along
-from optplan.reporting.breakdown import has_types
-from optplan.reporting.budgets import BUDGET_NAMES
-from optplan.reporting.comparison import Comparison
-from optplan.reporting.differences import Difference, cut_ranges, write_change, write_values
-from optplan.reporting.explanation_tables import (
+from optplan.reporting.boa.breakdown import has_types
+from optplan.reporting.boa.budgets import BUDGET_NAMES
+from optplan.reporting.boa.explanation_tables import (
     ExplanationRow,
     list_explanations,
     name_epochs,
@@ -25,9 +23,11 @@ from optplan.reporting.explanation_tables import (
     unit_words,
     write_forced,
 )
-from optplan.reporting.frontier_figures import FrontierCurve, choose_unit, convert_unit
+from optplan.reporting.boa.frontier_figures import FrontierCurve, choose_unit, convert_unit
+from optplan.reporting.boa.sensitivity_views import list_figures, say_errors
+from optplan.reporting.comparison import Comparison
+from optplan.reporting.differences import Difference, cut_ranges, write_change, write_values
 from optplan.reporting.phrases import NOTHING, compare_durations, count_gpus, format_gpus, look_up
-from optplan.reporting.sensitivity_views import list_figures, say_errors
 from optplan.reporting.standing import name_status
 from optplan.units import format_duration
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.figures import draw_frontier
-from optplan.reporting.frontier_figures import FrontierCurve, choose_unit, draw_frontiers
-from optplan.reporting.sweeps import SweepPoint, sweep_budgets
+from optplan.reporting.boa.figures import draw_frontier
+from optplan.reporting.boa.frontier_figures import FrontierCurve, choose_unit, draw_frontiers
+from optplan.reporting.boa.sweeps import SweepPoint, sweep_budgets
 
 
 def by_name(figure: Any) -> dict[str, Any]:  # noqa: ANN401 - plotly ships no types

@@ -12,17 +12,17 @@ from optplan.contracts import Frontier, Instance, Result, Solution, Verification
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.files import write_text
-from optplan.reporting.breakdown import require_boa, require_same_problem
-from optplan.reporting.budgets import use_of_budget
-from optplan.reporting.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
-from optplan.reporting.content import gather_content
-from optplan.reporting.figures import draw_frontier
-from optplan.reporting.frontier_figures import draw_frontiers
+from optplan.reporting.boa.breakdown import require_boa, require_same_problem
+from optplan.reporting.boa.budgets import use_of_budget
+from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
+from optplan.reporting.boa.content import gather_content
+from optplan.reporting.boa.figures import draw_frontier
+from optplan.reporting.boa.frontier_figures import draw_frontiers
+from optplan.reporting.boa.sensitivity_views import draw_panels
+from optplan.reporting.boa.views import Views, gather_views
 from optplan.reporting.phrases import look_up
 from optplan.reporting.rendering import Drawn, load_template, place_charts, render
-from optplan.reporting.sensitivity_views import draw_panels
 from optplan.reporting.style import load_plotly
-from optplan.reporting.views import Views, gather_views
 from optplan.units import BudgetUnit
 
 #: What the report says where nobody knows the names of the user's files.

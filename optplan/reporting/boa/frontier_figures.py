@@ -12,8 +12,9 @@ import numpy as np
 from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.breakdown import price_usd_per_hour
-from optplan.reporting.budgets import BUDGET_NAMES, cost_of_month, say_amount, say_worth
+from optplan.reporting.boa.breakdown import price_usd_per_hour
+from optplan.reporting.boa.budgets import BUDGET_NAMES, cost_of_month, say_amount, say_worth
+from optplan.reporting.boa.sweeps import SweepPoint
 from optplan.reporting.phrases import compare_durations, format_share, format_usd, name_objective
 from optplan.reporting.style import (
     BLUE,
@@ -27,7 +28,6 @@ from optplan.reporting.style import (
     new_figure,
     time_scale,
 )
-from optplan.reporting.sweeps import SweepPoint
 from optplan.schema import FloatArray
 from optplan.units import BudgetUnit, format_duration
 

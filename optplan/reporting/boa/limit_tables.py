@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, Result, Solution
-from optplan.reporting.breakdown import require_boa
-from optplan.reporting.limits import list_limit_uses, list_types, say_prices
+from optplan.reporting.boa.breakdown import require_boa
+from optplan.reporting.boa.limits import list_limit_uses, list_types, say_prices
 from optplan.reporting.tables import add_row, new_table, plain_text
 
 if TYPE_CHECKING:

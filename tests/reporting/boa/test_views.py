@@ -13,9 +13,9 @@ import pytest
 from optplan.contracts import Explanation, Result, Sensitivity, Solution
 from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.reporting.boa.frontier_figures import AskedPoint
+from optplan.reporting.boa.views import PlaceCell, Views, gather_views, list_places
 from optplan.reporting.comparison import Compared, compare
-from optplan.reporting.frontier_figures import AskedPoint
-from optplan.reporting.views import PlaceCell, Views, gather_views, list_places
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def test_equal_things_have_no_table(typed_instance: BoaInstance) -> None:
     """A thing compared with itself differs in nothing, and the page says so."""
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
-    from optplan.reporting.html import build_page
+    from optplan.reporting.boa.html import build_page
 
     same = compare(Compared("a", typed_instance), Compared("b", typed_instance))
     page = build_page("a and b", Views(comparison=same))
@@ -126,7 +126,7 @@ def test_a_page_of_views(views: Views, tmp_path: Path) -> None:
     """Frontiers, samples and differences make a page of their own, which is written like a report."""
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
-    from optplan.reporting.html import write_page
+    from optplan.reporting.boa.html import write_page
 
     path = tmp_path / "page.html"
     shown = Views(sensitivity=views.sensitivity, curves=views.curves, comparison=views.comparison)

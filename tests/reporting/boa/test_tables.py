@@ -22,7 +22,7 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.gpu_types import Spot
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting import tables
-from optplan.reporting.limit_tables import type_tables
+from optplan.reporting.boa.limit_tables import type_tables
 from optplan.reporting.verification_tables import verification_table
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from optplan.contracts import Alternative, Direction, Explanation
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.explanation_tables import list_explanations, say_rates, write_forced
+from optplan.reporting.boa.explanation_tables import list_explanations, say_rates, write_forced
 
 
 def forced(objective: float | None, bound: float | None, cost: float | None) -> Alternative:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from optplan.contracts import Alternative, ExplainedChoice, Explanation, Instance
 from optplan.contracts.result import closes_gap
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA
-from optplan.reporting.breakdown import require_boa
+from optplan.reporting.boa.breakdown import require_boa
 from optplan.reporting.phrases import NOTHING, format_share, join_words, name_objective
 from optplan.reporting.tables import add_row, new_table
 from optplan.units import BudgetUnit

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Frontier, Infeasibility, Relaxation, Result, Solution, Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.rows import choose_budgets, list_limits
+from optplan.reporting.boa.rows import choose_budgets, list_limits
 
 
 @given(least=st.floats(1e-3, 1e9))

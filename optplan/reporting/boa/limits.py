@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
-from optplan.reporting.breakdown import has_types, price_usd_per_hour
-from optplan.reporting.budgets import cost_usd_per_hour, say_worth, use_of_budget
+from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
+from optplan.reporting.boa.budgets import cost_usd_per_hour, say_worth, use_of_budget
 from optplan.reporting.phrases import (
     NOTHING,
     count_gpus,

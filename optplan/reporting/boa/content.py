@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution, Status, Verification
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, Policy, Problem
-from optplan.reporting.breakdown import break_down, has_types, price_usd_per_hour, type_prices
-from optplan.reporting.budgets import (
+from optplan.reporting.boa.breakdown import break_down, has_types, price_usd_per_hour, type_prices
+from optplan.reporting.boa.budgets import (
     BUDGET_NAMES,
     WORTH_NAMES,
     cost_of_month,
     cost_usd_per_hour,
     say_amount,
 )
-from optplan.reporting.explanations import (
+from optplan.reporting.boa.explanations import (
     ClassData,
     Term,
     describe_classes,
@@ -25,7 +25,21 @@ from optplan.reporting.explanations import (
     state_provenance,
     state_question,
 )
-from optplan.reporting.limits import LimitUse, TypeRow, find_prices, list_limit_uses, list_types, say_prices
+from optplan.reporting.boa.limits import LimitUse, TypeRow, find_prices, list_limit_uses, list_types, say_prices
+from optplan.reporting.boa.proofs import explain_check, explain_proof
+from optplan.reporting.boa.rows import (
+    BudgetRow,
+    ClassRow,
+    LimitRow,
+    PlanClass,
+    SolverRow,
+    choose_budgets,
+    compare_solvers,
+    list_budgets,
+    list_classes,
+    list_limits,
+    list_plan,
+)
 from optplan.reporting.phrases import (
     NOTHING,
     count_gpus,
@@ -38,20 +52,6 @@ from optplan.reporting.phrases import (
     say_answer,
     say_how_good,
     shadow_price,
-)
-from optplan.reporting.proofs import explain_check, explain_proof
-from optplan.reporting.rows import (
-    BudgetRow,
-    ClassRow,
-    LimitRow,
-    PlanClass,
-    SolverRow,
-    choose_budgets,
-    compare_solvers,
-    list_budgets,
-    list_classes,
-    list_limits,
-    list_plan,
 )
 from optplan.reporting.standing import add_trust, name_status
 from optplan.reporting.style import color_types
@@ -165,7 +165,7 @@ def gather_content(
     Parameters
     ----------
     instance, result, frontier, comparisons, verification, verify_command
-        As in :func:`optplan.reporting.html.build_report`.
+        As in :func:`optplan.reporting.boa.html.build_report`.
     """
     classes = break_down(instance, result)
     objective = "" if result.objective is None else f"{format_duration(result.objective)} with "

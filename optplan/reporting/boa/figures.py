@@ -12,7 +12,7 @@ import numpy as np
 
 from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.budgets import cost_of_month, say_amount, say_worth, use_of_budget
+from optplan.reporting.boa.budgets import cost_of_month, say_amount, say_worth, use_of_budget
 from optplan.reporting.phrases import (
     compare_durations,
     describe_budget,

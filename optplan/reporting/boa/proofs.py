@@ -13,7 +13,7 @@ from optplan.contracts import (
     Solution,
 )
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
-from optplan.reporting.budgets import say_amount
+from optplan.reporting.boa.budgets import say_amount
 from optplan.reporting.phrases import (
     PROOF_WORDS,
     count_gpus,

@@ -13,7 +13,7 @@ import numpy as np
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.breakdown import ClassBreakdown, JobPath, break_down, has_types
+from optplan.reporting.boa.breakdown import ClassBreakdown, JobPath, break_down, has_types
 from optplan.reporting.phrases import count_gpus, format_gpus, format_share, name_objective
 from optplan.reporting.style import (
     BLUE,

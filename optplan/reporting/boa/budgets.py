@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optplan.contracts import Result, ShadowPrice, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.breakdown import price_usd_per_hour
+from optplan.reporting.boa.breakdown import price_usd_per_hour
 from optplan.reporting.phrases import count_gpus, format_small_duration, format_usd, monthly_usd, say_marginal
 from optplan.units import HOURS_PER_MONTH, BudgetUnit
 

@@ -7,7 +7,8 @@ import numpy as np
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.reporting.breakdown import load_gpus
+from optplan.reporting.boa.breakdown import load_gpus
+from optplan.reporting.boa.explanations import describe_widths
 from optplan.reporting.differences import (
     COUNT,
     GPUS,
@@ -22,7 +23,6 @@ from optplan.reporting.differences import (
     pair_presence,
     unit_words,
 )
-from optplan.reporting.explanations import describe_widths
 from optplan.schema import IntArray
 
 _SETTINGS, _WORKLOAD = "settings", "workload"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance
-from optplan.reporting.breakdown import ClassBreakdown, EpochRange, JobPath
-from optplan.reporting.budgets import cost_of_month, cost_usd_per_hour
+from optplan.reporting.boa.breakdown import ClassBreakdown, EpochRange, JobPath
+from optplan.reporting.boa.budgets import cost_of_month, cost_usd_per_hour
 from optplan.reporting.phrases import (
     NOTHING,
     PROOF_NAMES,

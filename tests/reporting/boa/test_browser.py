@@ -18,8 +18,8 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
 
-from optplan.reporting.html import build_page, build_report
-from optplan.reporting.views import Views
+from optplan.reporting.boa.html import build_page, build_report
+from optplan.reporting.boa.views import Views
 
 PHONE, TABLET, DESK = 400, 1000, 1280
 

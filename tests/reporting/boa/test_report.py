@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.html import build_report, require_packages, write_report
-from optplan.reporting.views import Views
+from optplan.reporting.boa.html import build_report, require_packages, write_report
+from optplan.reporting.boa.views import Views
 
 VOID = {"meta", "link", "br", "img", "input"}
 

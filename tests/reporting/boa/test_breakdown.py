@@ -14,7 +14,7 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.gpu_types import Spot
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.reporting.breakdown import (
+from optplan.reporting.boa.breakdown import (
     break_down,
     load_gpus,
     price_usd_per_hour,

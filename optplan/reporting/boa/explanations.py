@@ -10,7 +10,7 @@ from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.reporting.breakdown import has_types, load_gpus
+from optplan.reporting.boa.breakdown import has_types, load_gpus
 from optplan.reporting.phrases import (
     PROBLEM_WORDS,
     count_gpus,
