@@ -47,7 +47,7 @@ def outer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 def test_what_is_registered_is_there(outer: ModuleType) -> None:
     """A formulation comes after the own ones, a solver after those of its formulation."""
-    outer.ENTRIES += [
+    vars(outer)["ENTRIES"] += [
         EntryPoint("outer", "outer:OUTER", FORMULATION_GROUP),
         EntryPoint("boa.annealing", "outer:ANNEALING", SOLVER_GROUP),
         EntryPoint("outer.annealing", "outer:ANNEALING", SOLVER_GROUP),
@@ -76,7 +76,7 @@ def test_what_cannot_be_taken_is_named_and_left_out(
     name: str, value: str, group: str, message: str, outer: ModuleType
 ) -> None:
     """One package's mistake costs nobody else anything."""
-    outer.ENTRIES.append(EntryPoint(name, value, group))
+    vars(outer)["ENTRIES"].append(EntryPoint(name, value, group))
     with pytest.warns(RegistrationWarning, match=message) as caught:
         found = formulations()
     assert f"another package registers {name!r} in {group} as {value}, which is left out" in str(caught[0].message)

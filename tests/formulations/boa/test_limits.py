@@ -31,9 +31,8 @@ def read_case(name: str, **changes: object) -> BoaInstance:
 def solvers_of(instance: BoaInstance, *, exact: bool = True) -> list[str]:
     """Return the solvers that take an instance."""
     told = describe(instance)
-    asked = (told["problem"], told["policy"], told["cells"], told["features"])
     entries = formulation_of(instance).solvers
-    return [entry.name for entry in entries if entry.refusal(*asked) is None and (entry.exact or not exact)]
+    return [entry.name for entry in entries if entry.refusal(instance, told) is None and (entry.exact or not exact)]
 
 
 def solve_by_all(instance: BoaInstance) -> dict[str, Result[Solution]]:
