@@ -12,6 +12,9 @@ from pydantic import BaseModel, ValidationError
 
 from optplan.errors import DataError, nearest_name_hint, show_value
 
+#: Characters of a name for which a similar one is looked for.
+_LONGEST_NAME = 200
+
 #: Where pydantic's context holds the names that are allowed, by its kinds of error about one that is not.
 _CHOICES = {"union_tag_invalid": "expected_tags", "enum": "expected", "literal_error": "expected"}
 
@@ -70,7 +73,7 @@ def _describe(problem: dict[str, Any], owner: type[BaseModel] | None) -> tuple[s
 def _describe_choice(given: object, listed: str) -> tuple[str, str]:
     """Say which names, or other values, are allowed, and which of them is the nearest."""
     names = re.findall("'([^']*)'", listed)
-    close = get_close_matches(str(given), names, n=1)
+    close = get_close_matches(str(given)[:_LONGEST_NAME], names, n=1)
     allowed = ", ".join(names) or listed
     return f"got {show_value(given)}; allowed: {allowed}", f"did you mean {close[0]!r}?" if close else ""
 

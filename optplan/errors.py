@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
+from unicodedata import category
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Characters of a value that a message shows.
 _LONGEST_VALUE = 60
+#: Characters of a message, and of a name for which a similar one is looked for.
+_LONGEST_MESSAGE, _LONGEST_NAME = 2000, 200
 
 
 class OptplanError(Exception):
@@ -123,6 +126,31 @@ def show_value(value: object) -> str:
     return shown if len(shown) <= _LONGEST_VALUE else shown[: _LONGEST_VALUE - 3] + "..."
 
 
+def show_text(text: str) -> str:
+    """Write what a terminal or a page would obey, and not show, as Python does in a literal, with a backslash.
+
+    These are control characters, newlines among them, overrides of the direction of writing, other characters without
+    a shape, and halves of characters. Spaces of any width stay.
+    """
+    if text.isprintable():
+        return text
+    shown = (each if each.isprintable() or category(each) == "Zs" else _escape(each) for each in text)
+    return "".join(shown)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def one_line(text: str) -> str:
+    """Write a message on one line that a terminal shows as it is, cut short where it is very long."""
+    line = show_text(text)
+    if len(line) <= _LONGEST_MESSAGE:
+        return line
+    end = " ... " + line[-_LONGEST_MESSAGE // 4 :]  # what to do stands at the end
+    return line[: _LONGEST_MESSAGE - len(end)] + end
+
+
 def nearest_name_hint(name: str, known: Iterable[str]) -> str:
     """Say what the user may have meant.
 
@@ -139,7 +167,7 @@ def nearest_name_hint(name: str, known: Iterable[str]) -> str:
         ``did you mean 'x'?`` when a close name exists, else the list of known names.
     """
     names = [str(name) for name in known]
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    close = get_close_matches(name, names, n=1, cutoff=0.6) if len(name) <= _LONGEST_NAME else []
     if close:
         return f"did you mean {close[0]!r}?"
     return "known: " + ", ".join(names) if names else "none are known here"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from optplan.errors import OutputError
+from optplan.errors import OutputError, one_line, show_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -51,7 +51,8 @@ def print_answer(*parts: RenderableType) -> None:
         console = Console(width=None if fits_terminal else _PIPED_WIDTH, highlight=False)
         with console.capture() as text:
             for part in parts:
-                console.print(part, markup=False)
+                # What comes from the user's files is shown and not obeyed; tables see to their cells themselves.
+                console.print(show_text(part) if isinstance(part, str) else part, markup=False)
         click.echo(text.get(), nl=False, color=True if console.is_terminal else None)
 
 
@@ -80,12 +81,12 @@ def _writing_stdout() -> Iterator[None]:
 
 def note(text: str) -> None:
     """Write a line to stderr."""
-    click.echo(text, err=True)
+    click.echo(one_line(text), err=True)
 
 
 def warn(text: str) -> None:
     """Write a warning to stderr."""
-    click.echo(f"{click.style('warning:', fg='yellow')} {text}", err=True)
+    click.echo(f"{click.style('warning:', fg='yellow')} {one_line(text)}", err=True)
 
 
 @contextmanager
@@ -168,7 +169,7 @@ class Progress:
         from rich.text import Text
 
         def draw() -> Text:
-            return Text(self.line(), no_wrap=True, overflow="ellipsis")
+            return Text(show_text(self.line()), no_wrap=True, overflow="ellipsis")
 
         with self._lock:
             if not self._done:

@@ -17,6 +17,7 @@ from optplan.cli.options import (
     output_option,
     read_amended,
     read_duration,
+    restore,
     write_amendments,
 )
 from optplan.cli.outputs import Outputs
@@ -80,7 +81,7 @@ def explain(
     is what it costs within the same limits to force it for all jobs of the class, everything else decided anew. Those
     are solved, not guessed.
 
-    Give the options that changed the instance for the solve: --budget, --set and so on.
+    Changes of the instance that the result carries (--budget, --set and so on of the solve) are made again.
     """
     from optplan.instances.files import read_result, write_json
     from optplan.solving import explain as explain_result
@@ -158,7 +159,7 @@ def read_solved(result: Result[Solution], name: str | None, changes: dict[str, A
             f"the result solves {result.instance_name!r}, which is not in the library; say where it is: --instance FILE"
         )
         raise UsageError(message)
-    instance = read_amended(name or result.instance_name, changes)
+    instance = restore(read_amended(name or result.instance_name, changes), result)
     if instance.content_hash() != result.instance_hash:
         message = (
             f"the result solves {result.instance_name!r} with hash {result.instance_hash[:12]}, and what was given has "

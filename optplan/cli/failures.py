@@ -9,7 +9,7 @@ import traceback
 import click
 
 import optplan
-from optplan.errors import DataError, OptplanError, VerificationError
+from optplan.errors import DataError, OptplanError, VerificationError, one_line
 
 #: Exit codes that no :class:`~optplan.errors.OptplanError` carries.
 EXIT_USAGE = 2
@@ -54,14 +54,14 @@ def report(error: Exception, *, as_json: bool = False, with_traceback: bool = Fa
 def _message(error: Exception) -> str:
     match error:
         case click.ClickException():
-            return error.format_message()
+            return one_line(error.format_message())
         case VerificationError():
-            return f"verification failed, a bug of optplan or of an engine; please report it: {error}"
+            return one_line(f"verification failed, a bug of optplan or of an engine; please report it: {error}")
         case OptplanError():
-            return str(error)
+            return one_line(str(error))
     running = f"optplan {optplan.__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
     return (
-        f"internal error: {type(error).__name__}: {error}\n"
+        f"internal error: {one_line(f'{type(error).__name__}: {error}')}\n"
         f"This is a bug of optplan. Please report it with the command and these versions: {running}.\n"
         "--traceback shows where it happened."
     )

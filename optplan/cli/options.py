@@ -15,7 +15,7 @@ from optplan.units import Amount, parse_budget, parse_duration
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from optplan.contracts import Instance
+    from optplan.contracts import Instance, Result, Solution
     from optplan.instances.changes import Change
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -254,8 +254,24 @@ def read_amended(name: str, changes: dict[str, Any]) -> Instance:
     return amend(read_instance(name), changes)
 
 
+def restore(given: Instance, result: Result[Solution]) -> Instance:
+    """Return the instance that a result solves; changes that the result carries need no options, and are said."""
+    from optplan.cli.console import note
+    from optplan.instances.changes import restore_changes
+
+    instance = restore_changes(given, result)
+    if instance is not given:
+        note(f"changed {given.name} as for the result: {', '.join(result.changes)}")
+    return instance
+
+
 def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
     """Change the fields of an instance that the user asked for, as :func:`read_amended` does."""
+    return amend_and_say(instance, changes)[0]
+
+
+def amend_and_say(instance: Instance, changes: dict[str, Any]) -> tuple[Instance, tuple[str, ...]]:
+    """Change an instance as :func:`amend` does, and list what was changed, each as ``--set`` takes it."""
     asked, edits = _take_apart(changes)
     if edits:
         from optplan.instances.changes import apply_changes
@@ -265,7 +281,17 @@ def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
     for option in _FIELDS:  # a problem may empty limits, which other options then give
         if option in asked:
             fields |= _change_fields(instance, option, asked[option])
-    return instance.replace(**fields) if fields else instance
+    said = tuple(edit.text for edit in edits)
+    if not fields:
+        return instance, said
+    from optplan.instances.changes import write_change
+
+    changed = instance.replace(**fields)
+    data = changed.to_json_data()
+    said += tuple(
+        write_change(field, data.get(field)) for field in fields if getattr(changed, field) != getattr(instance, field)
+    )
+    return changed, said
 
 
 def _change_fields(instance: Instance, option: str, value: object) -> dict[str, object]:

@@ -13,13 +13,13 @@ from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.options import (
     Command,
+    amend_and_say,
     amendments,
     force_option,
     instance_argument,
     known_name,
     list_solver_choices,
     output_option,
-    read_amended,
     read_duration,
     write_amendments,
 )
@@ -109,13 +109,14 @@ def solve(
     Exits with 3 when no plan keeps the limit (the answer says why and what would help), with 4 when none was found
     within the time limit.
     """
+    from optplan.instances.files import read_instance
     from optplan.solving import choose_solver
 
     paths = {"--output": output, "--plan": plan, "--report": report_path}
     outputs = Outputs(paths, force=force, as_json=as_json)
     if explains and as_json and report_path is None:
         raise UsageError("--explain: --json prints the result only; add --report, or run optplan explain RESULT --json")
-    instance = read_amended(instance_name, changes)
+    instance, changed = amend_and_say(read_instance(instance_name), changes)
     for name in (solver, *compare):
         choose_solver(instance, name)  # what is refused is refused before any work
     if explains:
@@ -125,7 +126,7 @@ def solve(
 
         require_packages()
     wanted = {"check": not no_verify, "certify": not no_certificate}
-    settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, **wanted}
+    settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, **wanted}
     result = _solve(instance, solver, settings)
     if not as_json:
         _print_result(instance, result)
@@ -156,10 +157,13 @@ def _require_explanations(instance: Instance) -> None:
 
 
 def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[Solution]:
+    """Solve with settings of ``optplan.solving.solve``, and with the changes that led to the instance."""
     from optplan.solving import solve as solve_instance
 
     with Progress(f"solver {solver}", instance.objective_unit) as progress:
-        return solve_instance(instance, solver=solver, on_event=progress.listen, **settings)
+        options = {name: value for name, value in settings.items() if name != "changes"}
+        result = solve_instance(instance, solver=solver, on_event=progress.listen, **options)
+    return result.model_copy(update={"changes": settings["changes"]})
 
 
 def _solve_rivals(

@@ -9,7 +9,7 @@ import click
 
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.failures import EXIT_ON_TRUST
-from optplan.cli.options import Command, amendments, instance_argument, read_amended, read_duration
+from optplan.cli.options import Command, amendments, instance_argument, read_amended, read_duration, restore
 from optplan.errors import VerificationError
 from optplan.progress import VERIFY_LIMIT_S
 
@@ -19,7 +19,7 @@ from optplan.progress import VERIFY_LIMIT_S
     short_help="Check a result without any solver.",
     examples=(
         "optplan verify boa-two-classes result.json",
-        "optplan verify boa-newtrace result.json --budget 120gpu",
+        "optplan solve boa-newtrace --budget 90gpu -o result.json && optplan verify boa-newtrace result.json",
         "optplan verify mine.yaml result.json --json",
     ),
 )
@@ -47,14 +47,16 @@ def verify(
     """Check a RESULT against the INSTANCE it was made for.
 
     Objective, GPU use and every constraint are computed again from the decisions, and the bound from its certificates.
-    What is taken on trust is named. Give the options that changed the instance for the solve.
+    What is taken on trust is named. Changes of the instance that the result carries are made again.
 
     Exits with 5 when a check fails, and with 6 when none fails but optimality or infeasibility could not be checked.
     """
     from optplan.instances.files import read_result
     from optplan.verification import verify as judge
 
-    verification = judge(read_amended(instance_name, changes), read_result(result_path), time_limit_s=time_limit)
+    instance = read_amended(instance_name, changes)
+    result = read_result(result_path)
+    verification = judge(restore(instance, result), result, time_limit_s=time_limit)
     if as_json:
         stated = {"ok": verification.ok, "nothing_wrong": verification.nothing_wrong}
         print_json(stated | verification.to_json_data())

@@ -10,6 +10,9 @@ from pydantic import Field
 
 from optplan.schema import ByName, FrozenModel
 
+#: The entry of an instance's ``source`` that says what was changed in it.
+CHANGES = "changes"
+
 
 class Sense(StrEnum):
     """Whether less of the objective is better, or more."""
@@ -62,12 +65,18 @@ class Instance(FrozenModel):
         raise NotImplementedError
 
     def content_hash(self) -> str:
-        """Return the SHA-256 of the content, the same for every file that says the same thing; computed once."""
+        """Return the SHA-256 of the content, the same for every file that says the same thing; computed once.
+
+        By which option or with which editor it was changed to say that is not part of it.
+        """
         return self._content_hash
 
     @cached_property
     def _content_hash(self) -> str:
-        return super().content_hash()
+        if CHANGES not in self.source:
+            return super().content_hash()
+        source = {what: text for what, text in self.source.items() if what != CHANGES}
+        return self.model_copy(update={"source": source}).content_hash()
 
 
 class Solution(FrozenModel):

@@ -10,6 +10,7 @@ and ``/=`` calculate with the one that is there: with numbers, with each number 
 
 from __future__ import annotations
 
+import json
 import operator
 import re
 import warnings
@@ -20,15 +21,13 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from optplan.contracts import Instance
-from optplan.errors import DataError, UsageError, nearest_name_hint
+from optplan.contracts import Instance, Result, Solution
+from optplan.contracts.instance import CHANGES
+from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 from optplan.instances.plain_data import parse_yaml
 from optplan.units import Amount, parse_budget
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
-
-#: The entry of an instance's ``source`` that says what was changed.
-RECORD = "changes"
 
 _EVERY_NAME = "*"
 _PART = r"""(?:"[^"]+"|'[^']+'|[^.="']+?)"""
@@ -108,7 +107,7 @@ def parse_change(text: str, *, what: str = "change") -> Change:
     """
     match = _CHANGE.fullmatch(text)
     if match is None:
-        message = f"{what}: cannot read {text!r}; write a path, an operator and a value, as in {_EXAMPLES}"
+        message = f"{what}: cannot read {show_value(text)}; write a path, an operator and a value, as in {_EXAMPLES}"
         raise UsageError(message)
     if not match["value"].strip():
         message = f"{what}: {text!r} has no value; give one, as in {_EXAMPLES}, or null to remove what is there"
@@ -169,6 +168,48 @@ def apply_changes(instance: InstanceT, changes: Sequence[Change], *, what: str =
         raise DataError(error.path, error.problem, f"{error.fix} ({said})" if error.fix else said) from None
 
 
+def write_change(path: str, value: object) -> str:
+    """Write the change that sets a value, as :func:`parse_change` reads it.
+
+    Parameters
+    ----------
+    path
+        Parts of the path, joined by dots.
+    value
+        Plain data; None removes what is there.
+    """
+    text = value if isinstance(value, str) else ""
+    try:
+        means_itself = bool(text.strip()) and parse_yaml(text, "value") == text
+    except DataError:
+        means_itself = False
+    return f"{path}={text if means_itself else json.dumps(value)}"
+
+
+def restore_changes(instance: InstanceT, result: Result[Solution]) -> InstanceT:
+    """Make the changes in an instance that a result says were made in it, where that gives the one it solves.
+
+    Parameters
+    ----------
+    instance
+        The instance that the result names.
+    result
+        Carries what was changed before the solve.
+
+    Returns
+    -------
+    InstanceT
+        The changed instance, or the given one where that is what the result solves, or the changes lead elsewhere.
+    """
+    if instance.content_hash() == result.instance_hash or not result.changes:
+        return instance
+    try:
+        changed = apply_changes(instance, [parse_change(text) for text in result.changes])
+    except (DataError, UsageError):  # of another instance, or not written by optplan
+        return instance
+    return changed if changed.content_hash() == result.instance_hash else instance
+
+
 def _change_data(instance: Instance, changes: Sequence[Change], what: str) -> dict[str, Any]:
     """Return the instance's plain data with the changes, not validated."""
     data = instance.to_json_data()
@@ -182,8 +223,8 @@ def _change_data(instance: Instance, changes: Sequence[Change], what: str) -> di
             raise UsageError(message) from None
     source = data.setdefault("source", {})
     if isinstance(source, dict):  # what else a change may have put there is for the validation to refuse
-        earlier = [source[RECORD]] if RECORD in source else []
-        source[RECORD] = "; ".join([*earlier, *(change.text for change in changes)])
+        earlier = [source[CHANGES]] if CHANGES in source else []
+        source[CHANGES] = "; ".join([*earlier, *(change.text for change in changes)])
     return data
 
 
@@ -339,15 +380,12 @@ def _combine(operate: Callable[[Any, Any], Any], current: object, operand: objec
         return [_combine(operate, item, other, path) for item, other in zip(current, operand, strict=True)]
     for value, role in ((current, f"{path} is"), (operand, "the value is")):
         if not _is_number(value):
-            message = f"{role} {_shorten(value)}; calculating takes numbers or lists of numbers; use = to set something"
+            message = (
+                f"{role} {show_value(value)}; calculating takes numbers or lists of numbers; use = to set something"
+            )
             raise UsageError(message)
     return operate(current, operand)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _shorten(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd
-from optplan.reporting.tables import new_table
+from optplan.reporting.tables import new_table, plain_text
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 if TYPE_CHECKING:
@@ -222,18 +222,16 @@ def difference_table(rows: Iterable[Difference]) -> Table:
     rows
         Those of one group stand together. Of more than a few dozen ranges of epochs, a group shows the first.
     """
-    from rich.text import Text
-
     table = new_table(("", False), ("A", True), ("B", True), ("change", True), ("in %", True))
     for column in table.columns:
         column.no_wrap = False
     cells = []
     for of, group in groupby(rows, key=lambda row: row.of):
         shown, rest = cut_ranges(list(group))
-        table.add_row(Text(of, style="bold"))
+        table.add_row(plain_text(of, "bold"))
         for row in shown:
             cells.append((*write_values(row), *write_change(row)))
-            table.add_row(_indent(row.what), *(Text(cell) for cell in cells[-1]))
+            table.add_row(_indent(row.what), *(plain_text(cell) for cell in cells[-1]))
         if rest:
             table.add_row(_indent(f"{rest} more rows of widths (--json and -o have them all)"))
         table.add_section()
@@ -253,9 +251,8 @@ def _keep_numbers_whole(table: Table, cells: Sequence[Sequence[str]]) -> None:
 def _indent(text: str) -> Padding:
     """Set a text off from its group's name, on each line that it takes."""
     from rich.padding import Padding
-    from rich.text import Text
 
-    return Padding(Text(text), (0, 0, 0, 2))
+    return Padding(plain_text(text), (0, 0, 0, 2))
 
 
 def cut_ranges(group: list[Difference]) -> tuple[list[Difference], int]:

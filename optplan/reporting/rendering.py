@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
 
-from optplan.errors import MissingExtraError
+from optplan.errors import MissingExtraError, show_text
 from optplan.reporting.style import load_plotly
 
 if TYPE_CHECKING:
@@ -100,8 +100,11 @@ def load_template(name: str) -> Template:
 
 
 def _keep_units(value: object) -> object:
-    """Keep a number and its unit on one line; what is marked as safe already (scripts, commands) stays as it is."""
-    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
+    """Keep a number and its unit on one line, and show what a page would obey.
+
+    What is marked as safe already (scripts, commands) stays as it is.
+    """
+    return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", show_text(value)) if type(value) is str else value
 
 
 def _read_part(name: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from optplan.contracts import FrontierPoint, Instance, Result, Solution
+from optplan.errors import show_text
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.breakdown import break_down, has_types, load_gpus, require_boa, type_prices
 from optplan.reporting.boa.budgets import (
@@ -413,7 +414,7 @@ def add_row(table: Table, *cells: str) -> None:
 
 
 def plain_text(text: str, style: str = "") -> Text:
-    """Make a text in which nothing is markup."""
+    """Make a text in which nothing is markup, and nothing is for the terminal to obey."""
     from rich.text import Text
 
-    return Text(text, style=style)
+    return Text(show_text(text), style=style)

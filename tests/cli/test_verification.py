@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from optplan.instances.files import read_instance
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Runner
 
@@ -76,12 +78,62 @@ def test_a_certificate_that_takes_too_long_is_taken_on_trust(run: Runner, solved
 
 
 def test_the_instance_must_be_the_one_solved(run: Runner, solved: Callable[..., Path]) -> None:
-    """Another budget is another instance; the same option makes it the same again."""
-    path = solved("--budget", "1.5gpu")
+    """Another budget is another instance; the result says how it was changed, and the same option changes it, too."""
+    path = solved("--budget", "1.5gpu", changes=[])
     told = run("verify", "boa-one-table", path)
     assert (told.code, told.out) == (2, "")
     assert "give the instance it was made for" in told.err
     assert run("verify", "boa-one-table", path, "--budget", "1.5gpu").code == 0
+    for other in (["budget=1.6gpu"], ["budget=1.5gpu", "nothing=1"], ["budget"], ["budget=-1gpu"], ["\x1b=1"]):
+        told = run("verify", "boa-one-table", solved("--budget", "1.5gpu", changes=other))
+        assert (told.code, told.out) == (2, "")
+        assert "give the instance it was made for" in told.err
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        (("--budget", "1.5gpu"), ["budget=1.5gpu"]),
+        (("--set", "budget*=1.25"), ["budget*=1.25"]),
+        (("--policy", "mixed", "--problem", "whole"), ["policy=mixed"]),
+        (("--set", "classes.*.weight=2", "--budget", "1.25gpu"), ["classes.*.weight=2"]),
+        (("--problem", "rescaling", "--set", "classes.*.weight=2"), ["classes.*.weight=2", "problem=rescaling"]),
+    ],
+)
+def test_a_result_carries_what_was_changed(
+    run: Runner, solved: Callable[..., Path], options: tuple[str, ...], changes: list[str]
+) -> None:
+    """Each as --set takes it, what changed nothing left out: verify makes the changes again, and says so."""
+    path = solved(*options)
+    assert json.loads(path.read_text())["changes"] == changes
+    told = run("verify", "boa-one-table", path)
+    assert told.code == 0
+    assert told.err == f"changed boa-one-table as for the result: {', '.join(changes)}\n"
+    again = run("verify", "boa-one-table", path, *options)
+    assert (again.code, again.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("rubberband-two-stages", ("--problem", "fastest", "--budget", "1usd")),
+        ("rubberband-two-stages", ("--policy", "fair", "--deadline", "5min")),
+        ("seer-paper-example", ("--budget", "60gpu-min", "--deadline", "0.25h")),
+        ("srift-case1", ("--problem", "fastest", "--budget", "30usd")),
+        ("boa-two-classes", ("--set", 'name="a: b"', "--set", "description=x; y", "--budget", "1e1gpu")),
+    ],
+)
+def test_options_and_set_give_the_same_hash(run: Runner, tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
+    """The options, the changes that the result carries, and a file that says the same have one hash."""
+    path = tmp_path / "result.json"
+    assert run("solve", name, *options, "-o", path).code in (0, 3)
+    result = json.loads(path.read_text())
+    by_set = [part for change in result["changes"] for part in ("--set", change)]
+    for arguments in (options, by_set):
+        told = run("show", name, *arguments, "--json")
+        (tmp_path / "mine.json").write_text(told.out)
+        assert read_instance(tmp_path / "mine.json").content_hash() == result["instance_hash"]
+    assert run("verify", name, path).code in (0, 6)
 
 
 @pytest.mark.parametrize(
