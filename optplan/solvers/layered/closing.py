@@ -27,6 +27,9 @@ _FIRST_FRACTION = 1.0 / 64.0
 _FIRST_OF_WANTED = 1.0 / 8.0
 #: Growth of the allowance from round to round.
 _GROWTH = 4.0
+#: With so many graphs that have alternatives, a choice is sought among some totals of each merge before exhaustion:
+#: at first among so many, and where that does not close the gap among more.
+_MANY_GRAPHS, _MOST_KEPT = 24, (512, 2048)
 
 
 @dataclass(frozen=True)
@@ -194,22 +197,38 @@ class _Closing:
         self._offer(paths, filled)
         if self.closed:
             return
-        limit = most_within(bound.budget)
-        base_value = math.fsum(paths.value[base].tolist())
-        limits = MergeLimits(
-            multiplier=bound.multiplier,
-            excess=allowance + self.rounding,
-            room=limit - math.fsum(paths.consumption[base].tolist()),
-            gain=self.incumbent.total_value - base_value,
-        )
-        best = merge_sets(paths, base, limits, self.effort)
-        if best is not None:
-            self._offer(paths, best)
+        if np.count_nonzero(np.diff(paths.starts) > 1) >= _MANY_GRAPHS:
+            if self._merge_some(paths, base, allowance):
+                return
+            # Exhaustion need not go further than the wanted gap asks for.
+            allowance = min(allowance, self.incumbent.total_value * (1.0 - self.gap) - bound.bound + self.rounding)
+        self._merge(paths, base, allowance)
         value = self.incumbent.total_value
         if value - bound.bound <= allowance + self.rounding:
             self.exhaustion = Exhaustion(bound.multiplier, max(0.0, value - bound.bound) + self.rounding, value)
         else:
             self.exhaustion = Exhaustion(bound.multiplier, allowance, None)
+
+    def _merge_some(self, paths: ParetoPaths, base: IntArray, allowance: float) -> bool:
+        """Offer the best choices among more and more totals; return whether that closes the gap."""
+        for most_kept in _MOST_KEPT:
+            self._merge(paths, base, allowance, most_kept=most_kept)
+            if self.closed:
+                return True
+        return False
+
+    def _merge(self, paths: ParetoPaths, base: IntArray, allowance: float, *, most_kept: int | None = None) -> None:
+        """Offer the best choice within an allowance; of some choices only, where not all totals are kept."""
+        limits = MergeLimits(
+            multiplier=self.lagrangian.multiplier,
+            excess=allowance + self.rounding,
+            room=most_within(self.lagrangian.budget) - math.fsum(paths.consumption[base].tolist()),
+            gain=self.incumbent.total_value - math.fsum(paths.value[base].tolist()),
+            most_kept=most_kept,
+        )
+        best = merge_sets(paths, base, limits, self.effort)
+        if best is not None:
+            self._offer(paths, best)
 
     def _fill(self, paths: ParetoPaths) -> tuple[IntArray, IntArray]:
         """Return the choice of least reduced cost, and the choice that replacements make of it."""

@@ -1,7 +1,9 @@
 """The best choice of one path per graph from the graphs' Pareto sets, by exhaustion.
 
 Sets are merged two at a time, smallest first, keeping undominated totals that can still beat the target; the last two
-are matched by bisection, without forming their product.
+are matched by bisection, without forming their product. Of many graphs the totals lie so densely that there are too
+many of them; there a merge that keeps only some of each set, spread over all consumptions, finds a choice that is as
+good as the best or nearly so, and proves nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from optplan.solvers.layered.effort import Effort
 from optplan.solvers.layered.pareto import ParetoPaths, expand_ranges, find_undominated, scale_to_one
 from optplan.solvers.layered.paths import FloatArray, IntArray
 
-#: Pairs formed at once; bounds the memory of a merge.
+#: Pairs formed at once; bounds the memory of a merge, and how long it does not look at the clock.
 _CHUNK_PAIRS = 1 << 21
 
 
@@ -33,12 +35,15 @@ class MergeLimits:
         Largest consumption of a total.
     gain
         Largest value of a total: what it takes to be no worse than the incumbent.
+    most_kept
+        Totals kept of each merged set; None for all of them, which is what exhaustion needs.
     """
 
     multiplier: float
     excess: float
     room: float
     gain: float
+    most_kept: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,10 +154,11 @@ def _multiply(
     other_excess = second.value + limits.multiplier * second.consumption
     by_excess = np.argsort(other_excess, kind="stable")
     partners = np.searchsorted(other_excess[by_excess], limits.excess - excess, side="right")
-    effort.charge_pairs(int(partners.sum()))
+    effort.require_pairs(int(partners.sum()))
     chunk = (np.cumsum(partners) - partners) // _CHUNK_PAIRS
     found: list[tuple[FloatArray, FloatArray, IntArray, IntArray]] = []
     for rows in np.split(np.arange(partners.size), np.flatnonzero(np.diff(chunk)) + 1):
+        effort.charge_pairs(int(partners[rows].sum()))
         owner, place = expand_ranges(np.zeros(rows.size, dtype=np.intp), partners[rows])
         left, right = rows[owner], by_excess[place]
         consumption = first.consumption[left] + second.consumption[right]
@@ -164,7 +170,18 @@ def _multiply(
     kept = _filter(consumption, value)
     if not kept.size:
         return None
+    if limits.most_kept is not None and kept.size > limits.most_kept:
+        reduced_cost = value[kept] + limits.multiplier * consumption[kept]
+        kept = kept[_spread(consumption[kept], reduced_cost, limits.most_kept)]
     return _Totals(consumption[kept], value[kept], left[kept], right[kept], (first, second), -1)
+
+
+def _spread(consumption: FloatArray, reduced_cost: FloatArray, most: int) -> IntArray:
+    """Return the positions of the least reduced cost in each of some equal intervals of (M,) rising consumptions."""
+    interval = np.minimum((scale_to_one(consumption) * most).astype(np.intp), most - 1)
+    order = np.lexsort((reduced_cost, interval))
+    first = np.concatenate([[True], np.diff(interval[order]) > 0])
+    return np.asarray(order[first])
 
 
 def _filter(consumption: FloatArray, value: FloatArray) -> IntArray:
