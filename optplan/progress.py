@@ -1,9 +1,11 @@
-"""Progress as events: solvers emit, whoever is interested listens; nothing here prints."""
+"""Progress as events, time limits and interruptions: what connects a solve with whoever waits; nothing here prints."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 #: Seconds after which the judge leaves what it has not checked, and says so, unless it is given another limit.
@@ -42,9 +44,45 @@ class OutOfTime(Exception):  # noqa: N818 - no error: an end that was asked for
     """The time that was given is over."""
 
 
+class Interruption:
+    """A wish for an end, which whoever waits for a solve may utter: from a signal handler or another thread."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+
+    def interrupt(self) -> None:
+        """Ask for an end, with what is known by then. There is no way back."""
+        self.wanted = True
+
+
+_HEARD: ContextVar[Interruption | None] = ContextVar("interruption", default=None)
+
+
+@contextmanager
+def interruptible() -> Iterator[Interruption]:
+    """Have all solves of a block listen to one interruption, instead of one around it.
+
+    Yields
+    ------
+    Interruption
+        Calling its ``interrupt()`` ends the solve that runs, and all that follow in the block, with the best plan found
+        so far and the termination ``interrupted``.
+    """
+    interruption = Interruption()
+    token = _HEARD.set(interruption)
+    try:
+        yield interruption
+    finally:
+        _HEARD.reset(token)
+
+
+def _heard() -> Interruption:
+    return _HEARD.get() or Interruption()
+
+
 @dataclass
 class Stopwatch:
-    """Wall time since it was made, its limit, and the listener: what a solver carries through its stages.
+    """Wall time since it was made, its limit, the listener, and who may interrupt: what a solver carries along.
 
     Parameters
     ----------
@@ -57,6 +95,8 @@ class Stopwatch:
     limit_s: float | None = None
     listener: Listener | None = None
     _start: float = field(default_factory=time.perf_counter)
+    #: That of the block of :func:`interruptible` in which it was made, or its own.
+    _interruption: Interruption = field(default_factory=_heard)
 
     @property
     def elapsed_s(self) -> float:
@@ -65,13 +105,24 @@ class Stopwatch:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds left, never below zero; None without a limit."""
+        """Seconds left, never below zero and none after an interruption; None without a limit."""
+        if self.interrupted:
+            return 0.0
         return None if self.limit_s is None else max(0.0, self.limit_s - self.elapsed_s)
 
     @property
     def expired(self) -> bool:
-        """Whether the limit has passed."""
-        return self.limit_s is not None and self.elapsed_s >= self.limit_s
+        """Whether the limit has passed, or somebody has asked for an end."""
+        return self.interrupted or (self.limit_s is not None and self.elapsed_s >= self.limit_s)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody has asked for an end."""
+        return self._interruption.wanted
+
+    def interrupt(self) -> None:
+        """Ask for an end, as if the limit had passed now."""
+        self._interruption.interrupt()
 
     def require(self) -> None:
         """Raise once the limit has passed.

@@ -21,6 +21,7 @@ from optplan.contracts import (
     Solution,
     SolveRequest,
     Status,
+    Termination,
     Verification,
 )
 from optplan.contracts.registry import Formulation, SolverEntry
@@ -28,7 +29,7 @@ from optplan.contracts.result import closes_gap, require_result
 from optplan.contracts.sensitivity import SensitivityRequest
 from optplan.errors import UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
-from optplan.progress import Event, Stopwatch
+from optplan.progress import Event, Stopwatch, interruptible
 from optplan.verification import require_own, verify
 
 #: Lets the first solver that takes the instance solve it.
@@ -92,7 +93,8 @@ def solve(
     result = _assemble(formulation, instance, entry, request, answer, seconds)
     if not check:
         return result
-    verification = verify(instance, result)
+    with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
+        verification = verify(instance, result)
     verification.require()
     return result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
 
@@ -354,6 +356,12 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def _say_why(answer: Answer[Solution], request: SolveRequest) -> Termination:
+    """Return why the solver stopped; for solvers an interruption is the end of their time."""
+    interrupted = answer.termination is Termination.TIME_LIMIT and request.stopwatch.interrupted
+    return Termination.INTERRUPTED if interrupted else answer.termination
+
+
 def _assemble(
     formulation: Formulation,
     instance: Instance,
@@ -380,7 +388,7 @@ def _assemble(
         engine_version=answer.engine_version or optplan.__version__,
         optplan_version=optplan.__version__,
         status=status,
-        termination=answer.termination,
+        termination=_say_why(answer, request),
         objective=objective,
         objective_unit=instance.objective_unit,
         sense=instance.sense,

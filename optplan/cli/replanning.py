@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.interruptions import heed_signals
 from optplan.cli.options import (
     Command,
     F,
@@ -177,7 +178,8 @@ def replan(
         with Progress("replan", rest.objective_unit) as progress:
             return solve(rest, solver=solver, time_limit_s=time_limit, seed=seed, on_event=progress.listen)
 
-    continuation = continue_run(instance, state, solve_rest)
+    with heed_signals() as signals:
+        continuation = continue_run(instance, state, solve_rest)
     solution = continuation.result.solution
     new = None if solution is None else require_fleet(solution)
     timeline = build_timeline(instance, state, continuation.remainder, new=new, old=old)
@@ -189,8 +191,8 @@ def replan(
         print_answer(*present_continuation(instance, state, continuation, timeline))
     _write_files(outputs, continuation, timeline, new_instance, output)
     if continuation.infeasibility is not None:
-        return outputs.exit_code(_INFEASIBLE)
-    return outputs.exit_code(_UNKNOWN if new is None or continuation.remainder.gone else 0)
+        return signals.exit_code or outputs.exit_code(_INFEASIBLE)
+    return signals.exit_code or outputs.exit_code(_UNKNOWN if new is None or continuation.remainder.gone else 0)
 
 
 def _require_run(instance: Instance) -> SriftInstance:

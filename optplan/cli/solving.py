@@ -11,6 +11,7 @@ import click
 from optplan.cli.console import Progress, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
+from optplan.cli.interruptions import Signals, heed_signals
 from optplan.cli.options import (
     Command,
     amend_and_say,
@@ -107,7 +108,8 @@ def solve(
     choice and its neighbours; `optplan explain` does the same for a result that is there, with a limit of your own.
 
     Exits with 3 when no plan keeps the limit (the answer says why and what would help), with 4 when none was found
-    within the time limit.
+    within the time limit. A first SIGINT (Ctrl-C) or SIGTERM ends the solve with the best plan found so far, which is
+    printed and written as ever, and the exit code is 130 or 143; a second one ends at once.
     """
     from optplan.instances.files import read_instance
     from optplan.solving import choose_solver
@@ -127,24 +129,25 @@ def solve(
         require_packages()
     wanted = {"check": not no_verify, "certify": not no_certificate}
     settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, **wanted}
-    result = _solve(instance, solver, settings)
-    if not as_json:
-        _print_result(instance, result)
-    rivals, failure = _solve_rivals(instance, compare, settings, as_json=as_json)
-    if as_json:
-        results = [one.to_json_data() for one in (result, *rivals)]
-        print_json(results if compare else results[0])
-    elif rivals:
-        _print_comparison(instance, [result, *rivals])
-    explanation = None
-    if explains:
-        explanation, code = _explain(instance, result, time_limit, as_json=as_json)
-        failure = failure or code
-    command = ["optplan", "verify", instance_name, str(output or "result.json"), *write_amendments(changes)]
-    _write_files(
-        outputs, instance, (result, *rivals), explanation, verify_command=shlex.join(command), check=not no_verify
-    )
-    return outputs.exit_code(_EXIT_CODES.get(result.status.value, failure))
+    with heed_signals() as signals:
+        result = _solve(instance, solver, settings)
+        if not as_json:
+            _print_result(instance, result)
+        rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=as_json)
+        if as_json:
+            results = [one.to_json_data() for one in (result, *rivals)]
+            print_json(results if compare else results[0])
+        elif rivals:
+            _print_comparison(instance, [result, *rivals])
+        explanation = None
+        if explains and not signals.exit_code:
+            explanation, code = _explain(instance, result, time_limit, as_json=as_json)
+            failure = failure or code
+        command = ["optplan", "verify", instance_name, str(output or "result.json"), *write_amendments(changes)]
+        _write_files(
+            outputs, instance, (result, *rivals), explanation, verify_command=shlex.join(command), check=not no_verify
+        )
+        return signals.exit_code or outputs.exit_code(_EXIT_CODES.get(result.status.value, failure))
 
 
 def _require_explanations(instance: Instance) -> None:
@@ -167,11 +170,13 @@ def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[
 
 
 def _solve_rivals(
-    instance: Instance, names: tuple[str, ...], settings: dict[str, Any], *, as_json: bool
+    instance: Instance, names: tuple[str, ...], settings: dict[str, Any], signals: Signals, *, as_json: bool
 ) -> tuple[list[Result[Solution]], int]:
     """Solve with the other solvers; the failure of one is reported, and costs neither the answer nor the others."""
     results, failure = [], 0
     for name in names:
+        if signals.exit_code:
+            break
         try:
             results.append(_solve(instance, name, settings))
         except OptplanError as error:

@@ -13,15 +13,19 @@ Rounding is arranged so that both answers are about the real problem:
 Each limit has a unit of its own. A unit is ``1 / resolution`` of the budget and of the value, per term, but never so
 small that the sum of a constraint's coefficients leaves 64-bit integers. Scales are powers of two, so that scaling
 itself does not round. With the default resolution the second solve is not needed.
+
+CP-SAT heeds its time limit and requests to stop, but not while a large model is built and presolved: those are solved
+in a process of their own (:mod:`optplan.solvers.engine_process`), which reports incumbents and bounds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +33,33 @@ from numpy.typing import NDArray
 from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.budgeted_paths import BudgetedPaths, Choice, PathsOutcome, WeightedPath, least_path
+from optplan.solvers.budgeted_paths import (
+    OUT_OF_TIME,
+    BudgetedPaths,
+    Choice,
+    PathsOutcome,
+    WeightedPath,
+    least_path,
+)
+from optplan.solvers.engine_process import Report, call_elsewhere
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
+#: Name of the engine in answers.
+_ENGINE = "CP-SAT"
 #: Units that each budget and the least value are divided into, for each term of a path.
 DEFAULT_RESOLUTION = 2**32
 #: Coefficients of one constraint add up to no more than this; CP-SAT wants room within 64-bit integers.
 _LARGEST_SUM = 2.0**60
 #: A choice exactly at a budget is kept, however its terms were added up.
 _BUDGET_SLACK = 5e-10
+#: Literals from which on a model is solved in a process of its own.
+_MANY_LITERALS = 8_000
+#: Seconds between looks at the stopwatch while CP-SAT runs.
+_LOOK_S = 0.05
 #: CP-SAT stops a little before the gap that was asked for, so that scaling back does not leave it a little after.
 _GAP_SHARE = 0.999
 
@@ -51,6 +70,13 @@ _ENDINGS = {
     "INFEASIBLE": (Status.INFEASIBLE, Termination.COMPLETED),
     "UNKNOWN": (Status.UNKNOWN, Termination.TIME_LIMIT),
 }
+
+
+class _Values(Protocol):
+    """What knows the values of literals: a solver that has run, or one that has found a solution."""
+
+    def boolean_value(self, literal: cp_model.LiteralT) -> bool:
+        """Return the value of a literal."""
 
 
 @dataclass(frozen=True)
@@ -105,28 +131,110 @@ def solve_cp_sat(
         When CP-SAT refuses the model or fails.
     """
     request.stopwatch.emit("cp-sat")
-    run = _solve_rounded(problem, request, _round(problem, resolution, upwards=False))
-    runs = [run]
-    if run.choice is not None and not problem.keeps_budgets(problem.totals(run.choice)[1]):
-        request.stopwatch.emit("cp-sat rounded up", bound=run.bound)
-        runs.append(_solve_rounded(problem, request, _round(problem, resolution, upwards=True)))
-    last = runs[-1]
+    settings = (problem, request.gap, request.seed, resolution)
+    if sum(graph.run_value.size + graph.enter_value.size for graph in problem.graphs) < _MANY_LITERALS:
+        return run_cp_sat(*settings, request.stopwatch)
+    return call_elsewhere(run_cp_sat, settings, request.stopwatch) or _nothing_yet()
+
+
+def run_cp_sat(
+    problem: BudgetedPaths,
+    gap: float,
+    seed: int,
+    resolution: int,
+    stopwatch: Stopwatch,
+    report: Report[PathsOutcome] | None = None,
+) -> PathsOutcome:
+    """Solve budgeted paths with CP-SAT in this process.
+
+    Parameters
+    ----------
+    problem, gap, seed, resolution
+        As in :func:`solve_cp_sat`.
+    stopwatch
+        CP-SAT is asked to stop when it has expired.
+    report
+        Called with better incumbents and bounds as CP-SAT finds them; None where nobody listens.
+    """
+    known = _nothing_yet()
+
+    def tell(choice: Choice, bound: float) -> None:
+        nonlocal known
+        known = replace(known, bound=known.bound if runs else bound)
+        if problem.keeps_budgets(problem.totals(choice)[1]):
+            known = replace(known, status=Status.FEASIBLE, choice=choice)
+        if report is not None:
+            report(known)
+
+    runs: list[_Run] = []
+    settings = (gap, seed, stopwatch, None if report is None else tell)
+    runs.append(_solve_rounded(problem, _round(problem, resolution, upwards=False), *settings))
+    first = last = runs[0]
+    known = replace(known, bound=first.bound)
+    if first.choice is not None and not problem.keeps_budgets(problem.totals(first.choice)[1]):
+        runs.append(_solve_rounded(problem, _round(problem, resolution, upwards=True), *settings))
+        last = runs[-1]
     status = last.status
     if len(runs) == 2:  # the second solve excludes choices close to a budget, so it proves nothing
         status = Status.UNKNOWN if last.choice is None else Status.FEASIBLE
-    return PathsOutcome(
+    return replace(
+        known,
         status=status,
         termination=last.termination,
         choice=last.choice,
-        bound=run.bound,
         counters={
             "solves": float(len(runs)),
             "branches": float(sum(r.branches for r in runs)),
             "conflicts": float(sum(r.conflicts for r in runs)),
         },
-        engine="CP-SAT",
-        engine_version=version("ortools"),
     )
+
+
+def _nothing_yet() -> PathsOutcome:
+    return replace(OUT_OF_TIME, engine=_ENGINE, engine_version=version("ortools"))
+
+
+def solve_watched(
+    solver: cp_model.CpSolver,
+    model: cp_model.CpModel,
+    stopwatch: Stopwatch,
+    callback: cp_model.CpSolverSolutionCallback | None = None,
+) -> str:
+    """Run CP-SAT, stop it once a stopwatch has expired, and hear signals meanwhile.
+
+    Parameters
+    ----------
+    solver, model, callback
+        As CP-SAT's own ``solve`` takes them; a limit is set by the stopwatch.
+    stopwatch
+        Looked at while CP-SAT runs in a thread of its own.
+
+    Returns
+    -------
+    str
+        Name of CP-SAT's status.
+
+    Raises
+    ------
+    EngineError
+        When CP-SAT refuses the model.
+    """
+    wrong = model.validate()
+    if wrong:
+        message = f"CP-SAT refuses the model: {wrong}"
+        raise EngineError(message)
+    if stopwatch.remaining_s is not None:
+        solver.parameters.max_time_in_seconds = stopwatch.remaining_s
+    solver.parameters.catch_sigint_signal = False  # it would be CP-SAT's alone, and go unnoticed here
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(solver.solve, model, callback)
+        try:
+            while not wait([running], timeout=_LOOK_S).done:
+                if stopwatch.expired:
+                    solver.stop_search()
+        finally:
+            solver.stop_search()
+        return str(running.result().name)
 
 
 def _round(problem: BudgetedPaths, resolution: int, *, upwards: bool) -> _Rounded:
@@ -167,7 +275,14 @@ def _power_of_two(wanted: float, terms: FloatArray) -> float:
     return 2.0 ** math.floor(math.log2(min(wanted, allowed)))
 
 
-def _solve_rounded(problem: BudgetedPaths, request: SolveRequest, rounded: _Rounded) -> _Run:
+def _solve_rounded(
+    problem: BudgetedPaths,
+    rounded: _Rounded,
+    gap: float,
+    seed: int,
+    stopwatch: Stopwatch,
+    tell: Callable[[Choice, float], None] | None,
+) -> _Run:
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -176,32 +291,32 @@ def _solve_rounded(problem: BudgetedPaths, request: SolveRequest, rounded: _Roun
     for consumption, budget in zip(rounded.consumption, rounded.budget, strict=True):
         model.add(cp_model.LinearExpr.weighted_sum(literals, consumption) <= budget)
     model.minimize(cp_model.LinearExpr.weighted_sum(literals, rounded.value))
-    problem_with_model = model.validate()
-    if problem_with_model:
-        message = f"CP-SAT refuses the model: {problem_with_model}"
-        raise EngineError(message)
+
+    def read(values: _Values) -> Choice:
+        return tuple(_read_path(values, graph, at) for graph, (at, _) in zip(problem.graphs, nodes, strict=True))
+
+    class Listener(cp_model.CpSolverSolutionCallback):
+        def on_solution_callback(self) -> None:
+            assert tell is not None
+            tell(read(self), _nearest(self.best_objective_bound) * rounded.value_unit)
+
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     # Boolean clauses are part of the linear relaxation only from level 2 on; without it there is hardly a bound.
     solver.parameters.linearization_level = 2
     # This presolve step adds up coefficients in 32 bits in OR-Tools 9.15 and cuts optima off (google/or-tools#5293).
     solver.parameters.presolve_inclusion_work_limit = 0
-    solver.parameters.random_seed = request.seed % 2**31
-    solver.parameters.relative_gap_limit = request.gap * _GAP_SHARE
-    if request.stopwatch.remaining_s is not None:
-        solver.parameters.max_time_in_seconds = request.stopwatch.remaining_s
-    name = solver.solve(model).name
+    solver.parameters.random_seed = seed % 2**31
+    solver.parameters.relative_gap_limit = gap * _GAP_SHARE
+    name = solve_watched(solver, model, stopwatch, None if tell is None else Listener())
     if name not in _ENDINGS:
         message = f"CP-SAT ended with status {name}, which has no meaning for this problem"
         raise EngineError(message)
     status, termination = _ENDINGS[name]
-    found = status in (Status.OPTIMAL, Status.FEASIBLE)
     return _Run(
         status=status,
         termination=termination,
-        choice=tuple(_read_path(solver, graph, at) for graph, (at, _) in zip(problem.graphs, nodes, strict=True))
-        if found
-        else None,
+        choice=read(solver) if status in (Status.OPTIMAL, Status.FEASIBLE) else None,
         # The bound is a whole number; as a float it may be a little beside it.
         bound=None if status is Status.INFEASIBLE else _nearest(solver.best_objective_bound) * rounded.value_unit,
         branches=solver.num_branches,
@@ -262,6 +377,6 @@ def _add_hubs(
             model.add(sum(before[own]) - sum(stay[own]) == sum(entries))
 
 
-def _read_path(solver: cp_model.CpSolver, graph: PathCosts, at: Sequence[cp_model.IntVar]) -> tuple[WeightedPath, ...]:
+def _read_path(solver: _Values, graph: PathCosts, at: Sequence[cp_model.IntVar]) -> tuple[WeightedPath, ...]:
     chosen = np.array([solver.boolean_value(literal) for literal in at]).reshape(graph.run_value.shape)
     return (WeightedPath(1.0, chosen.argmax(axis=1)),)

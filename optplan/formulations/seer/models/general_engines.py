@@ -22,6 +22,7 @@ from optplan.formulations.seer.exact.feasibility import infeasible_answer
 from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
 from optplan.formulations.seer.exact.spending import TIE
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.cpsat import solve_watched
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -115,12 +116,8 @@ class _Run:
 
         self._objective = cp_model.LinearExpr.weighted_sum(self._all, amounts)
         self.model.maximize(self._objective)
-        wrong = self.model.validate()
-        if wrong:
-            message = f"CP-SAT refuses the model: {wrong}"
-            raise EngineError(message)
         solver = self._solver()
-        name = solver.solve(self.model).name
+        name = solve_watched(solver, self.model, self.request.stopwatch)
         self.solves += 1
         self.branches += solver.num_branches
         if name not in _ENDINGS:
@@ -174,8 +171,6 @@ class _Run:
         # This presolve step adds up in 32 bits in OR-Tools 9.15 and cuts optima off (google/or-tools#5293).
         solver.parameters.presolve_inclusion_work_limit = 0
         solver.parameters.random_seed = self.request.seed % 2**31
-        if self.request.stopwatch.remaining_s is not None:
-            solver.parameters.max_time_in_seconds = self.request.stopwatch.remaining_s
         return solver
 
 
