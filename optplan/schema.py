@@ -38,6 +38,9 @@ LARGEST_AMOUNT = 1e20
 #: The same for error messages.
 AMOUNTS = f"from {LEAST_AMOUNT:g} to {LARGEST_AMOUNT:g}"
 
+#: What a person may write in place of a record: its fields by name.
+Fields = Mapping[str, Any]
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 

@@ -8,9 +8,11 @@ assumptions that the theory makes on top (BOA, section 3.2) are the business of 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from optplan.errors import DataError
@@ -68,6 +70,17 @@ class TableSpeedup(FrozenModel):
     gpus: WholeNumbers
     speedup: Numbers
     provenance: tuple[str, ...] | None = None
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(
+            self,
+            *,
+            gpus: ArrayLike,
+            speedup: ArrayLike,
+            form: Literal["table"] = ...,
+            provenance: Sequence[str] | None = ...,
+        ) -> None: ...
 
     @field_validator("gpus")
     @classmethod
@@ -167,6 +180,15 @@ class AmdahlSpeedup(FrozenModel):
     form: Literal["amdahl"] = "amdahl"
     serial_fraction: _Shares
 
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(
+            self,
+            *,
+            serial_fraction: ArrayLike,
+            form: Literal["amdahl"] = ...,
+        ) -> None: ...
+
     @property
     def num_epochs(self) -> int | None:
         """Number of fractions when there is one per epoch; None when one holds in each."""
@@ -194,6 +216,15 @@ class PowerSpeedup(FrozenModel):
 
     form: Literal["power"] = "power"
     exponent: _Shares
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(
+            self,
+            *,
+            exponent: ArrayLike,
+            form: Literal["power"] = ...,
+        ) -> None: ...
 
     @property
     def num_epochs(self) -> int | None:

@@ -33,21 +33,21 @@ def declare(name: str) -> Formulation:
 
 
 @pytest.fixture
-def outer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """Have a package outside, whose entry points are those of its ``ENTRIES``."""
+def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+    """Return the entry points of a package outside; a test adds to them."""
     package = ModuleType("outer")
     entries: list[EntryPoint] = []
-    vars(package).update(ENTRIES=entries, ANNEALING=ANNEALING, OUTER=declare("outer"), BOA=declare("boa"))
+    vars(package).update(ANNEALING=ANNEALING, OUTER=declare("outer"), BOA=declare("boa"))
     monkeypatch.setitem(sys.modules, "outer", package)
     monkeypatch.setattr(room, "entry_points", lambda *, group: [e for e in entries if e.group == group])
     formulations.cache_clear()
-    yield package
+    yield entries
     formulations.cache_clear()
 
 
-def test_what_is_registered_is_there(outer: ModuleType) -> None:
+def test_what_is_registered_is_there(registered: list[EntryPoint]) -> None:
     """A formulation comes after the own ones, a solver after those of its formulation."""
-    vars(outer)["ENTRIES"] += [
+    registered += [
         EntryPoint("outer", "outer:OUTER", FORMULATION_GROUP),
         EntryPoint("boa.annealing", "outer:ANNEALING", SOLVER_GROUP),
         EntryPoint("outer.annealing", "outer:ANNEALING", SOLVER_GROUP),
@@ -73,10 +73,10 @@ def test_what_is_registered_is_there(outer: ModuleType) -> None:
     ],
 )
 def test_what_cannot_be_taken_is_named_and_left_out(
-    name: str, value: str, group: str, message: str, outer: ModuleType
+    name: str, value: str, group: str, message: str, registered: list[EntryPoint]
 ) -> None:
     """One package's mistake costs nobody else anything."""
-    vars(outer)["ENTRIES"].append(EntryPoint(name, value, group))
+    registered.append(EntryPoint(name, value, group))
     with pytest.warns(RegistrationWarning, match=message) as caught:
         found = formulations()
     assert f"another package registers {name!r} in {group} as {value}, which is left out" in str(caught[0].message)

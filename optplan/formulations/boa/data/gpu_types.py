@@ -16,13 +16,13 @@ finishes. Pauses for rescaling are part of t0.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator
 
-from optplan.schema import AmountOrZero, FloatArray, FrozenModel, IntArray, PositiveAmount
+from optplan.schema import AmountOrZero, Fields, FloatArray, FrozenModel, IntArray, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
 
 
@@ -97,6 +97,18 @@ class GpuType(FrozenModel):
     price_date: str = ""
     quota_gpus: PositiveAmount | None = None
     spot: Spot | None = None
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(
+            self,
+            *,
+            price_usd_per_hour: float | None = ...,
+            price_source: str = ...,
+            price_date: str = ...,
+            quota_gpus: float | None = ...,
+            spot: Spot | Fields | None = ...,
+        ) -> None: ...
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors of :meth:`Spot.stretch`; ones for GPUs that stay."""

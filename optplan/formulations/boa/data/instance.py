@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
@@ -28,6 +28,7 @@ from optplan.schema import (
     LEAST_AMOUNT,
     NUMBER,
     ByName,
+    Fields,
     FloatArray,
     FrozenModel,
     IntArray,
@@ -121,6 +122,24 @@ class BoaInstance(Instance):
     budget: Budget | None = None
     problem: Problem = Problem.RESCALING
     policy: Policy = Policy.PURE
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            classes: Mapping[str, JobClass | Fields],
+            gpu_types: Mapping[str, GpuType | Fields],
+            formulation: Literal["boa"] = ...,
+            version: Literal[1] = ...,
+            widths: Widths | Fields | None = ...,
+            budget: Amount | str | None = ...,
+            problem: Problem | str = ...,
+            policy: Policy | str = ...,
+            name: str = ...,
+            description: str = ...,
+            source: Mapping[str, str] = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> BoaInstance:

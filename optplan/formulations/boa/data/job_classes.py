@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field, field_validator, model_validator
 
 from optplan.schema import (
     NUMBER,
     AmountOrZero,
     ByName,
+    Fields,
     FloatArray,
     FrozenModel,
     IntArray,
@@ -46,6 +49,17 @@ class Widths(FrozenModel):
     max: _Width | None = None
     multiple_of: _Width = 1
     only: WholeNumbers | None = None
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(
+            self,
+            *,
+            min: int = ...,
+            max: int | None = ...,
+            multiple_of: int = ...,
+            only: ArrayLike | None = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> Widths:
@@ -115,6 +129,23 @@ class JobClass(FrozenModel):
     weight: PositiveAmount = 1.0
     widths: Widths | None = None
     reference_width: _Width = 1
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            arrival_rate_per_hour: float,
+            epoch_size_gpu_hours: ArrayLike,
+            speedup: Mapping[str, Speedup | Fields],
+            rescale_s: float = ...,
+            rescale_s_on: Mapping[str, float] = ...,
+            type_change_s: float = ...,
+            type_change_s_from: Mapping[str, Mapping[str, float]] = ...,
+            weight: float = ...,
+            widths: Widths | Fields | None = ...,
+            reference_width: int = ...,
+        ) -> None: ...
 
     @field_validator("epoch_size_gpu_hours")
     @classmethod

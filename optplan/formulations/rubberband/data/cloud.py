@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from optplan.formulations.rubberband.data.distributions import ConstantDistribution, Distribution, warn_of_clipping
-from optplan.schema import NUMBER, AmountOrZero, FrozenModel, PositiveAmount
+from optplan.schema import NUMBER, AmountOrZero, Fields, FrozenModel, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
 
 #: Most instances that may be allowed: counts are listed one by one.
@@ -57,6 +57,26 @@ class Cloud(FrozenModel):
     region: str = ""
     price_source: str = ""
     price_date: str = ""
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            gpus_per_instance: int,
+            price_usd_per_hour: float,
+            billing: Literal["per-instance", "per-function"] = ...,
+            minimum_charge_s: float = ...,
+            provision_s: Distribution | Fields | float = ...,
+            initialise_s: Distribution | Fields | float = ...,
+            data_gb: float = ...,
+            data_price_usd_per_gb: float = ...,
+            most_instances: int | None = ...,
+            instance_type: str = ...,
+            region: str = ...,
+            price_source: str = ...,
+            price_date: str = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> Cloud:

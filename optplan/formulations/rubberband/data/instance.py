@@ -7,9 +7,10 @@ Glossary: a *trial* is one configuration of a search; a *stage* ends when all it
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,7 +20,8 @@ from optplan.formulations.rubberband.data.cloud import Cloud
 from optplan.formulations.rubberband.data.experiment import Experiment, Stage, brackets
 from optplan.formulations.rubberband.data.training import TrainingProfile
 from optplan.quantities import MoneyBudget
-from optplan.schema import NUMBER, FrozenModel, PositiveAmount
+from optplan.schema import NUMBER, Fields, FrozenModel, PositiveAmount
+from optplan.units import Amount
 
 #: The limits' names in certificates, shadow prices and relaxations.
 DEADLINE = "deadline"
@@ -85,6 +87,26 @@ class RubberBandInstance(Instance):
     budget: MoneyBudget | None = None
     confidence: Annotated[float, Field(gt=0, lt=1), NUMBER] | None = None
     mode: Mode = Mode.ANY
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            experiment: Experiment | Fields,
+            training: TrainingProfile | Fields,
+            cloud: Cloud | Fields,
+            formulation: Literal["rubberband"] = ...,
+            version: Literal[1] = ...,
+            objective: Objective | str = ...,
+            deadline_s: float | None = ...,
+            budget: Amount | str | None = ...,
+            confidence: float | None = ...,
+            mode: Mode | str = ...,
+            name: str = ...,
+            description: str = ...,
+            source: Mapping[str, str] = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> RubberBandInstance:

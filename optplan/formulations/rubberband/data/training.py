@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from optplan.schema import (
     NUMBER,
     AmountOrZero,
     ByName,
+    Fields,
     FloatArray,
     FrozenModel,
     IntArray,
@@ -308,6 +309,21 @@ class TrainingProfile(FrozenModel):
     start_s_on: ByName[Distribution] = Field(default_factory=dict)
     least_gpus: _Gpus = 1
     most_gpus: _Gpus | None = None
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            seconds_per_iteration: Seconds | Fields,
+            factor_by_instances: NodeFactors | Fields | None = ...,
+            iteration_noise: Noise | Fields | None = ...,
+            trial_noise: Noise | Fields | None = ...,
+            start_s: Distribution | Fields | float = ...,
+            start_s_on: Mapping[str, Distribution | Fields | float] = ...,
+            least_gpus: int = ...,
+            most_gpus: int | None = ...,
+        ) -> None: ...
 
     @field_validator("start_s_on", mode="before")
     @classmethod

@@ -6,9 +6,10 @@ trials; a *bracket* is a group of trials that hold as many GPUs each. Symbols of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -22,10 +23,10 @@ from optplan.formulations.seer.data.quantities import (
     Growth,
     PositiveMinutes,
 )
-from optplan.formulations.seer.data.search_space import Hyperparameter
+from optplan.formulations.seer.data.search_space import Choices, Hyperparameter, Interval
 from optplan.quantities import SecondsOrZero
-from optplan.schema import ByName, FrozenModel, PositiveAmount
-from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, BudgetUnit
+from optplan.schema import ByName, Fields, FrozenModel, PositiveAmount
+from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE, Amount, BudgetUnit
 
 #: The limits' names in relaxations and in the judge's consumption.
 BUDGET = "budget"
@@ -117,6 +118,35 @@ class SeerInstance(Instance):
     search_space: ByName[Hyperparameter] = Field(default_factory=dict)
     objective: Objective = Objective.SPEND
     prior: SearchPrior | None = None
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            deadline_min: float | str,
+            budget: Amount | str,
+            formulation: Literal["seer"] = ...,
+            version: Literal[1] = ...,
+            eta: float = ...,
+            nu: float = ...,
+            least_gpus: float = ...,
+            most_gpus: float | None = ...,
+            least_round_min: float | str = ...,
+            resize_s: float | str = ...,
+            whole_gpus: bool = ...,
+            gpu_type: str = ...,
+            price_usd_per_gpu_hour: float | None = ...,
+            price_source: str = ...,
+            price_date: str = ...,
+            gpus_per_node: int | None = ...,
+            search_space: Mapping[str, Choices | Interval | Fields] = ...,
+            objective: Objective | str = ...,
+            prior: SearchPrior | Fields | None = ...,
+            name: str = ...,
+            description: str = ...,
+            source: Mapping[str, str] = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> SeerInstance:

@@ -6,11 +6,13 @@ and get one batch; the *batch* of a VM is shared equally by its GPUs, each of wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from optplan.contracts.instance import Instance, Solution
@@ -18,8 +20,8 @@ from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
-from optplan.schema import NUMBER, AmountOrZero, ByName, FrozenModel, PositiveAmount, WholeNumbers
-from optplan.units import SECONDS_PER_HOUR
+from optplan.schema import NUMBER, AmountOrZero, ByName, Fields, FrozenModel, PositiveAmount, WholeNumbers
+from optplan.units import SECONDS_PER_HOUR, Amount
 
 #: The limits' names in shadow prices and relaxations.
 DEADLINE = "deadline"
@@ -95,6 +97,26 @@ class VmType(FrozenModel):
     price_source: str = ""
     price_date: str = ""
 
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            gpu: str,
+            price_usd_per_hour: float,
+            network_gbit_per_s: float,
+            gpus: int = ...,
+            spot: bool = ...,
+            available: int | None = ...,
+            batches: ArrayLike | None = ...,
+            running: int = ...,
+            interruptions_per_hour: float = ...,
+            instance_type: str = ...,
+            region: str = ...,
+            price_source: str = ...,
+            price_date: str = ...,
+        ) -> None: ...
+
     @model_validator(mode="after")
     def _check(self) -> VmType:
         if self.available is not None and self.running > self.available:
@@ -130,6 +152,17 @@ class Interruptions(FrozenModel):
     checkpoint_s: SecondsOrZero = 0.0
     restart_s: SecondsOrZero
     restart_billed: bool = True
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(
+            self,
+            *,
+            checkpoint_every_s: float | str,
+            restart_s: float | str,
+            checkpoint_s: float | str = ...,
+            restart_billed: bool = ...,
+        ) -> None: ...
 
 
 class SriftInstance(Instance):
@@ -183,6 +216,32 @@ class SriftInstance(Instance):
     launch_s: SecondsOrZero = 0.0
     launch_billed: bool = False
     interruptions: Interruptions | None = None
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            job: JobProfile | Fields,
+            global_batch: int,
+            iterations: int,
+            types: Mapping[str, VmType | Fields],
+            formulation: Literal["srift"] = ...,
+            version: Literal[1] = ...,
+            bandwidth: Bandwidth | Fields = ...,
+            objective: Objective | str = ...,
+            deadline_s: float | str | None = ...,
+            budget: Amount | str | None = ...,
+            mixed: bool = ...,
+            one_batch_per_type: bool = ...,
+            bucket_bytes: float | None = ...,
+            launch_s: float | str = ...,
+            launch_billed: bool = ...,
+            interruptions: Interruptions | Fields | None = ...,
+            name: str = ...,
+            description: str = ...,
+            source: Mapping[str, str] = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> SriftInstance:
