@@ -403,6 +403,6 @@ def _assemble(
         seed=request.seed,
         solve_seconds=seconds,
         counters=answer.counters,
-        warnings=answer.warnings,
+        warnings=(*instance.cautions, *answer.warnings),
     )
     return result

@@ -56,6 +56,11 @@ class Instance(FrozenModel):
         """The limits by name, in the units that the formulation counts in."""
         return {}
 
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What every result has to warn of, whoever solves it: what the data leave out."""
+        return ()
+
     def limit_as_given(self, limit: str) -> tuple[float, str]:
         """Return a limit as the instance's own fields state it, and the unit there: 30000 and usd/month."""
         raise NotImplementedError

@@ -11,7 +11,7 @@ from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInst
 from optplan.formulations.srift.study.replanning import Continuation, State, name_vms
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.srift.timeline_figures import SEGMENT_COLUMNS, list_segments
-from optplan.reporting.srift.words import format_amount, format_relaxation, name_fleet, require_fleet
+from optplan.reporting.srift.words import format_amount, format_relaxation, name_fleet, require_fleet, say_condition
 from optplan.reporting.tables import add_row, fact_table, new_table, plain_text
 from optplan.units import format_duration
 
@@ -48,13 +48,14 @@ def say_continuation(continuation: Continuation, timeline: Timeline) -> str:
         return f"The limits cannot be kept any more: {found.reason}." + (f" What would do: {helps}." if helps else "")
     if continuation.result.solution is None:
         return "No fleet was found for the rest of the run."
-    fleet = name_fleet(require_fleet(continuation.result.solution))
-    sentence = f"Go on with {fleet}: it ends after {format_duration(timeline.end_s)}"
+    fleet = require_fleet(continuation.result.solution)
+    sentence = f"Go on with {name_fleet(fleet)}: it ends after {format_duration(timeline.end_s)}"
+    condition = say_condition(continuation.remainder.instance, fleet)
     if continuation.remainder.gone:
-        return f"{sentence}; nothing was left of the {' and the '.join(continuation.remainder.gone)}."
+        return f"{sentence}{condition}; nothing was left of the {' and the '.join(continuation.remainder.gone)}."
     words = {DEADLINE: "before the deadline", BUDGET: "under the budget"}
     spare = [f"{format_amount(limit, amount)} {words[limit]}" for limit, amount in timeline.spare.items()]
-    return f"{', '.join([sentence, *spare])}."
+    return f"{', '.join([sentence, *spare])}{condition}."
 
 
 def list_continuation_facts(

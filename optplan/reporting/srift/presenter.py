@@ -113,7 +113,7 @@ def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) 
     for row in rows:
         add_row(table, *row[:fleet], *row[fleet + 1 :])
     fleets = [(row[0], row[fleet]) for row in rows if row[fleet] != NOTHING]
-    return [table, "", fact_table([*fleets, *list_notes(results[1:])])]
+    return [table, "", fact_table([*fleets, *list_notes(results)])]
 
 
 def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what presenters are asked with
@@ -287,13 +287,17 @@ def compare_results(results: Sequence[Result[Solution]]) -> list[tuple[str, ...]
     return rows
 
 
-def list_notes(rivals: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
-    """List what solvers that found no fleet say of it, by solver, such as by how much theirs breaks a limit."""
+def list_notes(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
+    """List what rivals that found no fleet say of it, by solver, such as by how much theirs breaks a limit.
+
+    What the first result warns of, too, is not said again.
+    """
     return [
         (rival.solver, said)
-        for rival in rivals
+        for rival in results[1:]
         if rival.solution is None
         for said in (*rival.warnings, *([rival.infeasibility.reason] if rival.infeasibility is not None else ()))
+        if said not in results[0].warnings
     ]
 
 

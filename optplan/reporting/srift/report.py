@@ -109,7 +109,7 @@ def build_page(
     if rivals:
         table = PageTable("Solvers side by side", _columns(COMPARISON_COLUMNS), compare_results([result, *rivals]))
         sections.append(
-            Section("solvers", "Other planners", tables=[table], terms=[Term(*note) for note in list_notes(rivals)])
+            Section("solvers", "Other planners", tables=[table], terms=[Term(*note) for note in list_notes([result, *rivals])])
         )
     sections += [*_tell_frontier(instance, result, rivals), *_tell_more(instance, result)]
     if result.solution is not None:
@@ -300,7 +300,10 @@ def _tell_proof(result: Result[Solution], verification: Verification | None, com
         terms.append(Term("verified", f"{len(verification.checks)} checks hold, in {seconds}"))
         terms += [Term("taken on trust", text) for text in verification.on_trust]
         terms += [Term("never checked", text) for text in verification.never_checked]
-    said = "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone."
+    said = (
+        "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone. That no "
+        "fleet is better it finds by dividing all fleets as the certificate says, and bounding each part itself."
+    )
     return Section("proof", "How to check this", paragraphs=[said], terms=terms, command=command)
 
 

@@ -145,8 +145,15 @@ def say_answer(instance: SriftInstance, result: Result[Solution], *, in_full: bo
     fleet, average = name_fleet(require_fleet(result.solution)), " on average" if instance.interruptions else ""
     trains = "train" if sum(group.count for group in require_fleet(result.solution).groups) > 1 else "trains"
     found = f"{fleet} {trains} {instance.job.network} in {format_duration(seconds)} for {format_cost(usd)}{average}"
+    found += say_condition(instance, require_fleet(result.solution))
     limits = [f"the {limit} is {format_amount(limit, amount)}" for limit, amount in instance.limits.items()]
     return f"{'; '.join([found, ', '.join(limits)]) if limits else found}."
+
+
+def say_condition(instance: SriftInstance, fleet: SriftSolution) -> str:
+    """Say what predictions hold under: that no spot VM is taken back of which nobody says how often it is."""
+    untold = any(group.type in instance.untold_spot for group in fleet.groups)
+    return ", if no spot VM is taken back" if untold else ""
 
 
 def say_how_good(instance: SriftInstance, result: Result[Solution]) -> str:

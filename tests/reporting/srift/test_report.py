@@ -42,9 +42,9 @@ def section(page: Page, place: str) -> Section:
 def test_the_page_of_an_answer(job: SriftInstance, result: Result[Solution], rival: Result[Solution]) -> None:
     """The fleet, its bill, its rivals, every fleet that no other beats, what was asked, how to check it."""
     page = page_of(job, result, rival)
-    answer = "1 big@32 + 8 small@4 train two-layers in 1.78 s for $0.00672; the deadline is 2.5 s."
+    answer = "1 big@32 + 8 small@4 train two-layers in 1.78 s for $0.00672, if no spot VM is taken back"
     trust = "That nothing is better rests on trust: a search says so, without a certificate."
-    assert page.title == f"{answer} {trust}"
+    assert page.title == f"{answer}; the deadline is 2.5 s. {trust}"
     assert [one.id for one in page.sections] == [
         *("iteration", "fleet", "bill", "solvers", "frontier", "more"),
         *("loss", "question", "proof", "assumptions", "provenance"),

@@ -309,6 +309,23 @@ class SriftInstance(Instance):
         return [(vm.instance_type or name, vm.network_gbit_per_s * BYTES_PER_GBIT) for name, vm in types]
 
     @property
+    def untold_spot(self) -> tuple[str, ...]:
+        """The types on offer whose VMs can be taken back, nobody says how often: they are planned as if they never were."""
+        return tuple(name for name, vm in self.types.items() if vm.spot and not vm.interruptions_per_hour)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """That spot VMs without figures are planned as if never taken back, and how to give the figures."""
+        if not self.untold_spot:
+            return ()
+        names = ", ".join(self.untold_spot)
+        return (
+            f"{names}: spot VMs without interruption figures, planned as if none were ever taken back; "
+            "`optplan import spot-trace` fills the figures in from a trace, or give interruptions and "
+            "types.*.interruptions_per_hour by hand",
+        )
+
+    @property
     def problem(self) -> Problem:
         """Which problem is asked."""
         return Problem.FASTEST if self.objective is Objective.TIME else Problem.CHEAPEST

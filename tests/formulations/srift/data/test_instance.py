@@ -10,6 +10,7 @@ from optplan.contracts import Description
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.description import describe
+from optplan.solving import solve
 
 MakeInstance = Callable[..., SriftInstance]
 
@@ -120,3 +121,15 @@ def test_wrong_instances(make_instance: MakeInstance, fields: dict[str, Any], me
     """Each mistake is named with the field, the value, what is allowed and what to do."""
     with pytest.raises(DataError, match=re.escape(message)):
         make_instance(**fields)
+
+
+def test_spot_vms_without_figures_are_warned_of(make_instance: MakeInstance) -> None:
+    """Of three types, the one that is spot and says nothing: whoever solves it, and how to give the figures."""
+    types = {"told": {"spot": True, "interruptions_per_hour": 0.1}, "untold": {"spot": True}, "bought": {}}
+    instance = make_instance(types=types, interruptions={"checkpoint_every_s": 600, "restart_s": 60})
+    assert instance.untold_spot == ("untold",)
+    for solver in ("auto", "cp-sat", "published-eager"):
+        (caution, *_) = solve(instance, solver=solver).warnings
+        assert caution.startswith("untold: spot VMs without interruption figures, planned as if none were ever taken")
+        assert "`optplan import spot-trace` fills the figures in" in caution
+    assert make_instance().cautions == ()
