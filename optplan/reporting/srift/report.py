@@ -108,9 +108,8 @@ def build_page(
         sections += _tell_fleet(instance, result)
     if rivals:
         table = PageTable("Solvers side by side", _columns(COMPARISON_COLUMNS), compare_results([result, *rivals]))
-        sections.append(
-            Section("solvers", "Other planners", tables=[table], terms=[Term(*note) for note in list_notes([result, *rivals])])
-        )
+        notes = [Term(*note) for note in list_notes([result, *rivals])]
+        sections.append(Section("solvers", "Other planners", tables=[table], terms=notes))
     sections += [*_tell_frontier(instance, result, rivals), *_tell_more(instance, result)]
     if result.solution is not None:
         sections += _tell_loss(instance, require_fleet(result.solution), result)
@@ -301,8 +300,8 @@ def _tell_proof(result: Result[Solution], verification: Verification | None, com
         terms += [Term("taken on trust", text) for text in verification.on_trust]
         terms += [Term("never checked", text) for text in verification.never_checked]
     said = (
-        "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone. That no "
-        "fleet is better it finds by dividing all fleets as the certificate says, and bounding each part itself."
+        "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone. That "
+        "no fleet is better it finds by dividing all fleets as the certificate says, and bounding each part itself."
     )
     return Section("proof", "How to check this", paragraphs=[said], terms=terms, command=command)
 

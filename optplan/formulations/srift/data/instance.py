@@ -310,7 +310,7 @@ class SriftInstance(Instance):
 
     @property
     def untold_spot(self) -> tuple[str, ...]:
-        """The types on offer whose VMs can be taken back, nobody says how often: they are planned as if they never were."""
+        """The types whose VMs can be taken back, nobody says how often: they are planned as if they never were."""
         return tuple(name for name, vm in self.types.items() if vm.spot and not vm.interruptions_per_hour)
 
     @property
