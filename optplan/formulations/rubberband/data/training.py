@@ -312,7 +312,7 @@ class TrainingProfile(FrozenModel):
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
-        def __init__(  # noqa: PLR0913 - a field each
+        def __init__(
             self,
             *,
             seconds_per_iteration: Seconds | Fields,
