@@ -17,12 +17,20 @@ LIMIT_TOLERANCE = 1e-9
 #: Two sums of the same numbers that differ by less than this fraction are the same.
 ROUNDING = 1e-12
 
+#: Up to how much more than the bound itself limits may be worth by its multipliers.
+MOST_WORTH = 4e5
+
 Amount = TypeVar("Amount", float, NDArray[np.float64])
 
 
 def most_within(limit: Amount) -> Amount:
     """Return up to which consumption plans are looked for."""
     return limit * (1.0 + LIMIT_TOLERANCE + 0.5 * ROUNDING)
+
+
+def is_lost(bound: float, worth: float) -> bool:
+    """Whether a bound is lost in the rounding of what its multipliers weigh: no judge can take it for a proof."""
+    return not worth <= MOST_WORTH * abs(bound)
 
 
 def is_within(consumption: float | NDArray[np.float64], limit: float | NDArray[np.float64]) -> bool:

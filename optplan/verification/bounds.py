@@ -208,6 +208,8 @@ class BoundJudge:
     def _check_least(self, limit: str) -> None:
         """Check that no plan keeps less of a limit, as a price without its ``less`` end says."""
         found = self.found
+        if found.limits[limit] == 0.0:  # there is nothing less than nothing
+            return
         if not found.formulation.declares("least_consumption") or len(found.limits) > 1:
             found.on_trust.append(f"shadow price of {limit}: that nothing less is feasible")
             return

@@ -16,7 +16,7 @@ import numpy as np
 
 from optplan.solvers.layered.effort import Effort, OutOfEffortError
 from optplan.solvers.layered.paths import ROUNDING, FloatArray, IntArray
-from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.limits import LIMIT_TOLERANCE, is_lost
 from optplan.solvers.linked.families import ColumnBatch, LinkedFamily, keep_limits
 from optplan.solvers.linked.generation import Aim, Generation, Progress, exceeds_one
 from optplan.solvers.linked.master import MasterSolution
@@ -70,7 +70,7 @@ class LinkedBound:
         A best mixed plan: it keeps the limits within the tolerance, and its value is the bound. None when time ran out
         before any was found.
     attained
-        Whether the mixture's value meets the bound; False only when time ran out.
+        Whether the mixture's value meets the bound; False when time ran out, or the best bound is lost in rounding.
     graph, columns
         (C,) All paths seen, and whose they are.
     passes
@@ -197,7 +197,7 @@ def maximise_bound(
         When HiGHS fails.
     """
     generation = Generation(family, gap, effort if effort is not None else Effort())
-    limits = family.limits
+    limits, nothing = family.limits, np.zeros(family.limits.size)
     progress, feasibility = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
     try:
         if _seed(generation, progress):
@@ -215,6 +215,10 @@ def maximise_bound(
         return LinkedShortfall(
             limits, multipliers, feasibility.bound, generation.graph, generation.columns, generation.passes
         )
+    if is_lost(progress.bound, float(progress.multipliers @ limits)):
+        # Without multipliers there is a bound that can be trusted, though not a good one.
+        progress.multipliers, progress.attained = nothing, False
+        progress.bound = generation.family.best_paths(nothing).total_value
     graph, columns = generation.graph, generation.columns
     mixture = None if progress.master is None else _mix(progress.master, graph, columns)
     return LinkedBound(

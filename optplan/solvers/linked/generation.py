@@ -170,7 +170,11 @@ class Generation:
         columns = self.columns
         total = aim.cost(columns).max(initial=0.0) * self.family.num_graphs
         master = Master(
-            self.family.num_graphs, aim.limits, 1.0 if aim.is_factor or total <= 0 else total, with_factor=aim.is_factor
+            self.family.num_graphs,
+            aim.limits,
+            1.0 if aim.is_factor or total <= 0 else total,
+            with_factor=aim.is_factor,
+            most=columns.consumption.max(axis=0),
         )
         master.add(self.graph, aim.cost(columns), columns.consumption)
         while True:

@@ -28,6 +28,12 @@ _ENGINE_TOLERANCE = 1e-10
 #: Entries of a basic solution that are below zero by less than this, on the scaled program, are zero.
 _NEGLIGIBLE = 1e-9
 
+#: A limit of less than this fraction of what a path consumes is scaled as if it were that much.
+_LEAST_SHARE = 1e-5
+
+#: How HiGHS ends where rounding got the better of it: costs and fractions are never negative, so nothing is unbounded.
+_UNSETTLED = ("kUnknown", "kNotset", "kUnbounded", "kUnboundedOrInfeasible")
+
 #: What HiGHS calls its serial dual simplex method.
 _DUAL_SIMPLEX = 1
 
@@ -79,14 +85,28 @@ class Master:
         What the costs are divided by for HiGHS, apart from the number of graphs.
     with_factor
         Whether the limits are multiplied by a common factor, and that factor is what costs (1 per unit).
+    most
+        (L,) What paths consume at most, as far as known: no coefficient should be far above one.
     """
 
-    def __init__(self, num_graphs: int, limits: FloatArray, cost_unit: float, *, with_factor: bool = False) -> None:
+    def __init__(
+        self,
+        num_graphs: int,
+        limits: FloatArray,
+        cost_unit: float,
+        *,
+        with_factor: bool = False,
+        most: FloatArray | None = None,
+    ) -> None:
         self.num_graphs = num_graphs
         self.limits = limits
         self._cost_unit = cost_unit / num_graphs
         self._counted = np.flatnonzero(np.isfinite(limits))
-        self._limit_unit = limits[self._counted] / num_graphs
+        counted = limits[self._counted]
+        unit = counted if most is None else np.maximum(counted, _LEAST_SHARE * most[self._counted])
+        self._limit_unit = np.where(unit > 0.0, unit, 1.0) / num_graphs
+        #: Right sides of the limits' rows: the number of graphs, unless a limit is far below what paths consume.
+        self._room = counted / self._limit_unit
         self._with_factor = with_factor
         self._graph = np.empty(0, dtype=np.intp)
         self._cost = np.empty(0)
@@ -138,7 +158,7 @@ class Master:
             self._engine.setOptionValue("time_limit", self._engine.getRunTime() + stopwatch.remaining_s)
         run_engine(self._engine)
         status = self._engine.getModelStatus().name
-        if status == "kUnknown":
+        if status in _UNSETTLED:
             status = self._run_anew()
         if status == "kInfeasible":
             return None
@@ -162,7 +182,7 @@ class Master:
             run_engine(self._engine)
             self._engine.setOptionValue(option, usual)
             status = str(self._engine.getModelStatus().name)
-            if status != "kUnknown":
+            if status not in _UNSETTLED:
                 break
         return status
 
@@ -194,12 +214,12 @@ class Master:
             engine.setOptionValue(name, value)
         count, scale = self._counted.size, float(self.num_graphs)
         lower = np.concatenate([np.ones(self.num_graphs), np.full(count, -np.inf)])
-        upper = np.concatenate([np.ones(self.num_graphs), np.full(count, 0.0 if self._with_factor else scale)])
+        upper = np.concatenate([np.ones(self.num_graphs), np.zeros(count) if self._with_factor else self._room])
         nothing = np.empty(0, dtype=np.int32)
         engine.addRows(lower.size, lower, upper, 0, np.zeros(lower.size, dtype=np.int32), nothing, np.empty(0))
         if self._with_factor:
             rows = (self.num_graphs + self._limit_rows).astype(np.int32)
-            engine.addCol(scale, 0.0, np.inf, count, rows, np.full(count, -scale))
+            engine.addCol(scale, 0.0, np.inf, count, rows, -self._room)
         return engine
 
     def _read_basis(self) -> MasterSolution | None:
@@ -230,9 +250,10 @@ class Master:
         scale = float(self.num_graphs)
         steps = (self._entries[extra] - self._entries[base[owner]])[:, binding]
         gains = self._cost[base[owner]] - self._cost[extra]
-        room = (0.0 if self._with_factor else scale) - self._entries[base].sum(axis=0)[binding]
+        most = np.zeros(binding.size) if self._with_factor else self._room[binding]
+        room = most - self._entries[base].sum(axis=0)[binding]
         if scaled_factor:
-            steps = np.concatenate([steps, np.full((1, binding.size), -scale)])
+            steps = np.concatenate([steps, -self._room[None, binding]])
             gains = np.append(gains, -scale)
         try:
             duals, levels = np.linalg.solve(steps, gains), np.linalg.solve(steps.T, room)

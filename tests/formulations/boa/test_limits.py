@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,9 +15,10 @@ from optplan.contracts import Result, Solution, Status
 from optplan.formulations import formulation_of
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.instances.generators import random_boa
-from optplan.solving import solve
-from optplan.units import Amount
+from optplan.solving import explain, frontier, solve
+from optplan.units import Amount, BudgetUnit
 from optplan.verification import verify
 
 CASES = Path(__file__).parents[2] / "cases"
@@ -85,3 +87,111 @@ def test_budgets_around_the_line_never_fail(seed: int, ulps: int, line: float, p
     assert values[:2] == pytest.approx([values[0]] * 2, rel=1e-6)
     # The general engine has a tolerance of its own, which may be less.
     assert values[2] >= values[0] * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_width_of_a_million_is_solved(policy: str) -> None:
+    """A plan at the least budget whose neighbour is 2.9e-9 dearer and 125,000 times quicker: what is proven is said."""
+    instance = read_case("width-of-a-million", policy=policy)
+    for solver, result in solve_by_all(instance).items():
+        assert verify(instance, result).nothing_wrong
+        if policy == "pure":
+            assert result.objective == pytest.approx(43447.46, abs=0.01), solver
+            assert result.status is Status.OPTIMAL
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+@pytest.mark.parametrize("quota", [0.0, 1e-300, 1e-15, 1e-14, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7])
+@pytest.mark.parametrize("kind", ["pure", "mixed", "continuous"])
+def test_quotas_of_next_to_nothing(quota: float, kind: str) -> None:
+    """1.1 GPU-hours on the slow type take 1.1 hours; a share of the quick one changes that by less than its quota."""
+    data = json.loads((CASES / "tiny-quota.json").read_text())
+    data["gpu_types"]["b"]["quota_gpus"] = quota
+    changes = {"problem": "continuous", "policy": "mixed"} if kind == "continuous" else {"policy": kind}
+    instance = BoaInstance.parse(data | changes)
+    found = solve_by_all(instance)
+    assert len(found) >= 3
+    for solver, result in found.items():
+        assert result.status is Status.OPTIMAL, solver
+        assert result.objective == pytest.approx(3960.0, rel=1e-6), solver
+    own = found["typed-choices" if kind == "continuous" else "linked-paths"]
+    assert verify(instance, own).ok
+    # A job on the quick type takes a third of the time: 0.1 GPU-hours moved there save 240 s on 0.0333 GPUs.
+    assert own.shadow_prices["quota.b"].more == pytest.approx(7200.0, rel=1e-6)
+
+
+def quotas_of_nothing(seed: int, problem: str, policy: str, *, without: bool) -> BoaInstance:
+    """Return a random instance on three types, two of them with a quota of nothing, or without these two."""
+    rng = np.random.default_rng(seed)
+    barred = [["b"], ["c"], ["b", "c"]][seed % 3]
+    classes = {}
+    for number in range(int(rng.integers(1, 4))):
+        curves = {
+            kind: {"form": "table", "gpus": [1, 2], "speedup": [f, f * 1.7]}
+            for kind, f in zip("abc", rng.uniform(0.5, 4.0, 3).tolist(), strict=True)
+            if not (without and kind in barred)
+        }
+        classes[f"class{number}"] = {
+            "arrival_rate_per_hour": float(rng.uniform(0.5, 2.0)),
+            "epoch_size_gpu_hours": rng.uniform(0.2, 2.0, int(rng.integers(1, 4))).tolist(),
+            "speedup": curves,
+            "rescale_s": 120.0,
+            "type_change_s": 60.0,
+        }
+    gpu_types = {kind: {"price_usd_per_hour": price} for kind, price in zip("abc", (1.0, 2.0, 3.0), strict=True)}
+    gpu_types["a"]["quota_gpus"] = float(rng.uniform(1.0, 6.0))
+    for kind in barred:
+        gpu_types[kind]["quota_gpus"] = 1.0 if without else 0.0
+    budget = f"{float(rng.uniform(2.0, 12.0))!r}usd/hour"
+    fields = {"classes": classes, "gpu_types": gpu_types, "budget": budget, "problem": problem, "policy": policy}
+    return BoaInstance.parse({"formulation": "boa"} | fields)
+
+
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+@pytest.mark.parametrize(
+    ("problem", "policy"), [("rescaling", "pure"), ("whole", "pure"), ("rescaling", "mixed"), ("continuous", "mixed")]
+)
+def test_a_quota_of_nothing_takes_its_type_away(problem: str, policy: str) -> None:
+    """Over 40 instances the answer is that without the types, and all that is claimed is proven with them."""
+    seen = set()
+    for seed in range(40):
+        instance = quotas_of_nothing(seed, problem, policy, without=False)
+        result = solve(instance)
+        expected = solve(quotas_of_nothing(seed, problem, policy, without=True))
+        seen.add(result.status)
+        assert result.status is expected.status
+        if expected.objective is None:
+            assert verify(instance, result).nothing_wrong
+        else:
+            assert result.objective == pytest.approx(expected.objective, rel=1e-9)
+            assert verify(instance, result).ok
+    assert seen == {Status.OPTIMAL, Status.INFEASIBLE}
+
+
+def test_a_class_that_needs_a_type_with_a_quota_of_nothing_is_infeasible() -> None:
+    """The only type, and none of it: one GPU-hour an hour needs a quota of one GPU."""
+    curve = {"form": "table", "gpus": [1], "speedup": [1.0]}
+    job_class = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [1.0], "speedup": {"a": curve}}
+    fields = {"classes": {"c": job_class}, "gpu_types": {"a": {"quota_gpus": 0}}, "budget": "5gpu", "problem": "whole"}
+    instance = BoaInstance.parse({"formulation": "boa"} | fields)
+    for solver, result in solve_by_all(instance).items():
+        assert result.status is Status.INFEASIBLE, solver
+        assert result.infeasibility is not None
+        least = {each.limit: each.least_feasible for each in result.infeasibility.relaxations}
+        assert least == {"quota.a": pytest.approx(1.0)}
+        assert "a quota of a of at least 1 GPUs (given: 0)" in result.infeasibility.reason
+        assert verify(instance, result).nothing_wrong
+
+
+def test_frontier_and_explanation_with_a_quota_of_nothing() -> None:
+    """Both are those without the type; points of the frontier are proven with it."""
+    budget = Amount(9.0, BudgetUnit.USD_PER_HOUR)
+    instance = quotas_of_nothing(3, "rescaling", "pure", without=False).replace(budget=budget)
+    other = quotas_of_nothing(3, "rescaling", "pure", without=True).replace(budget=instance.budget)
+    line, expected = frontier(instance), frontier(other)
+    assert line.instance_hash == instance.content_hash()
+    assert line.objectives == pytest.approx(expected.objectives, rel=1e-9)
+    point = line.at(9.0)
+    assert point.certificate is not None
+    assert dual_bound(instance, dict(point.certificate.multipliers)) == pytest.approx(point.objective, rel=1e-9)
+    assert explain(instance, solve(instance)).choices

@@ -87,7 +87,7 @@ class GpuType(FrozenModel):
     price_source, price_date
         Who published the price and when.
     quota_gpus
-        Limit on the time-average number of GPUs of this type; None for no limit.
+        Limit on the time-average number of GPUs of this type, 0 for none of them; None for no limit.
     spot
         For GPUs that can be taken away.
     """
@@ -95,7 +95,7 @@ class GpuType(FrozenModel):
     price_usd_per_hour: Annotated[PositiveAmount, BeforeValidator(_refuse_free)] | None = None
     price_source: str = ""
     price_date: str = ""
-    quota_gpus: PositiveAmount | None = None
+    quota_gpus: AmountOrZero | None = None
     spot: Spot | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it

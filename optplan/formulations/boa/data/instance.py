@@ -403,12 +403,12 @@ class BoaInstance(Instance):
     @property
     def total_rate_per_hour(self) -> float:
         """Arrivals per hour of all classes together, lambda."""
-        return float(sum(c.arrival_rate_per_hour for c in self.classes.values()))
+        return math.fsum(c.arrival_rate_per_hour for c in self.classes.values())
 
     @cached_property
     def total_weighted_rate_per_hour(self) -> float:
         """Sum of weight times arrival rate: what weighted means are divided by."""
-        return float(sum(c.weight * c.arrival_rate_per_hour for c in self.classes.values()))
+        return math.fsum(c.weight * c.arrival_rate_per_hour for c in self.classes.values())
 
 
 class Branch(FrozenModel):

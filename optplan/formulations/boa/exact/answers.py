@@ -25,6 +25,10 @@ from optplan.schema import FloatArray, IntArray
 from optplan.solvers import linked
 from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, PathsOutcome
 from optplan.solvers.layered import Effort
+from optplan.solvers.limits import is_lost
+
+#: Bounds that differ by less, relatively, are the same.
+_SAME = 1.0 - 1e-9
 
 
 def state_paths(instance: BoaInstance) -> BudgetedPaths:
@@ -48,9 +52,16 @@ def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCert
         The problem, with its budget.
     multipliers
         In the order of ``instance.limit_names``: seconds of mean completion time per unit of the limit, at least zero.
+        Where rounding leaves nothing of what they prove, zeros take their place.
     """
-    named = dict(zip(instance.limit_names, multipliers, strict=True))
-    return LagrangianCertificate(multipliers=named, bound=bound_at(instance, np.array(multipliers)))
+    weights = np.array(multipliers)
+    bound = bound_at(instance, weights)
+    if is_lost(bound, float(weights @ np.array(list(instance.limits.values())))):
+        weights = np.zeros(weights.size)
+        bound = bound_at(instance, weights)
+    return LagrangianCertificate(
+        multipliers=dict(zip(instance.limit_names, weights.tolist(), strict=True)), bound=bound
+    )
 
 
 def status_of(objective: float | None, bound: float | None, request: SolveRequest) -> Status:
@@ -181,7 +192,11 @@ def _shadow_prices(
     more_paths = sum(len(mixture) - 1 for mixture in outcome.choice)
     prices = {}
     named = dict(zip(problem.limits, outcome.multipliers.tolist(), strict=True))
+    best = bound_at(instance, outcome.multipliers)
     for limit, multiplier, is_spent in zip(problem.limits, outcome.multipliers.tolist(), spent.tolist(), strict=True):
+        without = named | {limit: 0.0}
+        if not is_spent and multiplier > 0.0 and bound_at(instance, np.array(list(without.values()))) < best * _SAME:
+            continue  # where there is hardly anything to spend, an engine may leave it and charge for it nevertheless
         if not is_spent or more_paths == np.count_nonzero(spent):
             price = multiplier if is_spent else 0.0
             prices[limit] = price_at(instance, limit, named | {limit: price})

@@ -27,12 +27,14 @@ from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolut
 from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.choices import state_choices
 from optplan.formulations.boa.exact.feasibility import UNIT_WORDS, infeasible_answer, least_budget
+from optplan.formulations.boa.exact.orders import in_order
 from optplan.solvers import slopes
 
 #: Points that a frontier's drawing has at most; queries between them are exact.
 _DRAWN_POINTS = 1000
 
 
+@in_order
 def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve problem (1), or (7) with tables and without quotas, exactly.
 

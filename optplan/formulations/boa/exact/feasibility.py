@@ -183,11 +183,16 @@ def explain_shortfall(
             named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
             hopeless.append(Hopeless(limit=limit, multipliers=named))
         else:
-            relaxations.append(_relax(instance, limit, found))
-    growth = _write_up(100.0 * (shortfall.factor - 1.0), 0.0)
+            relaxations.append(_relax(instance, family, limit, found))
+    # The shortfall's limits may be a little larger than the instance's: what is too low then is too low now.
+    most = float(shortfall.multipliers @ np.array(list(instance.limits.values())))
+    factor = shortfall.factor / most if most > 0.0 else 1.0
+    growth = "a quota of 0 does not grow with the others"
+    if most > 0.0:
+        growth = f"all limits together would have to grow by {_write_up(100.0 * (factor - 1.0), 0.0)} %"
     reason = (
         f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and all quotas; "
-        f"{say_wishes(relaxations)}; all limits together would have to grow by {growth} %"
+        f"{say_wishes(relaxations)}; {growth}"
     )
     return Answer(
         status=Status.INFEASIBLE,
@@ -197,7 +202,7 @@ def explain_shortfall(
             relaxations=tuple(relaxations),
             hopeless=tuple(hopeless),
             multipliers=dict(zip(instance.limit_names, shortfall.multipliers.tolist(), strict=True)),
-            factor=shortfall.factor,
+            factor=factor,
         ),
     )
 
@@ -212,17 +217,20 @@ def say_wishes(relaxations: list[Relaxation]) -> str:
     return f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
 
 
-def _relax(instance: BoaInstance, limit: str, found: linked.Relaxation) -> Relaxation:
+def _relax(instance: BoaInstance, family: linked.LinkedFamily, limit: str, found: linked.Relaxation) -> Relaxation:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
     given, unit = instance.limit_as_given(limit)
-    factor = given / instance.limits[limit]
+    amounts, family_amounts = np.array(list(instance.limits.values())), family.limits
+    others = np.array(instance.limit_names) != limit
+    least = found.least + float(found.multipliers[others] @ (family_amounts - amounts)[others])
+    factor = given / instance.limits[limit] if given else 1.0
     # Where other limits are part of the proof, what a class needs of them all is no amount of this one.
     alone = np.count_nonzero(found.multipliers) == 1
     parts = find_least(instance, found.multipliers, value_weight=0.0) if alone else {}
     return Relaxation(
         limit=limit,
         given=given,
-        least_feasible=found.least * factor,
+        least_feasible=least * factor,
         unit=unit,
         parts={name: part * factor for name, part in parts.items()},
         multipliers=dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True)),

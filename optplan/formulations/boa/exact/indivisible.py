@@ -50,19 +50,13 @@ def explain_division(
     certificate = None
     if found is not None and found.region is not None and request.certify:
         certificate = write_tree(instance, family, found.region, None)
-    changes = [_relax(instance, limit, request) for limit in instance.limit_names]
+    changes = [relax_limit(instance, limit, request) for limit in instance.limit_names]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]
-    reason = (
-        f"{PROBLEM_WORDS[instance.problem]} has no plan with one row per class that keeps the budget and all quotas, "
-        f"although mixed plans do (policy mixed)"
-    )
-    if None not in changes:
-        reason += f"; {say_wishes(relaxations)}"
     return Answer(
         status=Status.INFEASIBLE,
         termination=Termination.COMPLETED,
         infeasibility=Infeasibility(
-            reason=reason,
+            reason=say_indivisible(instance, relaxations),
             relaxations=tuple(relaxations),
             hopeless=tuple(change for change in changes if isinstance(change, Hopeless)),
             certificate=certificate,
@@ -71,7 +65,16 @@ def explain_division(
     )
 
 
-def _relax(instance: BoaInstance, limit: str, request: SolveRequest) -> Relaxation | Hopeless | None:
+def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str:
+    """Say that mixed plans keep the limits and pure ones do not, and which limits, raised alone, would do."""
+    reason = (
+        f"{PROBLEM_WORDS[instance.problem]} has no plan with one row per class that keeps the budget and all quotas, "
+        f"although mixed plans do (policy mixed)"
+    )
+    return f"{reason}; {say_wishes(relaxations)}" if relaxations else reason
+
+
+def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Relaxation | Hopeless | None:
     """Find the least value of a limit with which a pure plan keeps the others; None when there is no time for that."""
     family = _turn(instance, limit)
     found = linked.solve_pure(family, gap=_GAP, effort=Effort(request.stopwatch))

@@ -26,6 +26,7 @@ from optplan.contracts import (
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
 from optplan.formulations.boa.exact.continuous import build_continuous_frontier, price_of, too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_options, load_of
 from optplan.formulations.boa.exact.description import describe
@@ -149,6 +150,8 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     Frontier
         Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
     """
+    if find_barred(instance):
+        return frontier_without_barred(instance, build_frontier)
     features = describe(instance).features
     if instance.problem is Problem.CONTINUOUS:
         beyond = {"quotas", "real-widths"} & features

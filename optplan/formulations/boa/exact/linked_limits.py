@@ -23,6 +23,7 @@ from optplan.contracts import (
 )
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.continuous import price_of
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_linked
 from optplan.formulations.boa.exact.indivisible import explain_division
@@ -33,6 +34,7 @@ from optplan.solvers.layered import Effort
 from optplan.solvers.layered.effort import OutOfEffortError
 
 
+@without_barred
 def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the problems with whole widths exactly, with any limits and changes.
 
@@ -111,7 +113,7 @@ def _answer_mixed(
     objective = None if mixture is None else mixture.value
     return Answer(
         status=status_of(objective, certificate.bound, request),
-        termination=Termination.COMPLETED if found.attained else Termination.TIME_LIMIT,
+        termination=Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED,
         solution=None if mixture is None else write_mixture(instance, mixture),
         objective=objective,
         bound=certificate.bound if objective is None else min(certificate.bound, objective),

@@ -19,6 +19,9 @@ from optplan.schema import FloatArray, IntArray
 from optplan.solvers import layered, linked
 from optplan.solvers.layered import Effort
 
+#: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
+_NOTHING = 1e-10
+
 
 @dataclass(frozen=True)
 class PathsAnswer:
@@ -97,6 +100,8 @@ def _solve_linked(
     instance: BoaInstance, costs: Sequence[PathCosts], amounts: FloatArray, gap: float, effort: Effort
 ) -> PathsAnswer | None:
     family = _state_linked(costs, amounts)
+    if family is None:
+        return None
     if instance.policy is Policy.MIXED:
         bound = linked.maximise_bound(family, effort=effort)
         if isinstance(bound, linked.LinkedShortfall):
@@ -114,9 +119,20 @@ def _solve_linked(
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
 
 
-def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> linked.LinkedGraphs:
-    """State linked graphs, which know finite numbers only; forbidden nodes are closed instead."""
+def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> linked.LinkedGraphs | None:
+    """State linked graphs, which know finite numbers only; forbidden nodes are closed instead.
+
+    A limit of nothing, or less than any use of it, forbids what uses it. None when no node is left in some layer.
+    """
     forbidden = [np.isinf(graph.run_value) for graph in costs]
+    for limit, amount in enumerate(amounts.tolist()):
+        uses = [graph.run_consumption[limit] for graph in costs]
+        least = min(float(use[use > 0.0].min(initial=np.inf)) for use in uses)
+        if amount <= _NOTHING * least:
+            amounts = np.where(np.arange(amounts.size) == limit, 1.0, amounts)
+            forbidden = [closed | (use > 0.0) for closed, use in zip(forbidden, uses, strict=True)]
+    if any(closed.all(axis=1).any() for closed in forbidden):
+        return None
     finite = [
         replace(g, run_value=np.where(closed, 0.0, g.run_value)) for g, closed in zip(costs, forbidden, strict=True)
     ]

@@ -52,7 +52,7 @@ def write_tree(
             parts.append(closed | ({"listed": True} if part.listed else {}))
             continue
         numbers = family.numbers(part.split.graph, part.split.side)
-        ranges: list[JsonValue] = [[first, behind] for first, behind in _join_ranges(numbers)]
+        ranges: list[JsonValue] = [[first, behind] for first, behind in join_ranges(numbers)]
         parts.append({"class": names[part.split.graph], "epoch": part.split.layer + 1, "options": ranges})
         waiting.extend(reversed(part.parts))
     if len(json.dumps(parts)) > _MOST_CHARACTERS:
@@ -60,7 +60,7 @@ def write_tree(
     return TreeCertificate(rule="boa-branches", bound=bound, limit=limit, content={"tree": parts})
 
 
-def _join_ranges(numbers: NDArray[np.intp]) -> list[tuple[int, int]]:
+def join_ranges(numbers: NDArray[np.intp]) -> list[tuple[int, int]]:
     """Return numbers as ranges from a first one to the one behind the last."""
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return [(int(run[0]), int(run[-1]) + 1) for run in runs if run.size]

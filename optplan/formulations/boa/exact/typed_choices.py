@@ -42,12 +42,14 @@ from optplan.contracts import (
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, has_real_widths
 from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.continuous import price_of, too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_options, load_of, state_curve
 from optplan.formulations.boa.exact.divisions import Share, write_divisions
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.exact.linked_limits import certify, find_prices
+from optplan.formulations.boa.exact.orders import in_order
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers import linked
 from optplan.solvers.layered import Effort
@@ -152,6 +154,8 @@ def _state_options(instance: BoaInstance, name: str, rows: IntArray, columns: In
     )
 
 
+@in_order
+@without_barred
 def solve_typed_choices(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve problem (7) exactly, with any quotas and real widths on any types.
 
@@ -183,7 +187,7 @@ def solve_typed_choices(instance: BoaInstance, request: SolveRequest) -> Answer[
     objective, certificate = None if mixture is None else mixture.value, certify(instance, found)
     return Answer(
         status=status_of(objective, certificate.bound, request),
-        termination=Termination.COMPLETED if found.attained else Termination.TIME_LIMIT,
+        termination=Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED,
         solution=None if mixture is None else stated.write_solution(mixture),
         objective=objective,
         bound=certificate.bound if objective is None else min(certificate.bound, objective),

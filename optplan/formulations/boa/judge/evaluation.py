@@ -24,6 +24,7 @@ Constraint families, by the names used in every message:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,20 @@ class _BranchFigures:
     changes: int
 
 
+class _Sum:
+    """A sum that is rounded once, whatever the order of its terms."""
+
+    def __init__(self) -> None:
+        self._terms: list[float] = []
+
+    def add(self, term: float) -> None:
+        self._terms.append(term)
+
+    @property
+    def total(self) -> float:
+        return math.fsum(self._terms)
+
+
 def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     """Recompute objective, GPU use and every constraint from the widths.
 
@@ -87,40 +102,40 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     checks = _check_shape(instance, solution)
     if not all(check.holds for check in checks):
         return Evaluation(float("nan"), dict.fromkeys(instance.limit_names, float("nan")), {}, tuple(checks))
-    weighted_s = jct_s = starts = changes = 0.0
-    running, rescaling = dict.fromkeys(instance.gpu_types, 0.0), dict.fromkeys(instance.gpu_types, 0.0)
+    # Exactly rounded sums do not depend on the order in which classes and types are given.
+    weighted_s, jct_s, changes = _Sum(), _Sum(), _Sum()
+    running, rescaling = ({gpu_type: _Sum() for gpu_type in instance.gpu_types} for _ in range(2))
     measures: dict[str, float] = {}
     for name, job_class in instance.classes.items():
         rate = job_class.arrival_rate_per_hour
-        class_s = class_gpus = 0.0
+        class_s, class_gpus = _Sum(), _Sum()
         for branch in solution.branches[name]:
             figures = _follow(instance, name, branch)
             share = branch.fraction
-            class_s += share * (figures.run_hours + figures.rescale_hours) * SECONDS_PER_HOUR
+            class_s.add(share * (figures.run_hours + figures.rescale_hours) * SECONDS_PER_HOUR)
             for total, gpu_hours in ((running, figures.run_gpu_hours), (rescaling, figures.rescale_gpu_hours)):
                 for gpu_type, hours in gpu_hours.items():
-                    total[gpu_type] += rate * share * hours
-                    class_gpus += rate * share * hours
-            changes += rate * share * figures.changes
-        starts += rate
-        jct_s += rate * class_s
-        weighted_s += job_class.weight * rate * class_s
-        measures[f"classes.{name}.mean_jct_s"] = class_s
-        measures[f"classes.{name}.gpus"] = class_gpus
+                    total[gpu_type].add(rate * share * hours)
+                    class_gpus.add(rate * share * hours)
+            changes.add(rate * share * figures.changes)
+        jct_s.add(rate * class_s.total)
+        weighted_s.add(job_class.weight * rate * class_s.total)
+        measures[f"classes.{name}.mean_jct_s"] = class_s.total
+        measures[f"classes.{name}.gpus"] = class_gpus.total
     total_rate = instance.total_rate_per_hour
-    gpus = {gpu_type: running[gpu_type] + rescaling[gpu_type] for gpu_type in instance.gpu_types}
+    gpus = {gpu_type: running[gpu_type].total + rescaling[gpu_type].total for gpu_type in instance.gpu_types}
     measures |= {
-        "mean_jct_s": jct_s / total_rate,
-        "weighted_mean_jct_s": weighted_s / instance.total_weighted_rate_per_hour,
-        "gpus": sum(gpus.values()),
-        "gpus_running": sum(running.values()),
-        "gpus_rescaling": sum(rescaling.values()),
-        "width_changes_per_job": changes / total_rate,
-        "rescales_per_job": (starts + changes) / total_rate,
+        "mean_jct_s": jct_s.total / total_rate,
+        "weighted_mean_jct_s": weighted_s.total / instance.total_weighted_rate_per_hour,
+        "gpus": math.fsum(gpus.values()),
+        "gpus_running": math.fsum(each.total for each in running.values()),
+        "gpus_rescaling": math.fsum(each.total for each in rescaling.values()),
+        "width_changes_per_job": changes.total / total_rate,
+        "rescales_per_job": (total_rate + changes.total) / total_rate,
     }
     measures |= _measure_types(instance, gpus)
     prices = instance.prices_in_budget
-    consumption = {BUDGET: sum(prices[gpu_type] * used for gpu_type, used in gpus.items())}
+    consumption = {BUDGET: math.fsum(prices[gpu_type] * used for gpu_type, used in gpus.items())}
     consumption |= {f"{QUOTA}{gpu_type}": gpus[gpu_type] for gpu_type in instance.quotas}
     checks += [_check_limit(instance, limit, used) for limit, used in consumption.items() if _is_given(instance, limit)]
     return Evaluation(measures["weighted_mean_jct_s"], consumption, measures, tuple(checks))
@@ -131,7 +146,7 @@ def _measure_types(instance: BoaInstance, gpus: dict[str, float]) -> dict[str, f
     measures = {f"gpus.{gpu_type}": used for gpu_type, used in gpus.items()} if len(gpus) > 1 else {}
     prices = {name: gpu_type.price_usd_per_hour for name, gpu_type in instance.gpu_types.items()}
     if all(prices[gpu_type] is not None for gpu_type, used in gpus.items() if used > 0):
-        measures["cost_usd_per_hour"] = sum((prices[gpu_type] or 0.0) * used for gpu_type, used in gpus.items())
+        measures["cost_usd_per_hour"] = math.fsum((prices[gpu_type] or 0.0) * used for gpu_type, used in gpus.items())
     return measures
 
 

@@ -33,8 +33,10 @@ from optplan.contracts.result import Answer, BoundProof, ShadowPrice, SolveReque
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.exact.answers import certificate_at, status_of
+from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.costs import load_of, seconds_per_hour
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
+from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.models.conic_types import solve_typed_conic
 from optplan.formulations.boa.models.convex_speedups import ConvexAmdahl, ConvexPower, ConvexSpeedup, ConvexTables
 from optplan.schema import FloatArray, IntArray
@@ -91,6 +93,8 @@ class _Run:
     warnings: tuple[str, ...] = ()
 
 
+@in_order
+@without_barred
 def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the continuous problem with CVXPY and Clarabel.
 

@@ -14,11 +14,13 @@ from typing import Literal
 from optplan.contracts.result import Answer, BoundProof, SolveRequest
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.answers import answer_from_paths, state_paths
+from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
 from optplan.solvers import cpsat, enumeration, milp
 from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, PathsOutcome
 
 
+@without_barred
 def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve as a mixed-integer program, or for mixed plans as a linear program, in HiGHS.
 
@@ -45,6 +47,7 @@ def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     return _solve(instance, request, lambda p: milp.solve_milp(p, request, relaxed=relaxed), BoundProof.ENGINE)
 
 
+@without_barred
 def solve_cp_sat(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve in CP-SAT with costs rounded to integers; see :mod:`optplan.solvers.cpsat` for what that means.
 
@@ -70,6 +73,7 @@ def solve_cp_sat(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolu
     return _solve(instance, request, lambda p: cpsat.solve_cp_sat(p, request), BoundProof.ENGINE)
 
 
+@without_barred
 def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve by looking at every pure plan.
 

@@ -30,7 +30,9 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Terminati
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.answers import certificate_at, status_of
+from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
+from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.schema import FloatArray, IntArray
 
@@ -71,6 +73,8 @@ class _Optimum:
     iterations: int
 
 
+@in_order
+@without_barred
 def solve_highs_lp(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve problem (7) as a linear program on HiGHS.
 

@@ -134,6 +134,7 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, T
 from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.exact.answers import answer_from_paths, state_paths
+from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
 from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
@@ -220,6 +221,7 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
     return model
 
 
+@without_barred
 def solve_pyomo(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the Pyomo model with HiGHS.
 

@@ -1,0 +1,295 @@
+"""Quotas of nothing: GPU types that no plan can use, because their quota is zero or less than any use of it.
+
+Such a type is taken out of the problem, which is then an ordinary one, and put back into its answer: a multiplier of
+its quota that no use is worth keeps every proof what it was. Limits next to nothing would otherwise be divided by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
+from typing import TypeVar, cast
+
+import numpy as np
+from pydantic import JsonValue
+
+from optplan.contracts import (
+    Answer,
+    EnumeratedCertificate,
+    Frontier,
+    FrontierPoint,
+    Infeasibility,
+    LagrangianCertificate,
+    Relaxation,
+    ShadowPrice,
+    SolveRequest,
+    TreeCertificate,
+)
+from optplan.contracts.result import Hopeless
+from optplan.errors import InfeasibleError
+from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.costs import cost_options, find_least, load_of
+from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget, state_linked
+from optplan.formulations.boa.exact.indivisible import relax_limit, say_indivisible
+from optplan.formulations.boa.exact.trees import join_ranges
+from optplan.solvers import linked
+from optplan.solvers.layered import Effort
+from optplan.units import Amount
+
+Change = TypeVar("Change", Relaxation, Hopeless)
+Solve = Callable[[BoaInstance, SolveRequest], Answer[BoaSolution]]
+
+#: A quota of at most this fraction of the least use of its type leaves a plan, or a mixture, nothing to gain.
+_NOTHING = 1e-10
+#: What takes the place of such a quota where it has to be a number to divide by, as a fraction of the least use.
+_NEXT_TO_NOTHING = 1e-9
+#: A budget that is no object, as a multiple of the least.
+_AMPLE = 1e6
+#: Steps in which the price of a quota is found, by halves.
+_HALVINGS = 50
+
+
+def without_barred(solve: Solve) -> Solve:
+    """Make a solver of problems with quotas above nothing one of problems with any quotas."""
+
+    @wraps(solve)
+    def solve_any(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+        barred = find_barred(instance)
+        if not barred:
+            return solve(instance, request)
+        reduced = take_out(instance, barred)
+        if reduced is None:
+            return _explain(instance, barred, None, request)
+        answer = solve(reduced, request)
+        lift = _Lift(instance, reduced, barred)
+        if answer.infeasibility is not None:
+            return _explain(instance, barred, answer, request)
+        certificates = tuple(lift.certificate(each) for each in answer.certificates)
+        bounds = [each.bound for each in certificates if each.bound is not None]
+        bound = answer.bound if answer.bound is None or not bounds else min(answer.bound, max(bounds))
+        return replace(answer, certificates=certificates, bound=bound, shadow_prices=lift.prices(answer))
+
+    return solve_any
+
+
+def frontier_without_barred(instance: BoaInstance, build: Callable[[BoaInstance], Frontier]) -> Frontier:
+    """Make the frontier of a problem with quotas of nothing: that without their types, with proofs of the whole.
+
+    Raises
+    ------
+    InfeasibleError
+        When no budget is enough.
+    """
+    barred = find_barred(instance)
+    reduced = take_out(instance, barred)
+    if reduced is None:
+        ample = instance.replace(budget=Amount(_AMPLE * least_budget(instance)[0], instance.budget_unit))
+        answer = _explain(ample, barred, None, SolveRequest())
+        raise InfeasibleError(answer.infeasibility.reason if answer.infeasibility else "the quotas cannot be kept")
+    line = build(reduced)
+
+    def lift(point: FrontierPoint) -> FrontierPoint:
+        given = instance.replace(budget=Amount(point.budget, instance.budget_unit))
+        whole = _Lift(given, reduced, barred)
+        value = abs(point.objective)
+        ends = {
+            field: whole.raised(getattr(point.shadow_price, field), value)
+            for field in ("less_multipliers", "more_multipliers")
+        }
+        certificate = whole.certificate(point.certificate)
+        return point.replace(certificate=certificate, shadow_price=point.shadow_price.replace(**ends))
+
+    return replace(
+        line,
+        instance_hash=instance.content_hash(),
+        at=lambda budget: lift(line.at(budget)),
+        budget_for=lambda objective: lift(line.budget_for(objective)),
+    )
+
+
+def find_barred(instance: BoaInstance) -> dict[str, float]:
+    """Return by type that no plan can use the least that any use of it would take of its quota."""
+    if not instance.quotas:
+        return {}
+    least = dict.fromkeys(instance.quotas, np.inf)
+    for name in instance.classes:
+        options, gpus = instance.options(name), cost_options(instance, name).gpus
+        use = (load_of(instance, name)[:, None] * gpus / options.speeds).min(axis=0)
+        for gpu_type in options.gpu_types:
+            if gpu_type in least:
+                least[gpu_type] = min(least[gpu_type], float(use[options.of_type(gpu_type)].min()))
+    return {
+        gpu_type: use if np.isfinite(use) else 1.0
+        for gpu_type, use in least.items()
+        if instance.quotas[gpu_type] <= (_NOTHING * use if np.isfinite(use) else 0.0)
+    }
+
+
+def take_out(instance: BoaInstance, barred: Mapping[str, float]) -> BoaInstance | None:
+    """Return the instance with barred types out of all classes' reach; None when a class has no other type."""
+    classes = {}
+    for name, job_class in instance.classes.items():
+        speedup = {gpu_type: curve for gpu_type, curve in job_class.speedup.items() if gpu_type not in barred}
+        if not set(speedup) & set(instance.options(name).gpu_types):
+            return None
+        classes[name] = job_class.replace(speedup=speedup)
+    return instance.replace(classes=classes, gpu_types=_requote(instance, dict.fromkeys(barred, 1.0)))
+
+
+def _requote(instance: BoaInstance, quotas: Mapping[str, float]) -> dict[str, object]:
+    """Return the GPU types with some quotas changed."""
+    return {
+        name: kind.replace(quota_gpus=quotas[name]) if name in quotas else kind
+        for name, kind in instance.gpu_types.items()
+    }
+
+
+class _Lift:
+    """From what is proven without the barred types to what is proven with them.
+
+    Any use of a barred type takes at least ``least`` of its quota, so weights of twice all that the other weights can
+    amount to, divided by that, make every such use dearer than anything that a proof looks at.
+    """
+
+    def __init__(self, instance: BoaInstance, reduced: BoaInstance, barred: Mapping[str, float]) -> None:
+        self.instance = instance
+        self.reduced = reduced
+        self.barred = {f"{QUOTA}{gpu_type}": use for gpu_type, use in barred.items()}
+        self.limits = instance.limits
+
+    def raised(self, multipliers: Mapping[str, float], value: float) -> dict[str, float]:
+        """Return multipliers with those of barred quotas; ``value`` is what the objective, so weighted, amounts to."""
+        paid = sum(amount * self.limits[name] for name, amount in multipliers.items() if name not in self.barred)
+        return {
+            name: 2.0 * (value + paid) / self.barred[name] if name in self.barred else amount
+            for name, amount in multipliers.items()
+        }
+
+    def paid(self, multipliers: Mapping[str, float]) -> float:
+        """Return what barred quotas are worth: next to nothing."""
+        return sum(amount * self.limits[name] for name, amount in multipliers.items() if name in self.barred)
+
+    def certificate(
+        self, given: LagrangianCertificate | EnumeratedCertificate | TreeCertificate
+    ) -> LagrangianCertificate | EnumeratedCertificate | TreeCertificate:
+        """Return what a certificate proves of the whole problem."""
+        if isinstance(given, TreeCertificate):
+            return self.tree(given)
+        if isinstance(given, LagrangianCertificate):
+            multipliers = self.raised(given.multipliers, abs(given.bound))
+            return given.replace(multipliers=multipliers, bound=given.bound - self.paid(multipliers))
+        multipliers = self.raised(given.multipliers, abs(given.bound) + given.allowance)
+        return given.replace(multipliers=multipliers, allowance=given.allowance + self.paid(multipliers))
+
+    def tree(self, given: TreeCertificate) -> TreeCertificate:
+        """Return a division with the options as the whole problem counts them."""
+        names = [limit for limit in self.instance.limit_names if limit != given.limit]
+        value = 0.0 if given.bound is None else given.bound
+        parts: list[JsonValue] = []
+        for entry in cast(list[dict[str, JsonValue]], given.content["tree"]):
+            if "weights" in entry:
+                objective, *others = cast(list[float], entry["weights"])
+                raised = self.raised(dict(zip(names, others, strict=True)), objective * value)
+                parts.append(entry | {"weights": [objective, *raised.values()]})
+                continue
+            places = self._places(str(entry["class"]))
+            kept = [places[first:behind] for first, behind in cast(list[list[int]], entry["options"])]
+            ranges: list[JsonValue] = [[first, behind] for first, behind in join_ranges(np.sort(np.concatenate(kept)))]
+            parts.append(entry | {"options": ranges})
+        return given.replace(content={"tree": parts})
+
+    def _places(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+        """Return where the options of a class that are left stand among all."""
+        known = {label: place for place, label in enumerate(self.instance.options(name).labels)}
+        options = self.reduced.options(name)
+        types = [options.gpu_types[group] for group in options.group.tolist()]
+        labels = options.labels if len(self.instance.options(name).gpu_types) == 1 else None
+        named = labels or [f"{kind}.{width}" for kind, width in zip(types, options.widths.tolist(), strict=True)]
+        return np.array([known[label] for label in named], dtype=np.intp)
+
+    def prices(self, answer: Answer[BoaSolution]) -> dict[str, ShadowPrice]:
+        """Return shadow prices of all limits; that of a barred quota is what makes its first use not worth while."""
+        prices = {}
+        for limit, price in answer.shadow_prices.items():
+            if limit in self.barred:
+                prices[limit] = self._price_barred(limit, price)
+                continue
+            ends = {
+                field: self.raised(getattr(price, field), abs(answer.objective or 0.0))
+                for field in ("less_multipliers", "more_multipliers")
+            }
+            prices[limit] = price.replace(**ends)
+        return prices
+
+    def _price_barred(self, limit: str, price: ShadowPrice) -> ShadowPrice:
+        """Return the least multiplier of a barred quota with which nothing is gained by using its type."""
+        names = list(self.instance.limit_names)
+        value = sum(find_least(self.reduced, np.array(list(price.more_multipliers.values()))).values())
+        multipliers = self.raised(price.more_multipliers, value)
+        weights = np.array([multipliers[name] for name in names])
+        place = names.index(limit)
+        best = sum(find_least(self.instance, weights).values()) * (1.0 - 1e-12)
+        low, high = 0.0, float(weights[place])
+        for _ in range(_HALVINGS):
+            weights[place] = 0.5 * (low + high)
+            if sum(find_least(self.instance, weights).values()) >= best:
+                high = float(weights[place])
+            else:
+                low = float(weights[place])
+        ends = multipliers | {limit: high}
+        less = high if self.limits[limit] > 0.0 else None
+        return price.replace(less=less, more=high, less_multipliers={} if less is None else ends, more_multipliers=ends)
+
+
+def _explain(
+    instance: BoaInstance, barred: Mapping[str, float], answer: Answer[BoaSolution] | None, request: SolveRequest
+) -> Answer[BoaSolution]:
+    """Say why no plan keeps the limits, of which some are nothing.
+
+    What proves it of a quota next to nothing proves it all the more of less. Where only mixtures would keep the limits,
+    the division found without the barred types does.
+    """
+    claim = None if answer is None else answer.infeasibility
+    next_to = {gpu_type: max(instance.quotas[gpu_type], _NEXT_TO_NOTHING * use) for gpu_type, use in barred.items()}
+    family = state_linked(instance.replace(gpu_types=_requote(instance, next_to)))
+    if claim is None or claim.multipliers:
+        found = linked.maximise_bound(family, effort=Effort(request.stopwatch))
+        if isinstance(found, linked.LinkedShortfall):
+            return explain_shortfall(instance, family, found)
+    reduced = take_out(instance, barred)
+    assert answer is not None
+    assert claim is not None
+    assert reduced is not None
+    lift = _Lift(instance, reduced, barred)
+    relaxations: list[Relaxation] = []
+    hopeless: list[Hopeless] = []
+    for limit in instance.limit_names:
+        if limit not in lift.barred:
+            relaxations += [_lift_change(lift, each) for each in claim.relaxations if each.limit == limit]
+            hopeless += [_lift_change(lift, each) for each in claim.hopeless if each.limit == limit]
+            continue
+        others = {gpu_type: use for gpu_type, use in barred.items() if f"{QUOTA}{gpu_type}" != limit}
+        left = take_out(instance, others) if others else instance
+        change = None if left is None else relax_limit(left, limit, request)
+        if left is not None and change is not None:
+            lift_left = _Lift(instance, left, others)
+            if isinstance(change, Relaxation):
+                relaxations.append(_lift_change(lift_left, change))
+            else:
+                hopeless.append(_lift_change(lift_left, change))
+    certificate = None if claim.certificate is None else lift.tree(claim.certificate)
+    explained = Infeasibility(
+        reason=say_indivisible(instance, relaxations),
+        relaxations=tuple(relaxations),
+        hopeless=tuple(hopeless),
+        certificate=certificate,
+    )
+    return replace(answer, infeasibility=explained)
+
+
+def _lift_change(lift: _Lift, change: Change) -> Change:
+    """Return a change of one limit with its division as the whole problem counts it."""
+    if change.certificate is not None:
+        return change.replace(certificate=lift.tree(change.certificate))
+    return change.replace(multipliers=lift.raised(change.multipliers, 0.0)) if change.multipliers else change
