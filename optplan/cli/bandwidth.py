@@ -145,6 +145,7 @@ def learn(
     cls=Command,
     short_help="A table from a model or measurements, or into an instance.",
     examples=(_EXAMPLES[1], "optplan bandwidth tabulate p3.csv --types mine=p3.8xlarge -o table.json"),
+    renamed={"types": "--types", "region": "--region"},
 )
 @click.argument("path", metavar="MODEL.json|MEASUREMENTS.csv", type=click.Path(path_type=Path))
 @click.option(

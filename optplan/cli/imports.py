@@ -110,7 +110,18 @@ def import_data() -> None:
 
 
 @import_data.command(
-    name="sia", cls=Command, short_help="From a workload and profiles of the Sia artifact.", examples=_SIA_EXAMPLES
+    name="sia",
+    cls=Command,
+    short_help="From a workload and profiles of the Sia artifact.",
+    examples=_SIA_EXAMPLES,
+    renamed={
+        "gpu": "--gpu",
+        "max_width": "--max-width",
+        "span_h": "--span",
+        "applications": "--application",
+        "widths": "--max-width",
+        "timing": "--timing",
+    },
 )
 @click.option("--workload", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The trace, a CSV.")
 @click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
@@ -202,7 +213,11 @@ def import_sia(
 
 
 @import_data.command(
-    name="gavel", cls=Command, short_help="From a trace and throughputs of Gavel.", examples=_GAVEL_EXAMPLES
+    name="gavel",
+    cls=Command,
+    short_help="From a trace and throughputs of Gavel.",
+    examples=_GAVEL_EXAMPLES,
+    renamed={"span_h": "--span", "gpus": "--gpu", "job_types": "--job-type"},
 )
 @click.option("--trace", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The trace.")
 @click.option(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from optplan.cli.parameters import naming_options
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import Amount, parse_budget, parse_duration
 
@@ -43,11 +44,20 @@ class Command(click.Command):
     ----------
     examples
         Command lines, as a user would type them.
+    renamed
+        By parameter of the functions that are called, the option that it comes from: errors name what the user typed.
     """
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - click's own
+        examples: Sequence[str] = (),
+        renamed: Mapping[str, str] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - click's own
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
+        self.renamed = dict(renamed or {})
         self.params += [
             click.Option(["--json", "as_json"], is_flag=True, help="Print JSON on stdout, and nothing else there."),
             click.Option(["--traceback"], is_flag=True, expose_value=False, help="Show internal errors in full."),
@@ -57,7 +67,8 @@ class Command(click.Command):
         """Run the command; warnings about the data go to stderr, once each."""
         from optplan.cli.console import tidy_warnings
 
-        with tidy_warnings():
+        own = {str(param.name): flag(param) for param in self.params}
+        with tidy_warnings(), naming_options(own, self.renamed):
             return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -31,6 +31,7 @@ _EXAMPLES = (
     cls=Command,
     short_help="How often spot VMs are lost, from a trace; into an instance of srift, if wanted.",
     examples=_EXAMPLES,
+    renamed={"type": "--vm-type", "interruptions": "--checkpoint-every"},
 )
 @click.argument("trace_path", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(

@@ -28,6 +28,7 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.instances.csv_tables import open_rows, parse_number, parse_whole
+from optplan.instances.job_counts import warn_few_jobs
 from optplan.instances.plain_data import read_data
 from optplan.speedup import TableSpeedup
 from optplan.units import SECONDS_PER_HOUR
@@ -177,7 +178,7 @@ def build_gavel_instance(
     jobs = read_trace(trace)
     span_h, span_source = _span(Path(trace), jobs, span_h)
     steps = _group(Path(trace), jobs, tables, job_types)
-    return BoaInstance(
+    instance = BoaInstance(
         name=f"{Path(trace).stem}-{'-'.join(gpus)}",
         description=(
             f"{sum(map(len, steps.values()))} jobs of {len(steps)} types (model and batch size) on {', '.join(gpus)} "
@@ -194,6 +195,8 @@ def build_gavel_instance(
         gpu_types={gpu: GpuType() for gpu in gpus},
         problem=Problem.WHOLE,
     )
+    warn_few_jobs(instance, {name_class(each): len(of_type) for each, of_type in steps.items()})
+    return instance
 
 
 def name_class(job_type: str) -> str:

@@ -15,6 +15,7 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.instances.job_counts import warn_few_jobs
 from optplan.instances.sia import (
     APPLICATIONS,
     GPU_NODES,
@@ -25,7 +26,7 @@ from optplan.instances.sia import (
     derive_epochs,
     read_workload,
 )
-from optplan.instances.sia_profiles import list_profiled_gpus
+from optplan.instances.sia_profiles import UNNAMED, list_profiled_gpus
 from optplan.instances.sia_workloads import Workload
 from optplan.quantities import round_shared
 from optplan.speedup import TableSpeedup
@@ -99,23 +100,26 @@ def build_sia_instance(
     missing = sorted(set(applications or ()) - set(jobs.applications))
     if missing:
         raise DataError("applications", f"{missing[0]!r} has no job in {Path(workload).name}", "leave it out")
-    _check_profiled(profiles, kept, gpus)
+    has_suffixes = _check_profiled(profiles, kept, gpus)
     limits = {each: max_width.get(each, MAX_WIDTH) if isinstance(max_width, Mapping) else max_width for each in gpus}
     derived, absent = {}, []
     for application in kept:
         derived[application], why = _derive_on_all(profiles, application, limits, timing=timing, slowdown=slowdown)
         absent += why
-    return BoaInstance(
+    instance = BoaInstance(
         name=f"{Path(workload).stem}-{'-'.join(gpus)}",
         description=(
             f"{sum(_count_jobs(jobs, a) for a in kept)} jobs of {len(kept)} applications on "
             f"{_enumerate([_describe(each) for each in gpus])}."
         ),
         source=_tell_source(jobs, Path(workload), limits, derived, timing=Timing(timing), slowdown=slowdown)
+        | ({} if has_suffixes else {"type of GPU": f"{gpus[0]}, as given: the profiles do not say it"})
         | ({"cannot run": "; ".join(absent)} if absent else {}),
         classes={a: _make_class(jobs, list(profiles_of.values())) for a, profiles_of in derived.items()},
         gpu_types={name_gpu(each): GpuType() for each in gpus},
     )
+    warn_few_jobs(instance, jobs.jobs_per_application)
+    return instance
 
 
 def name_gpu(suffix: str) -> str:
@@ -136,14 +140,19 @@ def _check_gpus(gpu: str | Sequence[str], max_width: int | Mapping[str, int]) ->
     return gpus
 
 
-def _check_profiled(profiles: Path | str, applications: Sequence[str], gpus: Sequence[str]) -> None:
-    """Refuse a suffix for which no application at all has a profile: its name is wrong."""
+def _check_profiled(profiles: Path | str, applications: Sequence[str], gpus: Sequence[str]) -> bool:
+    """Refuse a suffix for which no application at all has a profile: its name is wrong; say whether files have any."""
     known = {application: list_profiled_gpus(profiles, application) for application in applications}
+    unnamed = [application for application, suffixes in known.items() if suffixes == [UNNAMED]]
+    if unnamed and len(gpus) > 1:
+        problem = f"{unnamed[0]} has one profile, without a suffix, and there are {len(gpus)} types of GPU"
+        raise DataError("gpu", problem, "name the type that the profile is of, alone, or give its files a suffix")
     for gpu in gpus:
-        if not any(gpu in suffixes for suffixes in known.values()):
+        if not unnamed and not any(gpu in suffixes for suffixes in known.values()):
             there = sorted(set().union(*known.values()))
             problem = f"no application has a profile for GPU type {gpu!r}"
             raise DataError("gpu", problem, f"there are profiles for: {', '.join(there) or 'none'}")
+    return not unnamed
 
 
 def _derive_on_all(

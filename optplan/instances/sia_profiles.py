@@ -25,6 +25,9 @@ from optplan.speedup.goodput import GradientTable
 #: Words for where the step time of a width comes from.
 MEASURED, MEASURED_SCALABILITY, INTERPOLATED, FITTED = "measured", "measured-scalability", "interpolated", "fitted"
 
+#: Stands for the suffix of files that have none.
+UNNAMED = ""
+
 #: Local batches from which an application runs out of memory although the profile goes on (data README, 1.6 (c)).
 _MEMORY_LIMITS = {("deepspeech2", "rtx"): 57}
 #: A placement has one digit per node.
@@ -211,7 +214,8 @@ def read_profile_tables(
     application
         Which application; its name is that of the folder.
     gpu
-        Suffix of the two files, such as ``aws``.
+        Suffix of the two files, such as ``aws``. Where the files have none, as AdaptDL's own, they are of whatever type
+        of GPU is asked for.
     gpus_per_node
         GPUs in one node; None takes that of :data:`~optplan.instances.sia_applications.GPU_NODES`, and for other
         suffixes the largest digit of the placements.
@@ -230,13 +234,14 @@ def read_profile_tables(
     """
     folder = _application_folder(Path(profiles_dir), application.name)
     known = list_profiled_gpus(profiles_dir, application.name)
-    if gpu not in known:
+    if gpu not in known and known != [UNNAMED]:
         problem = f"{folder} has no profile for GPU type {gpu!r}"
         raise CannotRunError(
-            "gpu", problem, f"it has profiles for: {', '.join(known)}" if known else "fetch the profiles"
+            "gpu", problem, f"it has profiles for: {', '.join(filter(None, known))}" if known else "fetch the profiles"
         )
-    rows_of, in_placements = _read_placements(folder / f"placements-{gpu}.csv")
-    in_scalability = _read_scalability(folder / f"scalability-{gpu}.csv")
+    ending = f"-{gpu}.csv" if gpu in known else ".csv"
+    rows_of, in_placements = _read_placements(folder / f"placements{ending}")
+    in_scalability = _read_scalability(folder / f"scalability{ending}")
     if gpus_per_node is None:
         largest_digit = max(int(digit) for placement in rows_of for digit in placement)
         gpus_per_node = GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else largest_digit
@@ -262,13 +267,16 @@ def read_profile_tables(
 def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
     """List the suffixes of the types of GPU on which an application was profiled, in alphabetical order.
 
+    Files without a suffix count as :data:`UNNAMED`, where there are no others.
+
     Raises
     ------
     DataError
         When the folder is missing.
     """
     folder = _application_folder(Path(profiles_dir), application)
-    return sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
+    named = sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
+    return named or [UNNAMED] * (folder / "placements.csv").is_file()
 
 
 def read_learning_curves(profiles_dir: Path | str, application: Application) -> LearningCurves:

@@ -1,7 +1,7 @@
 """Reader of the workloads of Sia and Pollux: which jobs arrive when (data README, sections 1.1 and 2).
 
-One row is one job: ``name``, ``time`` (seconds after the start of the trace, ascending), ``application``, and what a
-user of a rigid scheduler would ask for, ``num_replicas`` and ``batch_size``.
+One row is one job: ``name``, ``time`` (seconds after the start of the trace, ascending), ``application``, and, where
+the file has them, what a user of a rigid scheduler would ask for, ``num_replicas`` and ``batch_size``.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from types import MappingProxyType
 import numpy as np
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
+from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
 from optplan.instances.sia_applications import APPLICATIONS
 from optplan.schema import FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
 
-_COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
+_COLUMNS = ("name", "time", "application")
+_REQUESTS = ("num_replicas", "batch_size")
 
 #: Hours that a family of workloads spans, by the name of its folder: Sia's families, and Pollux's load levels.
 NOMINAL_SPANS_H: Mapping[str, float] = MappingProxyType(
@@ -53,7 +54,7 @@ class Workload:
     job_names
         Name of each job, each different.
     requested_gpus, requested_batch_sizes
-        What a rigid scheduler would give each job, shape (jobs,).
+        What a rigid scheduler would give each job, shape (jobs,); None where the file does not say it.
     span_s
         Length of the trace in seconds.
     span_source
@@ -64,8 +65,8 @@ class Workload:
     application_index: IntArray
     submission_s: FloatArray
     job_names: tuple[str, ...]
-    requested_gpus: IntArray
-    requested_batch_sizes: IntArray
+    requested_gpus: IntArray | None
+    requested_batch_sizes: IntArray | None
     span_s: float
     span_source: str
 
@@ -118,10 +119,11 @@ def read_workload(
     known = set(applications)
     names: list[str] = []
     first_lines: dict[str, int] = {}
-    times, which, gpus, batches = array("d"), array("q"), array("q"), array("q")
+    times, which = array("d"), array("q")
+    requests = {column: array("q") for column in _REQUESTS if column in read_header(path)}
     seen: dict[str, int] = {}
     latest = 0.0
-    for line, (name, time, application, replicas, batch) in read_rows(path, _COLUMNS):
+    for line, (name, time, application, *asked) in read_rows(path, (*_COLUMNS, *requests)):
         time_s = parse_number(path, line, "time", time)
         if time_s < latest:
             problem = f"time is {time}, after {latest:.12g} in the row before"
@@ -136,20 +138,21 @@ def read_workload(
         names.append(name)
         times.append(time_s)
         which.append(seen.setdefault(application, len(seen)))
-        gpus.append(parse_whole(path, line, "num_replicas", replicas))
-        batches.append(parse_whole(path, line, "batch_size", batch))
+        for (column, values), text in zip(requests.items(), asked, strict=True):
+            values.append(parse_whole(path, line, column, text))
     if not names:
         raise DataError(str(path), "the file names its columns and holds no job", "add one row per job")
     span_s, span_source = _span(path, span_h, latest)
     by_name = sorted(seen)
     rank = np.array([by_name.index(application) for application in seen])
+    gpus, batches = (freeze(np.array(requests[each])) if each in requests else None for each in _REQUESTS)
     return Workload(
         applications=tuple(by_name),
         application_index=freeze(rank[np.array(which)]),
         submission_s=freeze(np.array(times)),
         job_names=tuple(names),
-        requested_gpus=freeze(np.array(gpus)),
-        requested_batch_sizes=freeze(np.array(batches)),
+        requested_gpus=gpus,
+        requested_batch_sizes=batches,
         span_s=span_s,
         span_source=span_source,
     )

@@ -113,7 +113,7 @@ def test_probed_all_reduces_become_a_table(run: Runner, tmp_path: Path, monkeypa
     ("arguments", "message"),
     [
         (("--world-sizes", "two"), "--world-sizes: got 'two'; whole numbers with commas between them are needed"),
-        (("--world-sizes", "1"), "world_sizes: got [1]; list whole numbers from 2 on, each once"),
+        (("--world-sizes", "1"), "--world-sizes: got [1]; list whole numbers from 2 on, each once"),
         (("--most-bytes", "16Mb"), "--most-bytes: '16Mb' has no known unit of size"),
         (("--most-bytes", "3B"), "sizes: no power of two from 4 to 3 bytes"),
         (("--timeout", "10"), "--timeout: '10' has no known unit of time"),

@@ -155,3 +155,28 @@ def test_an_existing_file_is_refused_first(run: Runner, tmp_path: Path) -> None:
     told = run(*NOWHERE, "-o", path)
     assert told.code == 1
     assert f"--output: {path} exists" in told.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--span", "1h"),
+            "the last job arrives at 47.9455 h, after the span of 1 h (given by the caller); give a longer",
+        ),
+        (
+            ("--gpu", "rtxx"),
+            "error: --gpu: no application has a profile for GPU type 'rtxx'; there are profiles for: aws",
+        ),
+        (("--max-width", "rtx=4"), "error: --max-width: 'rtx' is not imported"),
+        (("--application", "brt"), "error: --application: 'brt' has no job in workload-1.csv"),
+    ],
+)
+def test_errors_name_options(run: Runner, files: tuple[str, ...], options: tuple[str, ...], message: str) -> None:
+    """What the user typed, and not the parameter that it becomes."""
+    gpu = () if options[0] == "--gpu" else ("--gpu", "aws")
+    told = run(*files[: -2 if options[0] == "--max-width" else None], *gpu, *options, "--json")
+    assert told.code in (1, 2)
+    assert message.removeprefix("error: ") in told.error["message"]
+    assert "span_h" not in told.err
+    assert "max_width" not in told.err

@@ -72,7 +72,7 @@ def test_an_instance_with_the_rate(run: Callable[..., Any], trace: Path, tmp_pat
         (("--into", "srift-interruption"), "--vm-type: say which type of VM of the instance the trace is of"),
         (
             ("--into", "srift-interruption", "--vm-type", "p3.8xlarge"),
-            "interruptions: 'srift-interruption' does not say what a loss does; give the time between checkpoints",
+            "--checkpoint-every: 'srift-interruption' does not say what a loss does; give the time between checkpoints",
         ),
         (
             ("--into", "srift-interruption", "--vm-type", "p3.8xlarge", "--restart", "1min"),

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optplan.errors import DataError
+from optplan.errors import DataError, DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.catalog import read_price_list
 from optplan.instances.files import read_instance
 from optplan.instances.sia_boa import build_sia_instance, name_gpu
 from optplan.speedup import TableSpeedup
+
+#: Most traces here are made up, of one job or two.
+pytestmark = pytest.mark.filterwarnings("ignore:classes.* rests on:optplan.errors.DataWarning")
 
 
 @pytest.fixture(scope="module")
@@ -335,3 +338,32 @@ def test_prices_of_the_library_are_listed_ones(data_pack: Path) -> None:
     assert stand_in.price_source.startswith("no price list has the RTX 2080 Ti; for it stands the Quadro RTX 6000")
     for path in (data_pack / "catalog").glob("*.csv"):
         assert "2080" not in "".join({offer.gpu for offer in read_price_list(path).offers})
+
+
+def test_a_rate_that_rests_on_few_jobs_is_warned_of(data_pack: Path) -> None:
+    """Four jobs of a workload carry 73.9 of 96 GPUs: were they a Poisson count, the load would be off by 38 %."""
+    folder = data_pack / "adaptdl" / "workloads"
+    with pytest.warns(DataWarning) as told:
+        build_sia_instance(folder / "workload-1.csv", data_pack / "sia/traces", "aws")
+    (message,) = (str(each.message) for each in told)
+    assert message == (
+        "classes.imagenet.arrival_rate_per_hour rests on 4 jobs, and the class carries 73.9 of 96 GPUs; see what other "
+        "rates would do, or import a longer trace"
+    )
+
+
+def test_profiles_without_a_suffix_are_of_the_type_that_is_named(data_pack: Path, tmp_path: Path) -> None:
+    """AdaptDL's own files have no suffix: the same figures as with one, and the source says who named the type."""
+    for folder in (data_pack / "sia" / "traces").iterdir():
+        (tmp_path / folder.name).mkdir()
+        for path in folder.glob("*.csv"):
+            kind, _, suffix = path.stem.partition("-")
+            if kind == "validation" or suffix == "aws":
+                (tmp_path / folder.name / (path.name if kind == "validation" else f"{kind}.csv")).symlink_to(path)
+    workload = data_pack / "sia/workloads/newtrace/workload-1.csv"
+    named, unnamed = (build_sia_instance(workload, folder, "aws") for folder in (data_pack / "sia/traces", tmp_path))
+    assert unnamed.classes == named.classes
+    assert unnamed.source["type of GPU"] == "aws, as given: the profiles do not say it"
+    assert "type of GPU" not in named.source
+    with pytest.raises(DataError, match=r"^gpu: .* has one profile, without a suffix, and there are 2 types of GPU"):
+        build_sia_instance(workload, tmp_path, ("aws", "rtx"))

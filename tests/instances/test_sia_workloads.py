@@ -26,7 +26,9 @@ def test_jobs_are_read_in_order(tmp_path: Path) -> None:
     assert workload.application_index.tolist() == [0, 1, 0]
     assert workload.submission_s.tolist() == [5.0, 5.0, 3700.5]
     assert workload.job_names == ("bert-0", "cifar10-1", "bert-2")
+    assert workload.requested_gpus is not None
     assert workload.requested_gpus.tolist() == [2, 4, 1]
+    assert workload.requested_batch_sizes is not None
     assert workload.requested_batch_sizes.tolist() == [24, 512, 12]
     assert workload.num_jobs == 3
     assert workload.jobs_per_application == {"bert": 2, "cifar10": 1}
@@ -42,7 +44,16 @@ def test_columns_are_found_by_name(tmp_path: Path) -> None:
     workload = read_workload(write(tmp_path, rows))
     assert workload.job_names == ("a", "b")
     assert workload.submission_s.tolist() == [1.5, 2.0]
+    assert workload.requested_gpus is not None
     assert workload.requested_gpus.tolist() == [2, 1]
+
+
+def test_columns_that_are_not_used_are_not_needed(tmp_path: Path) -> None:
+    """Names, times and applications are enough; what a rigid scheduler would be asked for is not decided here."""
+    workload = read_workload(write(tmp_path, "name,time,application\na,0,bert\nb,1,cifar10\n"))
+    assert workload.jobs_per_application == {"bert": 1, "cifar10": 1}
+    assert workload.requested_gpus is None
+    assert workload.requested_batch_sizes is None
 
 
 @pytest.mark.parametrize(
@@ -87,13 +98,13 @@ JOB = "a,0,bert,1,12\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"jobs.csv: the file is empty; its first line must name name, time, application, num_replicas, batch"),
+        ("", r"jobs.csv: the file is empty; its first line must name the columns"),
         ("\n\n", r"jobs.csv: the file is empty"),
         (HEADER, r"jobs.csv: the file names its columns and holds no job; add one row per job$"),
         (
             "name,time,app\na,0,bert\n",
-            r"jobs.csv: no column application, num_replicas, batch_size; found name, time, app; needed name, time, "
-            r"application, num_replicas, batch_size; rename or add the columns in the first line$",
+            r"jobs.csv: no column application; found name, time, app; needed name, time, "
+            r"application; rename or add the columns in the first line$",
         ),
         ("time," + HEADER, r"jobs.csv: two columns are named time; keep one of them$"),
         (
