@@ -6,71 +6,26 @@
 >>> result.status
 <Status.OPTIMAL: 'optimal'>
 
-Names are loaded on first use, so that importing the package is quick and loads no engine.
+The public names stand in ``__init__.pyi``, for type checkers and for this module alike. They are loaded on first use,
+so that importing the package is quick and loads no engine.
 """
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    __version__: str
-    from optplan.contracts import Frontier, Instance, Plan, Result, Status, Verification
-    from optplan.errors import OptplanError
-    from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.instances.files import (
-        read_instance,
-        read_plan,
-        read_result,
-        write_json,
-    )
-    from optplan.solving import analyse_sensitivity, build_plan, explain, frontier, pareto, solve
-    from optplan.verification import verify
 
-_HOMES = {
-    "BoaInstance": "optplan.formulations.boa.data.instance",
-    "Frontier": "optplan.contracts",
-    "Instance": "optplan.contracts",
-    "OptplanError": "optplan.errors",
-    "Plan": "optplan.contracts",
-    "Result": "optplan.contracts",
-    "Status": "optplan.contracts",
-    "Verification": "optplan.contracts",
-    "analyse_sensitivity": "optplan.solving",
-    "build_plan": "optplan.solving",
-    "explain": "optplan.solving",
-    "frontier": "optplan.solving",
-    "pareto": "optplan.solving",
-    "read_instance": "optplan.instances.files",
-    "read_plan": "optplan.instances.files",
-    "read_result": "optplan.instances.files",
-    "solve": "optplan.solving",
-    "verify": "optplan.verification",
-    "write_json": "optplan.instances.files",
-}
+def _read_homes() -> dict[str, str]:
+    """Return by public name the module that it comes from, as the stub imports it."""
+    with open(f"{__file__}i", encoding="utf-8") as stub:  # beside this file, with the ending .pyi
+        imports = [node for node in ast.parse(stub.read()).body if isinstance(node, ast.ImportFrom)]
+    return {name.name: node.module for node in imports if node.module for name in node.names}
 
-__all__ = [
-    "BoaInstance",
-    "Frontier",
-    "Instance",
-    "OptplanError",
-    "Plan",
-    "Result",
-    "Status",
-    "Verification",
-    "analyse_sensitivity",
-    "build_plan",
-    "explain",
-    "frontier",
-    "pareto",
-    "read_instance",
-    "read_plan",
-    "read_result",
-    "solve",
-    "verify",
-    "write_json",
-]
+
+_HOMES = _read_homes()
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - a list
 
 
 def __getattr__(name: str) -> object:
@@ -94,4 +49,4 @@ def _read_version() -> str:
 
 def __dir__() -> list[str]:
     """List the public names."""
-    return sorted(_HOMES)
+    return list(__all__)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypedDict, TypeGuard, Unpack, overload
 
 import optplan
 from optplan.contracts import (
@@ -25,15 +25,60 @@ from optplan.contracts import (
     Verification,
 )
 from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.result import closes_gap, require_result
+from optplan.contracts.result import SolveEvent, closes_gap, require_result
 from optplan.contracts.sensitivity import SensitivityRequest
 from optplan.errors import UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
-from optplan.progress import Event, Stopwatch, interruptible
+from optplan.progress import Event, Listener, Stopwatch, interruptible
 from optplan.verification import require_own, verify
+
+if TYPE_CHECKING:
+    from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+    from optplan.formulations.boa.planning import BoaPlan
+    from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+    from optplan.formulations.rubberband.planning import RubberBandPlan
+    from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+    from optplan.formulations.seer.planning import SeerPlan
+    from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+    from optplan.formulations.srift.planning import SriftPlan
 
 #: Lets the first solver that takes the instance solve it.
 AUTO = "auto"
+
+#: Events that a result keeps of its solve; beyond that, every other one goes.
+_MOST_EVENTS = 1000
+
+
+class SolveSettings(TypedDict, total=False):
+    """The arguments of :func:`solve` besides the instance."""
+
+    solver: str
+    gap: float
+    time_limit_s: float | None
+    seed: int
+    on_event: Listener | None
+    check: bool
+    certify: bool
+
+
+@overload
+def solve(instance: BoaInstance, **settings: Unpack[SolveSettings]) -> Result[BoaSolution]: ...
+
+
+@overload
+def solve(instance: RubberBandInstance, **settings: Unpack[SolveSettings]) -> Result[RubberBandSolution]: ...
+
+
+@overload
+def solve(instance: SeerInstance, **settings: Unpack[SolveSettings]) -> Result[SeerSolution]: ...
+
+
+@overload
+def solve(instance: SriftInstance, **settings: Unpack[SolveSettings]) -> Result[SriftSolution]: ...
+
+
+@overload
+def solve(instance: Instance, **settings: Unpack[SolveSettings]) -> Result[Solution]: ...
 
 
 def solve(
@@ -43,7 +88,7 @@ def solve(
     gap: float = 1e-6,
     time_limit_s: float | None = None,
     seed: int = 0,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Listener | None = None,
     check: bool = True,
     certify: bool = True,
 ) -> Result[Solution]:
@@ -86,17 +131,47 @@ def solve(
     formulation = formulation_of(instance)
     entry = choose_solver(instance, solver)
     run = entry.load()  # before the clock starts: the first solve of a process imports its solver
-    request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, on_event), certify=certify)
+    trajectory = _Trajectory(on_event)
+    request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, trajectory.listen), certify=certify)
     start = time.perf_counter()
     answer = run(instance, request)
     seconds = time.perf_counter() - start
-    result = _assemble(formulation, instance, entry, request, answer, seconds)
+    result = _assemble(formulation, instance, entry, request, answer, seconds, trajectory)
     if not check:
         return result
     with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
         verification = verify(instance, result)
     verification.require()
     return result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+
+
+class _Trajectory:
+    """Passes events on to a listener, and keeps those in which objective or bound is another than before."""
+
+    def __init__(self, listener: Listener | None) -> None:
+        self._listener = listener
+        self._events: list[SolveEvent] = []
+
+    def listen(self, event: Event) -> None:
+        """Keep an event if it says something new."""
+        self._keep(event.stage, event.elapsed_s, event.objective, event.bound)
+        if self._listener is not None:
+            self._listener(event)
+
+    def end(self, elapsed_s: float, objective: float | None, bound: float | None) -> tuple[SolveEvent, ...]:
+        """Return what was kept, the end of it what the result says."""
+        self._keep("result", elapsed_s, objective, bound)
+        return tuple(self._events)
+
+    def _keep(self, stage: str, elapsed_s: float, objective: float | None, bound: float | None) -> None:
+        last = self._events[-1] if self._events else SolveEvent(stage="", elapsed_s=0.0)
+        # What an event does not mention is what it was; an infinity is no news.
+        objective = objective if objective is not None and math.isfinite(objective) else last.objective
+        bound = bound if bound is not None and math.isfinite(bound) else last.bound
+        if (objective, bound) != (last.objective, last.bound):
+            self._events.append(SolveEvent(stage=stage, elapsed_s=elapsed_s, objective=objective, bound=bound))
+            if len(self._events) > _MOST_EVENTS:
+                del self._events[1:-1:2]
 
 
 def frontier(instance: Instance) -> Frontier:
@@ -121,7 +196,7 @@ def pareto(
     limit: str = "",
     time_limit_s: float | None = None,
     seed: int = 0,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Listener | None = None,
 ) -> ParetoFrontier:
     """Find every plan that no other beats in both the limit and the objective, where plans cannot be mixed.
 
@@ -151,6 +226,34 @@ def pareto(
         raise UsageError(message)
     request = SolveRequest(seed=seed, stopwatch=Stopwatch(time_limit_s, on_event), limit=limit)
     return formulation_of(instance).build_pareto(instance, request)
+
+
+@overload
+def build_plan(
+    instance: BoaInstance, result: Result[Solution], *, explanation: Explanation | None = None
+) -> BoaPlan: ...
+
+
+@overload
+def build_plan(
+    instance: RubberBandInstance, result: Result[Solution], *, explanation: Explanation | None = None
+) -> RubberBandPlan: ...
+
+
+@overload
+def build_plan(
+    instance: SeerInstance, result: Result[Solution], *, explanation: Explanation | None = None
+) -> SeerPlan: ...
+
+
+@overload
+def build_plan(
+    instance: SriftInstance, result: Result[Solution], *, explanation: Explanation | None = None
+) -> SriftPlan: ...
+
+
+@overload
+def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan: ...
 
 
 def build_plan(instance: Instance, result: Result[Solution], *, explanation: Explanation | None = None) -> Plan:
@@ -186,7 +289,7 @@ def explain(
     *,
     only: tuple[str, ...] = (),
     time_limit_s: float | None = None,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Listener | None = None,
 ) -> Explanation:
     """Explain every choice of a result: what its neighbours would do, alone and with everything else re-solved.
 
@@ -228,7 +331,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     compare: bool = True,
     seed: int = 0,
     processes: int = 1,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Listener | None = None,
 ) -> Sensitivity:
     """Run a result's plan under sampled errors of the estimates behind it.
 
@@ -369,6 +472,7 @@ def _assemble(
     request: SolveRequest,
     answer: Answer[Solution],
     seconds: float,
+    trajectory: _Trajectory,
 ) -> Result[Solution]:
     """Make the result; objective and measures come from the evaluator, the status from the gap that they leave."""
     objective, measures, status = None, {}, answer.status
@@ -404,5 +508,6 @@ def _assemble(
         solve_seconds=seconds,
         counters=answer.counters,
         warnings=(*instance.cautions, *answer.warnings),
+        events=trajectory.end(seconds, objective, answer.bound),
     )
     return result

@@ -84,4 +84,4 @@ def test_public_names_are_listed() -> None:
 def test_unknown_names_are_refused() -> None:
     """A misspelt name fails as on any module."""
     with pytest.raises(AttributeError, match=r"^module 'optplan' has no attribute 'slove'$"):
-        _ = optplan.slove
+        _ = optplan.slove  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import multiprocessing
 import pickle
@@ -24,6 +25,7 @@ from optplan.contracts import (
     Status,
     Termination,
 )
+from optplan.contracts.registry import SolverEntry
 from optplan.errors import InfeasibleError, UnsupportedError, UsageError, VerificationError
 from optplan.formulations import formulations
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
@@ -138,7 +140,7 @@ def test_something_else_is_no_result() -> None:
     with pytest.raises(UsageError, match=r"^result: got 'mine.json'; a Result is needed, such as read_result\('mine"):
         build_plan(named("boa-one-table"), nothing)
     record: Any = solved()
-    with pytest.raises(UsageError, match=r"^instance: got Result\[BoaSolution\]\(version=2, .*\.\.\.; an Instance"):
+    with pytest.raises(UsageError, match=r"^instance: got <Result boa-one-table: optimal, .*>; an Instance"):
         solve(record)
 
 
@@ -240,12 +242,40 @@ def test_events_are_emitted() -> None:
         assert event.bound is None or event.bound <= result.objective * (1 + 1e-9)
 
 
+def test_a_result_keeps_how_it_came_about() -> None:
+    """Every event that says something new of objective or bound, in order, and the result as the last of them."""
+    events: list[Event] = []
+    result = solve(named("boa-two-classes"), on_event=events.append)
+    last = result.events[-1]
+    assert (last.objective, last.bound) == (result.objective, result.bound)
+    told = {(event.stage, event.elapsed_s) for event in events} | {("result", result.solve_seconds)}
+    assert told >= {(event.stage, event.elapsed_s) for event in result.events}
+    known = [(event.objective, event.bound) for event in result.events]
+    assert all(one != other for one, other in itertools.pairwise(known))
+
+
+def test_a_long_solve_keeps_some_of_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 1,000 every other one goes; the first and the last stay."""
+
+    def improving(_: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+        for step in range(3000):
+            request.stopwatch.emit("step", bound=float(step))
+        request.stopwatch.emit("step", bound=math.inf)
+        return Answer(Status.UNKNOWN, Termination.COMPLETED)
+
+    monkeypatch.setattr(SolverEntry, "load", lambda _: improving)
+    bounds = [event.bound for event in solve(named("boa-two-epochs")).events]
+    assert (bounds[0], bounds[-1]) == (0.0, 2999.0)
+    assert 500 <= len(bounds) <= 1000
+    assert bounds == sorted(bounds, key=lambda bound: bound or 0.0)
+
+
 @pytest.fixture
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answering], None]:
     """Return what makes every solver answer as told."""
 
     def replace_solver(answering: Answering) -> None:
-        monkeypatch.setattr("optplan.solving.load", lambda _: answering)
+        monkeypatch.setattr(SolverEntry, "load", lambda _: answering)
 
     return replace_solver
 
@@ -258,7 +288,7 @@ def test_answers_that_break_a_rule_are_refused(pretend: Callable[[Answering], No
     too_wide = BoaSolution(branches={"job": (Branch(widths=np.full(2, 16.0)),)})
     pretend(lambda *_: Answer(Status.FEASIBLE, Termination.COMPLETED, solution=too_wide, objective=1.0))
     with pytest.raises(
-        VerificationError, match=r"^budget: time-average GPUs.* \(left 1\d\.\d+, right 4\.104, tolerance 4\.1e-09"
+        VerificationError, match=r"^budget: time-average GPUs.* \(left 1\d\.\d+, right 4\.104, tolerance 4\.1\d?e-09"
     ):
         solve(named("boa-two-epochs"))
 

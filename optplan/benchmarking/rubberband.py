@@ -191,7 +191,7 @@ def _sampling_rows() -> Iterator[Row]:
         return
     reset_peak()
     start = time.perf_counter()
-    samples = sample_plan(instance, result.solution, samples=_SAMPLES, seed=0)  # type: ignore[arg-type]
+    samples = sample_plan(instance, result.solution, samples=_SAMPLES, seed=0)
     seconds = time.perf_counter() - start
     time_s, usd = samples.mean_s(), samples.mean_usd()
     yield Row(

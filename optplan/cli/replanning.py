@@ -31,7 +31,7 @@ from optplan.errors import UsageError
 from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:
-    from optplan.contracts import Instance, Result, Solution
+    from optplan.contracts import Instance, Result
     from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
     from optplan.formulations.srift.study.replanning import Continuation, State
     from optplan.formulations.srift.study.timelines import Timeline
@@ -172,7 +172,7 @@ def replan(
 
         require_packages()
 
-    def solve_rest(rest: Instance) -> Result[Solution]:
+    def solve_rest(rest: SriftInstance) -> Result[SriftSolution]:
         from optplan.solving import solve
 
         with Progress("replan", rest.objective_unit) as progress:

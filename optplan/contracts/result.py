@@ -9,12 +9,13 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field, JsonValue, SerializeAsAny, model_validator
 
+from optplan.contracts import summary
 from optplan.contracts.instance import Sense, Solution
 from optplan.errors import UsageError, show_value
 from optplan.progress import Stopwatch
 from optplan.schema import ByName, FrozenModel
 
-SolutionT = TypeVar("SolutionT", bound=Solution)
+SolutionT_co = TypeVar("SolutionT_co", bound=Solution, covariant=True)
 
 #: A bound within this of the objective, relative to the objective, meets it: the rest is rounding.
 MEETING = 1e-9
@@ -263,7 +264,7 @@ class SolveRequest:
 
 
 @dataclass(frozen=True)
-class Answer(Generic[SolutionT]):
+class Answer(Generic[SolutionT_co]):
     """What a solver hands back; :func:`optplan.solve` times it, has it verified and makes the :class:`Result`.
 
     Parameters
@@ -288,7 +289,7 @@ class Answer(Generic[SolutionT]):
 
     status: Status
     termination: Termination
-    solution: SolutionT | None = None
+    solution: SolutionT_co | None = None
     objective: float | None = None
     bound: float | None = None
     bound_proof: BoundProof = BoundProof.NONE
@@ -301,7 +302,26 @@ class Answer(Generic[SolutionT]):
     warnings: tuple[str, ...] = ()
 
 
-class Result(FrozenModel, Generic[SolutionT]):
+class SolveEvent(FrozenModel):
+    """A better solution or a better bound, when it was found.
+
+    Parameters
+    ----------
+    stage
+        What the solver was doing, such as ``labels``.
+    elapsed_s
+        Seconds since the solve began.
+    objective, bound
+        The best of each by then; None before there is one.
+    """
+
+    stage: str
+    elapsed_s: Annotated[float, Field(ge=0)]
+    objective: float | None = None
+    bound: float | None = None
+
+
+class Result(FrozenModel, Generic[SolutionT_co]):
     """The outcome of one solve, ready to be written, read and verified.
 
     Parameters
@@ -343,6 +363,8 @@ class Result(FrozenModel, Generic[SolutionT]):
         What the user should know.
     on_trust
         What was taken on trust when the result was verified; a later verification says it anew.
+    events
+        How objective and bound came about; measured, never judged.
     changes
         What was changed in the instance of that name before it was solved, each as ``path=value``; the hash is that of
         the changed instance.
@@ -365,7 +387,7 @@ class Result(FrozenModel, Generic[SolutionT]):
     gap_target: Annotated[float, Field(ge=0, lt=1)]
     bound_proof: BoundProof = BoundProof.NONE
     certificates: tuple[Certificate, ...] = ()
-    solution: SerializeAsAny[SolutionT] | None = None
+    solution: SerializeAsAny[SolutionT_co] | None = None
     infeasibility: Infeasibility | None = None
     shadow_prices: ByName[ShadowPrice] = Field(default_factory=dict)
     measures: ByName[float] = Field(default_factory=dict)
@@ -376,6 +398,19 @@ class Result(FrozenModel, Generic[SolutionT]):
     warnings: tuple[str, ...] = ()
     on_trust: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+    events: tuple[SolveEvent, ...] = ()
+
+    def __str__(self) -> str:
+        """Say in a few lines what was found and what that rests on; :meth:`to_json_data` has everything."""
+        return summary.write_text(self)
+
+    def __repr__(self) -> str:
+        """Say in one line what was found."""
+        return f"<Result {summary.write_headline(self)}>"
+
+    def _repr_html_(self) -> str:
+        """Show the same lines in a notebook."""
+        return summary.write_html(self)
 
     @property
     def gap(self) -> float | None:
@@ -401,7 +436,7 @@ class Result(FrozenModel, Generic[SolutionT]):
         return upgraded(data) if isinstance(data, dict) and data.get("version") == 1 else data
 
     @model_validator(mode="after")
-    def _keep_the_contract(self) -> Result[SolutionT]:
+    def _keep_the_contract(self) -> Result[SolutionT_co]:
         if (self.solution is None) != (self.objective is None):
             message = "solution and objective come together: give both or neither"
             raise ValueError(message)

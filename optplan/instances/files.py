@@ -10,14 +10,18 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args, overload
 
-from optplan.contracts import Explanation, Instance, Plan, Result, Sensitivity, Solution
+from optplan.contracts import Instance, Plan, Result, Solution
 from optplan.contracts.registry import Formulation
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint, show_value
 from optplan.formulations import formulations
 from optplan.instances.plain_data import YAML_ENDINGS, read_data
 from optplan.schema import FrozenModel
+
+InstanceT = TypeVar("InstanceT", bound=Instance)
+PlanT = TypeVar("PlanT", bound=Plan)
+RecordT = TypeVar("RecordT", bound=FrozenModel)
 
 #: What is made for an instance, each with a field that no other kind of file has.
 _MADE_KINDS = {
@@ -29,13 +33,23 @@ _MADE_KINDS = {
 }
 
 
-def read_instance(name_or_path: str | Path) -> Instance:
+@overload
+def read_instance(name_or_path: str | Path) -> Instance: ...
+
+
+@overload
+def read_instance(name_or_path: str | Path, kind: type[InstanceT]) -> InstanceT: ...
+
+
+def read_instance(name_or_path: str | Path, kind: type[Instance] = Instance) -> Instance:
     """Read an instance by its name in the library, or from a JSON or YAML file.
 
     Parameters
     ----------
     name_or_path
         A path (it ends in .json, .yaml or .yml, or has a folder in it), or a name such as ``boa-newtrace``.
+    kind
+        Of which class it has to be, such as ``optplan.BoaInstance``; type checkers take it for one, then.
 
     Returns
     -------
@@ -47,8 +61,12 @@ def read_instance(name_or_path: str | Path) -> Instance:
     DataError
         When there is no such name or file, or its content is not valid; the message names file, field and value.
     UsageError
-        When it is neither.
+        When it is neither, or an instance of another kind.
     """
+    return _require_type(_read_instance(name_or_path), kind, name_or_path)
+
+
+def _read_instance(name_or_path: str | Path) -> Instance:
     from optplan.instances.library import build_named, names  # the library is read only when a name is asked for
 
     _require_path(name_or_path)
@@ -97,57 +115,36 @@ def read_result(path: Path | str) -> Result[Solution]:
     return result
 
 
-def read_plan(path: Path | str) -> Plan:
+@overload
+def read_plan(path: Path | str) -> Plan: ...
+
+
+@overload
+def read_plan(path: Path | str, kind: type[PlanT]) -> PlanT: ...
+
+
+def read_plan(path: Path | str, kind: type[Plan] = Plan) -> Plan:
     """Read a plan written by :func:`write_json`.
+
+    Parameters
+    ----------
+    path
+        Where from.
+    kind
+        Of which class it has to be, such as ``optplan.BoaPlan``; type checkers take it for one, then.
 
     Raises
     ------
     DataError
         When the file cannot be read or is not a plan, or its version is not understood.
     UsageError
-        When the path is none.
+        When the path is none, or the plan of another kind.
     """
     _require_path(path)
     name = Path(path).name
     fields, formulation = _take_apart(read_data(Path(path)), name, "a plan")
     plan: Plan = _parse_versioned(formulation.plan_type, fields, name)
-    return plan
-
-
-def read_explanation(path: Path | str) -> Explanation:
-    """Read an explanation written by :func:`write_json`.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or is not an explanation, or its version is not understood.
-    UsageError
-        When the path is none.
-    """
-    _require_path(path)
-    name = Path(path).name
-    fields, _ = _take_apart(read_data(Path(path)), name, "an explanation")
-    explanation: Explanation = _parse_versioned(Explanation, fields, name)
-    return explanation
-
-
-def read_sensitivity(path: Path | str) -> Sensitivity:
-    """Read a sensitivity written by :func:`write_json`, its plans with solutions of their formulation's type.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read or is not a sensitivity, or its version is not understood.
-    UnsupportedError
-        When its formulation has none.
-    UsageError
-        When the path is none.
-    """
-    _require_path(path)
-    name = Path(path).name
-    fields, formulation = _take_apart(read_data(Path(path)), name, "a sensitivity")
-    sensitivity: Sensitivity = _parse_versioned(formulation.sensitivity_type, fields, name)
-    return sensitivity
+    return _require_type(plan, kind, path)
 
 
 def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
@@ -277,6 +274,13 @@ def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
         message = f"{said} is a device, a pipe or a socket, and only regular files are replaced; give another path"
         raise OutputError(message)
     return target
+
+
+def _require_type(record: RecordT, kind: type[RecordT], path: str | Path) -> RecordT:
+    if not isinstance(record, kind):
+        message = f"{path} is a {type(record).__name__}; a {kind.__name__} is needed"
+        raise UsageError(message)
+    return record
 
 
 def _require_path(path: object) -> None:

@@ -145,24 +145,34 @@ class Comparison:
         }
 
 
-def compare(a: Compared, b: Compared) -> Comparison:
+def compare(a: Compared | Instance | Answer, b: Compared | Instance | Answer) -> Comparison:
     """Compare two instances, results or plans.
 
     Parameters
     ----------
     a, b
-        What is compared; changes are counted from A to B.
+        What is compared; changes are counted from A to B. An instance with its answer is a :class:`Compared`.
 
     Raises
     ------
     UsageError
         When the two have nothing in common, such as a formulation.
     """
+    a, b = _as_compared(a), _as_compared(b)
     if a.formulation != b.formulation:
         message = f"{a.name} is of formulation {a.formulation!r} and {b.name} of {b.formulation!r}; give two of one"
         raise UsageError(message)
     rows = _compare_boa(a, b) if a.formulation == _BOA else _compare_plainly(a, b)
     return Comparison(a, b, tuple(_list_notes(a, b)), tuple(rows))
+
+
+def _as_compared(record: Compared | Instance | Answer) -> Compared:
+    match record:
+        case Compared():
+            return record
+        case Instance():
+            return Compared(record.name, record)
+    return Compared(record.instance_name, answer=record)
 
 
 def _compare_plainly(a: Compared, b: Compared) -> list[Difference]:

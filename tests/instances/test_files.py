@@ -17,6 +17,10 @@ from hypothesis import strategies as st
 from optplan.contracts import Plan
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.formulations import formulations
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan
+from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.planning import SriftPlan
 from optplan.instances import files
 from optplan.instances.files import (
     format_json,
@@ -397,3 +401,16 @@ def test_the_library_s_files_follow_the_schema(name: str) -> None:
         jsonschema.validate(record.to_json_data(), schema_of(type(record)), jsonschema.Draft202012Validator)
     with pytest.raises(jsonschema.ValidationError, match="'buget' was unexpected"):
         jsonschema.validate(data | {"buget": "1gpu"}, schema_of(type(instance)), jsonschema.Draft202012Validator)
+
+
+def test_the_kind_of_an_instance_can_be_asked_for(tmp_path: Path) -> None:
+    """A type checker knows it then; another kind is refused by name. Plans likewise."""
+    assert read_instance("boa-two-epochs", BoaInstance).classes
+    with pytest.raises(UsageError, match="boa-two-epochs is a BoaInstance; a SriftInstance is needed"):
+        read_instance("boa-two-epochs", SriftInstance)
+    instance = read_instance("boa-two-epochs", BoaInstance)
+    path = tmp_path / "plan.json"
+    write_json(build_plan(instance, solve(instance)), path)
+    assert read_plan(path, BoaPlan).width_table
+    with pytest.raises(UsageError, match=r"plan\.json is a BoaPlan; a SriftPlan is needed"):
+        read_plan(path, SriftPlan)

@@ -103,7 +103,7 @@ def named(name: str, **changes: object) -> BoaInstance:
 @pytest.fixture(scope="module")
 def cases() -> dict[str, Case]:
     """Return an instance and its result for each of the cases."""
-    made = {}
+    made: dict[str, Case] = {}
     for key, (name, solver, changes) in CASES.items():
         instance = named(name, **changes)
         made[key] = (instance, solve(instance, solver=solver, check=False))

@@ -50,6 +50,7 @@ INSTANCES: dict[str, tuple[str, tuple[str, ...]]] = {
 #: Fields that are free text, or say who worked, how long and how hard: nobody can check them, nothing rests on them.
 #: The gap that was asked for is the user's statement; which solver it was shows in nothing but its kinds of proof.
 FREE = {
+    "events",
     "engine",
     "engine_version",
     "optplan_version",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from optplan.contracts import Instance, Result, Solution, Verification
+from optplan.contracts import Result, Solution, Verification
 from optplan.errors import OptplanError
 from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, SriftSolution
 from optplan.formulations.srift.study.replanning import Continuation, State, continue_run
@@ -273,7 +273,7 @@ def _lose_one(instance: SriftInstance, fleet: SriftSolution, lost: str, result: 
     )
 
 
-def _solve_shortly(instance: Instance) -> Result[Solution]:
+def _solve_shortly(instance: SriftInstance) -> Result[SriftSolution]:
     return solve(instance, time_limit_s=_LOSS_LIMIT_S)
 
 

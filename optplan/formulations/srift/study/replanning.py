@@ -18,9 +18,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from optplan.contracts import Infeasibility, Instance, Relaxation, Result, Solution, Status
+from optplan.contracts import Infeasibility, Relaxation, Result, Status
 from optplan.errors import DataError, nearest_name_hint
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance
+from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
 from optplan.quantities import SecondsOrZero
 from optplan.schema import NUMBER, AmountOrZero, ByName, FrozenModel
 from optplan.units import Amount, BudgetUnit, format_duration
@@ -29,7 +29,7 @@ _Count = Annotated[int, Field(ge=1), NUMBER]
 _CountOrZero = Annotated[int, Field(ge=0), NUMBER]
 
 #: Solves an instance; :func:`optplan.solve`, with whatever settings.
-Solve = Callable[[Instance], Result[Solution]]
+Solve = Callable[[SriftInstance], Result[SriftSolution]]
 
 
 class State(FrozenModel):
@@ -133,7 +133,7 @@ class Continuation:
     """
 
     remainder: Remainder
-    result: Result[Solution]
+    result: Result[SriftSolution]
     infeasibility: Infeasibility | None = field(default=None)
 
 

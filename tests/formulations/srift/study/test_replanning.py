@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from optplan.contracts import Infeasibility, Instance, Relaxation, Result, Solution, Status, Termination
+from optplan.contracts import Infeasibility, Relaxation, Result, Status, Termination
 from optplan.contracts.result import BoundProof
 from optplan.errors import DataError
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution, VmGroup
@@ -39,9 +39,8 @@ def make_state(**fields: Any) -> State:  # noqa: ANN401 - fields of a state
     )
 
 
-def enumerate_fleets(instance: Instance) -> Result[Solution]:
+def enumerate_fleets(instance: SriftInstance) -> Result[SriftSolution]:
     """Solve by looking at every fleet; infeasible limits get their least alone."""
-    assert isinstance(instance, SriftInstance)
     fleets = FleetList(instance, instance.batches_of, instance.one_batch_per_type)
     ranges = [CountRange(name, vm.running, instance.most_of(name)) for name, vm in instance.types.items()]
     found = [(evaluate(instance, one), one) for one in map(_as_solution, fleets.fleets(ranges))]
@@ -73,7 +72,7 @@ def enumerate_fleets(instance: Instance) -> Result[Solution]:
         gap_target=1e-6,
         solution=None if best is None else best[1],
         infeasibility=infeasibility,
-    )  # type: ignore[return-value]
+    )
 
 
 def _as_solution(groups: tuple[VmGroup, ...]) -> SriftSolution:
@@ -156,7 +155,7 @@ def test_relaxations_of_what_time_does_not_use_up_stay(run: SriftInstance) -> No
     """A batch that no fleet reaches is nothing to add the past to."""
     batch = Relaxation(limit="global_batch", given=64, least_feasible=60, unit="samples")
 
-    def refuse(instance: Instance) -> Result[Solution]:
+    def refuse(instance: SriftInstance) -> Result[SriftSolution]:
         infeasible = enumerate_fleets(instance.replace(deadline_s=1e-3))
         return infeasible.replace(infeasibility=Infeasibility(reason="no fleet reaches 64", relaxations=(batch,)))
 
@@ -207,7 +206,7 @@ def test_a_gone_limit_that_does_not_help(run: SriftInstance) -> None:
 def test_nothing_is_claimed_that_was_not_proven(run: SriftInstance) -> None:
     """A solver that proves no least end leaves the question open."""
 
-    def guess(instance: Instance) -> Result[Solution]:
+    def guess(instance: SriftInstance) -> Result[SriftSolution]:
         return enumerate_fleets(instance).replace(status=Status.FEASIBLE)
 
     assert continue_run(run, make_state(elapsed_s=25, spent_usd=0.05), guess).infeasibility is None

@@ -1,0 +1,108 @@
+"""The public names of optplan, each written once: type checkers read them here, and ``optplan`` where they are."""
+
+# ruff: noqa: I001 - would import every name by a statement of its own
+
+from optplan.contracts import (
+    Explanation as Explanation,
+    Frontier as Frontier,
+    Infeasibility as Infeasibility,
+    Instance as Instance,
+    ParetoFrontier as ParetoFrontier,
+    Plan as Plan,
+    Result as Result,
+    Sensitivity as Sensitivity,
+    Solution as Solution,
+    Status as Status,
+    Termination as Termination,
+    Verification as Verification,
+)
+from optplan.errors import (
+    OptplanError as OptplanError,
+)
+from optplan.formulations.boa.data.gpu_types import (
+    GpuType as GpuType,
+)
+from optplan.formulations.boa.data.instance import (
+    BoaInstance as BoaInstance,
+    BoaSolution as BoaSolution,
+)
+from optplan.formulations.boa.data.job_classes import (
+    JobClass as JobClass,
+    Widths as Widths,
+)
+from optplan.formulations.boa.planning import (
+    BoaPlan as BoaPlan,
+)
+from optplan.formulations.rubberband.data.cloud import (
+    Cloud as Cloud,
+)
+from optplan.formulations.rubberband.data.experiment import (
+    HyperbandExperiment as HyperbandExperiment,
+    ShaExperiment as ShaExperiment,
+    StagesExperiment as StagesExperiment,
+)
+from optplan.formulations.rubberband.data.instance import (
+    RubberBandInstance as RubberBandInstance,
+    RubberBandSolution as RubberBandSolution,
+)
+from optplan.formulations.rubberband.data.training import (
+    TrainingProfile as TrainingProfile,
+)
+from optplan.formulations.rubberband.planning import (
+    RubberBandPlan as RubberBandPlan,
+)
+from optplan.formulations.seer.data.instance import (
+    SeerInstance as SeerInstance,
+    SeerSolution as SeerSolution,
+)
+from optplan.formulations.seer.data.search_space import (
+    Choices as Choices,
+    Interval as Interval,
+)
+from optplan.formulations.seer.planning import (
+    SeerPlan as SeerPlan,
+)
+from optplan.formulations.srift.data.instance import (
+    Interruptions as Interruptions,
+    SriftInstance as SriftInstance,
+    SriftSolution as SriftSolution,
+    VmType as VmType,
+)
+from optplan.formulations.srift.data.profiles import (
+    JobProfile as JobProfile,
+)
+from optplan.formulations.srift.planning import (
+    SriftPlan as SriftPlan,
+)
+from optplan.instances.files import (
+    read_instance as read_instance,
+    read_plan as read_plan,
+    read_result as read_result,
+    write_json as write_json,
+)
+from optplan.reporting.comparison import (
+    compare as compare,
+)
+from optplan.reporting.reports import (
+    write_report as write_report,
+)
+from optplan.solving import (
+    analyse_sensitivity as analyse_sensitivity,
+    build_plan as build_plan,
+    explain as explain,
+    frontier as frontier,
+    pareto as pareto,
+    solve as solve,
+)
+from optplan.speedup import (
+    AmdahlSpeedup as AmdahlSpeedup,
+    GoodputSpeedup as GoodputSpeedup,
+    PowerSpeedup as PowerSpeedup,
+    TableSpeedup as TableSpeedup,
+)
+from optplan.verification import (
+    verify as verify,
+)
+
+__version__: str
+__all__: list[str]
