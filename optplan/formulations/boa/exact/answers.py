@@ -54,8 +54,22 @@ def certificate_at(instance: BoaInstance, *multipliers: float) -> LagrangianCert
         In the order of ``instance.limit_names``: seconds of mean completion time per unit of the limit, at least zero.
         Where rounding leaves nothing of what they prove, zeros take their place.
     """
+    return certify_bound(instance, bound_at(instance, np.array(multipliers)), *multipliers)
+
+
+def certify_bound(instance: BoaInstance, bound: float, *multipliers: float) -> LagrangianCertificate:
+    """Return the certificate of a bound, or of what zeros prove where rounding leaves nothing of it.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its budget.
+    bound
+        What the multipliers prove.
+    multipliers
+        As for :func:`certificate_at`.
+    """
     weights = np.array(multipliers)
-    bound = bound_at(instance, weights)
     if is_lost(bound, float(weights @ np.array(list(instance.limits.values())))):
         weights = np.zeros(weights.size)
         bound = bound_at(instance, weights)

@@ -24,7 +24,7 @@ from optplan.contracts import (
 )
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.answers import certify_bound, status_of
 from optplan.formulations.boa.exact.choices import state_choices
 from optplan.formulations.boa.exact.feasibility import UNIT_WORDS, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.orders import in_order
@@ -62,13 +62,13 @@ def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[
     found = slopes.solve_budget(stated.blocks, budget)
     if isinstance(found, slopes.OutOfReach):
         return infeasible_answer(instance, *least_budget(instance))
-    certificate = LagrangianCertificate(multipliers={BUDGET: found.multiplier_right}, bound=found.bound)
+    certificate = certify_bound(instance, found.bound, found.multiplier_right)
     return Answer(
-        status=status_of(found.value, found.bound, request),
+        status=status_of(found.value, certificate.bound, request),
         termination=Termination.COMPLETED,
         solution=stated.write_solution(found.choices),
         objective=found.value,
-        bound=min(found.bound, found.value),
+        bound=min(certificate.bound, found.value),
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
         shadow_prices={BUDGET: price_of(instance, found.multiplier_left, found.multiplier_right)},

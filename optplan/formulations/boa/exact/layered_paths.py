@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from pydantic import JsonValue
 
 from optplan.contracts import (
     Answer,
@@ -22,10 +23,11 @@ from optplan.contracts import (
     SolveRequest,
     Status,
     Termination,
+    TreeCertificate,
 )
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.answers import certify_bound, status_of
 from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
 from optplan.formulations.boa.exact.continuous import build_continuous_frontier, price_of, too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_options, load_of
@@ -66,9 +68,16 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     found = layered.solve_pure(graphs, budget, gap=request.gap, effort=layered.Effort(request.stopwatch))
     if isinstance(found, layered.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    certificates: list[LagrangianCertificate | EnumeratedCertificate] = [_certify(found.lagrangian)]
+    lagrangian = _certify(instance, found.lagrangian)
+    certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate] = [lagrangian]
     proof = BoundProof.LAGRANGIAN
-    if found.exhaustion is not None:
+    if lagrangian.multipliers[BUDGET] != found.lagrangian.multiplier:
+        # So close to the least budget that its price is lost in rounding few plans are left, and can be listed.
+        proof = BoundProof.TREE if request.certify else BoundProof.SEARCHED
+        listed: dict[str, JsonValue] = {"weights": [0.0, 1.0], "listed": True}
+        tree = TreeCertificate(rule="boa-branches", bound=found.bound, content={"tree": [listed]})
+        certificates += [tree] if request.certify else []
+    elif found.exhaustion is not None:
         proof = BoundProof.ENUMERATED
         certificates.append(
             EnumeratedCertificate(
@@ -219,7 +228,7 @@ def _solve_mixed(
     bound = layered.maximise_bound(graphs, budget, effort=layered.Effort(request.stopwatch))
     if isinstance(bound, layered.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    plan, certificate = layered.mix_paths(bound), _certify(bound)
+    plan, certificate = layered.mix_paths(bound), _certify(instance, bound)
     return Answer(
         status=status_of(plan.value, certificate.bound, request),
         termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,
@@ -233,8 +242,8 @@ def _solve_mixed(
     )
 
 
-def _certify(bound: layered.LagrangianBound) -> LagrangianCertificate:
-    return LagrangianCertificate(multipliers={BUDGET: bound.multiplier}, bound=bound.bound)
+def _certify(instance: BoaInstance, bound: layered.LagrangianBound) -> LagrangianCertificate:
+    return certify_bound(instance, bound.bound, bound.multiplier)
 
 
 def _termination(stopped_by: str | None) -> Termination:

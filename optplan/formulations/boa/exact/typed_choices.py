@@ -41,7 +41,7 @@ from optplan.contracts import (
 )
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, has_real_widths
-from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.answers import certify_bound, status_of
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.continuous import price_of, too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_options, load_of, state_curve
@@ -204,15 +204,15 @@ def _solve_budget(stated: StatedTypes, request: SolveRequest) -> Answer[BoaSolut
     found = one_limit.solve_one_limit(stated.family)
     if found is None:
         return infeasible_answer(instance, *least_budget(instance))
-    objective = found.mixture.value
+    objective, certificate = found.mixture.value, certify_bound(instance, found.bound, found.multiplier)
     return Answer(
-        status=status_of(objective, found.bound, request),
+        status=status_of(objective, certificate.bound, request),
         termination=Termination.COMPLETED,
         solution=stated.write_solution(found.mixture),
         objective=objective,
-        bound=min(found.bound, objective),
+        bound=min(certificate.bound, objective),
         bound_proof=BoundProof.LAGRANGIAN,
-        certificates=(LagrangianCertificate(multipliers={BUDGET: found.multiplier}, bound=found.bound),),
+        certificates=(certificate,),
         shadow_prices={BUDGET: price_of(instance, found.price_less, found.price_more)},
     )
 
