@@ -112,6 +112,12 @@ class VerificationError(OptplanError, ValueError):
     exit_code: ClassVar[int] = 5
 
 
+class InternalError(OptplanError, RuntimeError):
+    """Code of optplan, or of a package that extends it, made a record that is not valid: a bug, and nobody's data."""
+
+    exit_code: ClassVar[int] = 70
+
+
 class DataWarning(UserWarning):
     """The user's data is accepted, and this is how it is understood."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypedDict, TypeGuard, Unpack, overload
 
@@ -27,7 +28,7 @@ from optplan.contracts import (
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.contracts.result import SolveEvent, closes_gap, require_result
 from optplan.contracts.sensitivity import SensitivityRequest
-from optplan.errors import UnsupportedError, UsageError, show_value
+from optplan.errors import DataError, InternalError, UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Event, Listener, Stopwatch, interruptible
 from optplan.verification import require_own, verify
@@ -126,6 +127,8 @@ def solve(
         When the solver does not take this instance; the message says why and which one does.
     VerificationError
         When the result does not hold what it says: a bug of optplan or of an engine.
+    InternalError
+        When the solver makes a record that is not valid: a bug of the solver.
     """
     _require_settings(solver, gap, time_limit_s, seed, on_event)
     formulation = formulation_of(instance)
@@ -134,15 +137,33 @@ def solve(
     trajectory = _Trajectory(on_event)
     request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, trajectory.listen), certify=certify)
     start = time.perf_counter()
-    answer = run(instance, request)
-    seconds = time.perf_counter() - start
-    result = _assemble(formulation, instance, entry, request, answer, seconds, trajectory)
+    with _blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
+        answer = run(instance, request)
+        seconds = time.perf_counter() - start
+        result = _assemble(formulation, instance, entry, request, answer, seconds, trajectory)
     if not check:
         return result
     with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
         verification = verify(instance, result)
     verification.require()
     return result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
+
+
+@contextmanager
+def _blaming_nobody(who: str) -> Iterator[None]:
+    """Call a record that is not valid a bug of whoever made it: the instance was validated when it was made.
+
+    Raises
+    ------
+    InternalError
+        Instead of what would tell users to mend their data.
+    """
+    try:
+        yield
+    except DataError as error:
+        where = f"{error.path}: " if error.path else ""
+        message = f"{who} made a record that is not valid ({where}{error.problem}); please report this bug"
+        raise InternalError(message) from error
 
 
 class _Trajectory:
@@ -187,7 +208,9 @@ def frontier(instance: Instance) -> Frontier:
     Frontier
         Of the convexified problem (mixed plans); every breakpoint is a pure plan.
     """
-    return formulation_of(instance).build_frontier(instance)
+    formulation = formulation_of(instance)
+    with _blaming_nobody(f"the frontier of {formulation.name}"):
+        return formulation.build_frontier(instance)
 
 
 def pareto(
@@ -225,7 +248,9 @@ def pareto(
         message = f"limit: got {show_value(limit)}; {instance.name!r} has {' and '.join(instance.limits)}"
         raise UsageError(message)
     request = SolveRequest(seed=seed, stopwatch=Stopwatch(time_limit_s, on_event), limit=limit)
-    return formulation_of(instance).build_pareto(instance, request)
+    formulation = formulation_of(instance)
+    with _blaming_nobody(f"the frontier of {formulation.name}"):
+        return formulation.build_pareto(instance, request)
 
 
 @overload

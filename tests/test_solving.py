@@ -19,6 +19,7 @@ from optplan.contracts import (
     Answer,
     BoundProof,
     LagrangianCertificate,
+    Relaxation,
     Result,
     Solution,
     SolveRequest,
@@ -26,7 +27,7 @@ from optplan.contracts import (
     Termination,
 )
 from optplan.contracts.registry import SolverEntry
-from optplan.errors import InfeasibleError, UnsupportedError, UsageError, VerificationError
+from optplan.errors import InfeasibleError, InternalError, UnsupportedError, UsageError, VerificationError
 from optplan.formulations import formulations
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.judge.duality import dual_bound
@@ -281,6 +282,30 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answering], None]:
 
 
 ONE_ONE = BoaSolution(branches={"job": (Branch(widths=np.ones(2)),)})
+
+
+@pytest.mark.parametrize("made", [lambda: Relaxation.parse({"limit": "budget"}), lambda: BoaSolution.parse({})])
+def test_a_solver_s_mistake_is_not_the_user_s(made: Callable[[], object], pretend: Callable[[Answering], None]) -> None:
+    """A record that the solver makes and that lacks a field is a bug of the solver, not data to add."""
+
+    def mistaken(*_: object) -> Answer[BoaSolution]:
+        made()
+        pytest.fail("it is valid")
+
+    pretend(mistaken)
+    with pytest.raises(
+        InternalError, match=r"^solver 'layered-paths' of boa made a record that is not valid \("
+    ) as told:
+        solve(named("boa-two-epochs"))
+    assert "is missing" in str(told.value)
+    assert "add it" not in str(told.value)
+
+
+def test_an_answer_that_makes_no_result_is_the_solver_s_mistake(pretend: Callable[[Answering], None]) -> None:
+    """A bound without what it rests on."""
+    pretend(lambda *_: Answer(Status.UNKNOWN, Termination.COMPLETED, bound=1.0))
+    with pytest.raises(InternalError, match=r"a bound and what it rests on come together.*please report this bug$"):
+        solve(named("boa-two-epochs"))
 
 
 def test_answers_that_break_a_rule_are_refused(pretend: Callable[[Answering], None]) -> None:

@@ -9,7 +9,7 @@ import traceback
 import click
 
 import optplan
-from optplan.errors import DataError, OptplanError, VerificationError, one_line
+from optplan.errors import DataError, InternalError, OptplanError, VerificationError, one_line
 
 #: Exit codes that no :class:`~optplan.errors.OptplanError` carries.
 EXIT_USAGE = 2
@@ -35,7 +35,7 @@ def report(error: Exception, *, as_json: bool = False, with_traceback: bool = Fa
     int
         The exit code.
     """
-    expected = isinstance(error, OptplanError | click.ClickException)
+    expected = isinstance(error, OptplanError | click.ClickException) and not isinstance(error, InternalError)
     if with_traceback and not expected:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message = _message(error)
@@ -57,7 +57,7 @@ def _message(error: Exception) -> str:
             return one_line(error.format_message())
         case VerificationError():
             return one_line(f"verification failed, a bug of optplan or of an engine; please report it: {error}")
-        case OptplanError():
+        case OptplanError() if not isinstance(error, InternalError):
             return one_line(str(error))
     running = f"optplan {optplan.__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
     return (

@@ -18,7 +18,7 @@ import pytest
 
 from optplan.cli import application, main
 from optplan.cli.options import Command, Group
-from optplan.errors import EngineError
+from optplan.errors import EngineError, InternalError
 from optplan.formulations import formulations
 
 if TYPE_CHECKING:
@@ -231,6 +231,17 @@ def test_an_unexpected_error_asks_for_a_report(run: Runner, monkeypatch: pytest.
     as_json = run("solve", "boa-one-table", "--json")
     assert (as_json.code, as_json.out) == (70, "")
     assert as_json.error["kind"] == "InternalError"
+
+
+def test_a_wrong_record_of_a_solver_is_an_internal_error(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told like any other bug, with what to report."""
+    monkeypatch.setattr("optplan.solving.solve", fail_with(InternalError("solver 'x' made a record")))
+    told = run("solve", "boa-one-table")
+    assert told.code == 70
+    assert told.err.startswith(
+        "error: internal error: InternalError: solver 'x' made a record\nThis is a bug of optplan."
+    )
+    assert run("solve", "boa-one-table", "--json").error["kind"] == "InternalError"
 
 
 def test_a_failing_engine_exits_with_70(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
