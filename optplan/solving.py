@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, TypedDict, TypeGuard, Unpack, overload
 
@@ -210,7 +211,8 @@ def frontier(instance: Instance) -> Frontier:
     """
     formulation = formulation_of(instance)
     with _blaming_nobody(f"the frontier of {formulation.name}"):
-        return formulation.build_frontier(instance)
+        make = formulation.build_frontier
+        return replace(make(instance), origin=(make, instance))
 
 
 def pareto(

@@ -191,8 +191,8 @@ def replan(
         print_answer(*present_continuation(instance, state, continuation, timeline))
     _write_files(outputs, continuation, timeline, new_instance, output)
     if continuation.infeasibility is not None:
-        return signals.exit_code or outputs.exit_code(_INFEASIBLE)
-    return signals.exit_code or outputs.exit_code(_UNKNOWN if new is None or continuation.remainder.gone else 0)
+        return outputs.exit_code(signals.exit_code or _INFEASIBLE)
+    return outputs.exit_code(signals.exit_code or (_UNKNOWN if new is None or continuation.remainder.gone else 0))
 
 
 def _require_run(instance: Instance) -> SriftInstance:

@@ -147,7 +147,7 @@ def solve(
         _write_files(
             outputs, instance, (result, *rivals), explanation, verify_command=shlex.join(command), check=not no_verify
         )
-        return signals.exit_code or outputs.exit_code(_EXIT_CODES.get(result.status.value, failure))
+        return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, failure))
 
 
 def _require_explanations(instance: Instance) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
 
-from optplan.contracts.instance import Solution
+from optplan.contracts.instance import Instance, Solution
 from optplan.contracts.result import LagrangianCertificate, ShadowPrice
+from optplan.errors import UsageError
 from optplan.schema import FloatArray, FrozenModel
 
 
@@ -54,6 +57,9 @@ class Frontier:
         Whether the frontier is piecewise linear.
     solve_seconds
         Wall time of making it.
+    origin
+        What it was made by, a function of a module, and of which instance. With that a frontier can be pickled; its
+        points go along, and the first query after unpickling makes the rest anew.
     """
 
     formulation: str
@@ -68,7 +74,48 @@ class Frontier:
     solution_at: Callable[[float], Solution]
     exact_between: bool
     solve_seconds: float = 0.0
+    origin: tuple[Callable[[Instance], Frontier], Instance] | None = field(default=None, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the points and the origin.
+
+        Raises
+        ------
+        UsageError
+            When the origin is not known.
+        """
+        if self.origin is None:
+            raise UsageError("this frontier does not know its origin, so it cannot be pickled; optplan.frontier's can")
+        queries = {"at", "budget_for", "solution_at"}
+        return _revive, ({each.name: getattr(self, each.name) for each in fields(self) if each.name not in queries},)
 
     def points(self) -> list[FrontierPoint]:
         """Return every breakpoint with its certificate, from the least budget on."""
         return [self.at(float(budget)) for budget in self.budgets]
+
+
+@dataclass(frozen=True)
+class _Remake:
+    """Makes a frontier again when it is first asked."""
+
+    make: Callable[[Instance], Frontier]
+    instance: Instance
+
+    @cached_property
+    def _frontier(self) -> Frontier:
+        return self.make(self.instance)
+
+    def at(self, budget: float) -> FrontierPoint:
+        return self._frontier.at(budget)
+
+    def budget_for(self, objective: float) -> FrontierPoint:
+        return self._frontier.budget_for(objective)
+
+    def solution_at(self, budget: float) -> Solution:
+        return self._frontier.solution_at(budget)
+
+
+def _revive(known: dict[str, Any]) -> Frontier:
+    """Make a frontier of what was pickled of it."""
+    remake = _Remake(*known["origin"])
+    return Frontier(**known, at=remake.at, budget_for=remake.budget_for, solution_at=remake.solution_at)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from optplan.contracts import Frontier, FrontierPoint, LagrangianCertificate, ShadowPrice, Solution
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError
+from optplan.instances.library import build_named
+from optplan.solving import frontier
 
 
 def point_at(budget: float) -> FrontierPoint:
@@ -50,3 +55,29 @@ def test_points_are_finite() -> None:
     """An infinite price is written as None, not as infinity."""
     with pytest.raises(DataError, match="less: got inf; input should be a finite number"):
         ShadowPrice(less=float("inf"), more=0.0, unit="s per GPU")
+
+
+@pytest.mark.parametrize("problem", ["rescaling", "continuous"])
+def test_a_frontier_can_be_pickled(problem: str) -> None:
+    """Points and queries are the same afterwards, also after another time; the functions inside need not go along."""
+    made = frontier(build_named("boa-two-classes").replace(problem=problem))
+    budget = float(made.budgets.mean())
+    wanted_s = made.at(budget).objective
+    again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(made))))
+    assert again.budgets.tolist() == made.budgets.tolist()
+    assert (again.instance_hash, again.exact_between, again.solve_seconds) == (
+        made.instance_hash,
+        made.exact_between,
+        made.solve_seconds,
+    )
+    assert again.at(budget) == made.at(budget)
+    assert again.budget_for(wanted_s) == made.budget_for(wanted_s)
+    assert again.solution_at(budget) == made.solution_at(budget)
+    assert [again.points()[n] for n in (0, -1)] == [made.points()[n] for n in (0, -1)]
+
+
+def test_a_frontier_of_unknown_origin_says_that_it_cannot_be_pickled() -> None:
+    """Its queries are functions that nobody can find again."""
+    made = frontier(build_named("boa-two-classes"))
+    with pytest.raises(UsageError, match=r"does not know its origin.*optplan\.frontier"):
+        pickle.dumps(replace(made, origin=None))

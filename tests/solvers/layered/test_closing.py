@@ -372,3 +372,40 @@ def test_another_family_needs_no_other_algorithm(seed: int) -> None:
     assert not isinstance(pure, BudgetShortfall)
     assert bound.bound == pytest.approx(expected.lagrangian.bound, rel=1e-12)
     assert pure.value == pytest.approx(expected.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("position", [0.0023, 0.0052, 0.012, 0.0182, 0.0953, 0.3304])
+def test_many_nearly_equal_classes_are_proven_with_few_pairs(position: float, training_classes: Maker) -> None:
+    """As in merged traces: totals lie so densely that exhausting them took 200 million pairs, and did not end.
+
+    Three classes, each forty times with rates of its own. The wanted gap is reached with a hundredth of the pairs.
+    """
+    kinds, random = training_classes(1, (20, 15, 10), 32), np.random.default_rng(1)
+    values, consumptions, switch_values, switch_consumptions = [], [], [], []
+    for graph in range(kinds.num_graphs):
+        rows = slice(int(kinds.first_row[graph]), int(kinds.first_row[graph + 1]))
+        switch = slice(int(kinds.switch_row[rows.start]), int(kinds.switch_row[rows.start]) + 1)
+        for rate in random.uniform(0.2, 2.0, 40) / 40:
+            values.append(rate * kinds.value[rows])
+            consumptions.append(rate * kinds.consumption[rows])
+            switch_values.append(rate * kinds.switch_value[switch])
+            switch_consumptions.append(rate * kinds.switch_consumption[switch])
+    graphs = LayeredGraphs.from_lists(values, consumptions, switch_values, switch_consumptions)
+    ends = build_frontier(graphs).consumption
+    budget = float(ends[0] + (ends[-1] - ends[0]) * position)
+    solution = solved(graphs, budget, gap=1e-6, effort=Effort(max_pairs=1_000_000))
+    assert solution.proven
+    assert solution.stopped_by is None
+    assert solution.pairs < 2_000_000
+
+
+def test_exhaustion_goes_as_far_as_the_wanted_gap(training_classes: Maker) -> None:
+    """Of many graphs: at a gap of 1 % nothing is exhausted, at none the optimum is found and proven."""
+    graphs = training_classes(3, (4,) * 30, 12)
+    ends = build_frontier(graphs).consumption
+    budget = float(0.9 * ends[0] + 0.1 * ends[-1])
+    exact, rough = solved(graphs, budget), solved(graphs, budget, gap=0.01)
+    assert exact.exhaustion is not None
+    assert exact.gap == 0.0
+    assert rough.exhaustion is None
+    assert exact.value <= rough.value <= exact.value * 1.01
