@@ -2,7 +2,8 @@
 
 Answers go to stdout, as text or with ``--json`` as JSON; progress, warnings, errors and the names of written files go
 to stderr. Exit codes: 0 solved, 1 wrong data (or an output that cannot be written, or a measurement that failed), 2
-wrong usage, 3 infeasible, 4 no solution within the limits, 5 verification failed, 70 internal error.
+wrong usage, 3 infeasible, 4 no solution within the limits, 5 verification failed, 70 internal error; 130 and 143 after
+SIGINT and SIGTERM.
 
 With ``--json``, stdout holds the answer or nothing. An error is an object on one line of stderr,
 ``{"error": {"kind": ..., "message": ..., "path": ...}}``: ``kind`` is the name of the error's class, and ``path``,
@@ -63,7 +64,7 @@ def application(ctx: click.Context) -> int:
     price. Where no plan exists, it says why and what would help.
 
     Exit codes: 0 solved, 1 wrong data, 2 wrong usage, 3 infeasible, 4 no solution within the limits, 5 verification
-    failed, 70 internal error.
+    failed, 70 internal error, 130 and 143 after SIGINT and SIGTERM.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
