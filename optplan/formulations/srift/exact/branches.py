@@ -23,8 +23,9 @@ from optplan.schema import FloatArray, IntArray
 
 #: Says of fleets, by lower bounds of their time, cost and VMs, which are worth keeping.
 Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]
-#: Backward passes that one simulation serves: powers of e to this.
-_PACE_STEP = 0.002
+#: Backward passes that one simulation serves: powers of e to the first of these, and of what that does not exclude to
+#: the second.
+_COARSE, _FINE = 0.008, 0.001
 #: Error of the straggler's seconds where they are computed exactly, relatively.
 _EXACT = 2e-9
 #: What the straggler's seconds may leave open, relatively, before they are computed exactly.
@@ -196,25 +197,32 @@ class Branch:
             return nodes
         least_s = self._straggler.seconds(self._sum_logarithms(nodes))
         most_s = (least_s + self._most_error(nodes)) * (1.0 + _ROUNDING)
-        sharpened = self._simulate(nodes, least_s, most_s)
-        kept = keeps(sharpened.time_s, sharpened.cost_usd, sharpened.vms) & ~(most_s <= least_s * (1.0 + _LOOSE))
-        if not kept.any():
+        sharpened = self._simulate(nodes, least_s, most_s, _COARSE)
+        kept = np.flatnonzero(keeps(sharpened.time_s, sharpened.cost_usd, sharpened.vms))
+        if not kept.size:
             return sharpened
-        for number in np.flatnonzero(kept).tolist():
-            exact_s = self._straggler_s(nodes.picks[number])
+        least_s, most_s = least_s[kept], most_s[kept]
+        for number in np.flatnonzero(~(most_s <= least_s * (1.0 + _LOOSE))).tolist():
+            exact_s = self._straggler_s(nodes.picks[kept[number]])
             least_s[number], most_s[number] = exact_s * (1.0 - _EXACT), exact_s * (1.0 + _EXACT)
-        return self._simulate(nodes, least_s, most_s)
+        fine = self._simulate(nodes.take(kept), least_s, most_s, _FINE)
+        time_s, cost_usd = sharpened.time_s.copy(), sharpened.cost_usd.copy()
+        time_s[kept], cost_usd[kept] = fine.time_s, fine.cost_usd
+        return replace(sharpened, time_s=time_s, cost_usd=cost_usd)
 
-    def _simulate(self, nodes: Nodes, least_s: FloatArray, most_s: FloatArray) -> Nodes:
-        """Return complete fleets with bounds by what the straggler takes at least and at most, (N,) each."""
+    def _simulate(self, nodes: Nodes, least_s: FloatArray, most_s: FloatArray, step: float) -> Nodes:
+        """Return complete fleets with bounds by what the straggler takes at least and at most, (N,) each.
+
+        Backward passes are rounded up to powers of e to the step, so that many fleets share a simulation.
+        """
         backward_s, longest_s = (1.0 - self._forward) * least_s, (1.0 - self._forward) * most_s
         known = (longest_s > 0.0) & np.isfinite(longest_s)
-        steps = np.ceil(np.log(np.where(known, longest_s, 1.0)) / _PACE_STEP).astype(np.int64)
+        steps = np.ceil(np.log(np.where(known, longest_s, 1.0)) / step).astype(np.int64)
         # Without tables a set of types is as fast as its least network, which is that of the branch.
         networks = np.zeros_like(nodes.networks) if self._setting.exchange.plain else nodes.networks
         keys = np.column_stack([networks, nodes.amounts[1].astype(np.int64), steps])[known]
         different, place = np.unique(keys, axis=0, return_inverse=True)
-        paces = np.array([self._pace(*key) for key in different.tolist()])
+        paces = np.array([self._pace(each, ranks, power * step) for each, ranks, power in different.tolist()])
         exchange_s = np.zeros(len(nodes))
         exchange_s[known] = paces[place.reshape(-1)] * backward_s[known]
         bounded = self._bound(nodes, least_s, exchange_s, nodes.amounts)
@@ -247,10 +255,10 @@ class Branch:
             total = total + options.left_out_s[picks]
         return np.where(nodes.picks[:, 0] > MOST_COUNTED, np.inf, total)
 
-    def _pace(self, networks: int, ranks: int, step: int) -> float:
-        """Return F(T) / T of a set of networks (none: the branch's own), for the T of a step."""
+    def _pace(self, networks: int, ranks: int, power: float) -> float:
+        """Return F(T) / T of a set of networks (none: the branch's own), for e to a power as T."""
         names = self._setting.exchange.types_of(networks or 1 << (self._network or 0))
-        backward_s = math.exp(step * _PACE_STEP)
+        backward_s = math.exp(power)
         return self._setting.model.exchange_s(names, ranks, self._gpu, backward_s) / backward_s * (1.0 - _ROUNDING)
 
     def write(self, picks: IntArray) -> tuple[VmGroup, ...]:

@@ -31,7 +31,7 @@ from optplan.schema import FloatArray, IntArray
 #: Pairs of a fleet and an option that one step looks at.
 _PAIRS = 150_000
 #: Complete fleets that one step judges, and whose exchange one step simulates together once so many were judged.
-_JUDGED, _SHARPENED, _FEW = 8, 64, 64
+_JUDGED, _SHARPENED, _FEW = 8, 128, 64
 #: Partial fleets that are decided at once down to the end, and after how many steps again.
 _PLUNGED, _PLUNGE_EVERY = 4, 16
 #: Fleets that may wait; each takes about 150 bytes.

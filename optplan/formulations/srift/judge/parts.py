@@ -25,8 +25,10 @@ from optplan.units import SECONDS_PER_HOUR
 MARGIN = 1e-9
 #: Pairs of a part and an option that are looked at together, and parts whose bounds are computed together.
 _PAIRS, _BOUNDED = 1 << 17, 1 << 13
-#: Error of the evaluator's straggler, relatively; steps of backward passes that one simulation serves.
-_STRAGGLER_ERROR, _STEP = 2e-9, 0.002
+#: Error of the evaluator's straggler, relatively.
+_STRAGGLER_ERROR = 2e-9
+#: Logarithms of backward passes that one simulation serves: at first, and for what is left then.
+_COARSE, _FINE = 0.008, 0.001
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,8 @@ class Level:
         Number of the type.
     columns, counts, samples
         (O,) Column of the load among those of the kind, VMs of it, and their samples; a count of zero is none of them.
-    starts, ends
-        Whether this is the first, and the last, level of its type.
+    ends
+        Whether this is the last level of its type.
     network_due
         Whether the kind's network must be there after it.
     supply
@@ -78,7 +80,6 @@ class Level:
     columns: IntArray
     counts: IntArray
     samples: IntArray
-    starts: bool
     ends: bool
     network_due: bool
     supply: Supply
@@ -244,10 +245,10 @@ class KindOfFleets:
         """
         least_s = self._straggler.seconds(fleets.counts)
         most_s = least_s + self._straggler.slack(fleets.counts)
-        fleets = fleets.take(self._outlast(claim, fleets, least_s, most_s, stopwatch))
+        fleets = fleets.take(self._outlast(claim, fleets, (least_s, most_s), _COARSE, stopwatch))
         exact_s = np.array([self._straggler_s(counts, stopwatch) for counts in fleets.counts])
         ends = exact_s * (1.0 - _STRAGGLER_ERROR), exact_s * (1.0 + _STRAGGLER_ERROR)
-        for counts in fleets.counts[self._outlast(claim, fleets, *ends, stopwatch)]:
+        for counts in fleets.counts[self._outlast(claim, fleets, ends, _FINE, stopwatch)]:
             stopwatch.require()
             measures = measure_fleet(self._offers.model, self._write_groups(counts))
             taken = np.array([measures["time_s"]]), np.array([measures["cost_usd"]])
@@ -256,21 +257,30 @@ class KindOfFleets:
                 raise RefutedError(f"the fleet {self._write(counts)} refutes it: it {said}")
 
     def _outlast(
-        self, claim: Claim, fleets: _Parts, least_s: FloatArray, most_s: FloatArray, stopwatch: Stopwatch
+        self,
+        claim: Claim,
+        fleets: _Parts,
+        ends_s: tuple[FloatArray, FloatArray],
+        step: float,
+        stopwatch: Stopwatch,
     ) -> NDArray[np.bool_]:
-        """Say which fleets are not excluded, by what their stragglers take at least and at most, (N,) each."""
+        """Say which fleets are not excluded, by what their stragglers take at least and at most, (N,) each.
+
+        One simulation serves backward passes up to each power of e to the step.
+        """
+        least_s, most_s = ends_s
         backward_s, longest_s = (1.0 - self._forward) * least_s, (1.0 - self._forward) * most_s
         known = (longest_s > 0.0) & np.isfinite(longest_s) & (fleets.ranks > 1)
-        steps = np.ceil(np.log(np.where(known, longest_s, 1.0)) / _STEP).astype(np.int64)
+        steps = np.ceil(np.log(np.where(known, longest_s, 1.0)) / step).astype(np.int64)
         # Without tables the networks of a fleet are as fast as the least of them, which is that of the kind.
         present = [self._networks == network for network in np.unique(self._networks)]
         has = [np.any(fleets.counts[:, columns] > 0, axis=1) for columns in ([] if self._offers.plain else present)]
         keys = np.column_stack([fleets.ranks, steps, *has])[known]
         different, first, place = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         paces = np.zeros(len(different))
-        for number, (ranks, step) in enumerate(different[:, :2].tolist()):
+        for number, (ranks, power) in enumerate(different[:, :2].tolist()):
             stopwatch.require()
-            names, longer_s = self._name_networks(fleets.counts[known][first[number]]), math.exp(step * _STEP)
+            names, longer_s = self._name_networks(fleets.counts[known][first[number]]), math.exp(power * step)
             paces[number] = self._offers.model.exchange_s(names, ranks, self._gpu, longer_s) / longer_s
         exchange_s = np.zeros(len(least_s))
         exchange_s[known] = paces[place.reshape(-1)] * backward_s[known] * (1.0 - ROUNDING)
@@ -356,7 +366,6 @@ class KindOfFleets:
             columns=repeated[0],
             counts=counts,
             samples=counts * repeated[1],
-            starts=place == 0 or decided[place - 1][0] != number,
             ends=place + 1 == len(decided) or decided[place + 1][0] != number,
             network_due=network_due,
             supply=self._supply(number, batches, least),
