@@ -170,7 +170,9 @@ def test_incumbents_and_bounds_are_reported(run: Callable[..., Any]) -> None:
     assert found.status is Status.OPTIMAL
     plans = [each for each in reports if each.choice is not None]
     assert plans
+    assert found.choice is not None
     for each in plans:
+        assert each.choice is not None
         value, used = problem.totals(each.choice)
         assert each.status is Status.FEASIBLE
         assert each.termination is Termination.TIME_LIMIT
