@@ -75,7 +75,7 @@ def compare(
 
     outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
     if "--report" in outputs:
-        from optplan.reporting.boa.html import require_packages
+        from optplan.reporting.pages import require_packages
 
         require_packages()
     sides = [_read_side(name) for name in (name_a, name_b)]
@@ -158,11 +158,11 @@ def _save(comparison: Comparison, path: Path, *, with_equal: bool, overwrite: bo
 
 
 def _save_page(comparison: Comparison, path: Path, *, overwrite: bool) -> None:
-    from optplan.reporting.boa.html import write_page
-    from optplan.reporting.boa.views import Views
+    from optplan.reporting.comparison import tell_comparison
+    from optplan.reporting.pages import Page, write_page
 
     title = f"What changes from {comparison.a.name} to {comparison.b.name}"
-    write_page(path, title, Views(comparison=comparison), overwrite=overwrite)
+    write_page(path, Page("", title, sections=[tell_comparison(comparison)]), overwrite=overwrite)
 
 
 def _write_csv(rows: list[dict[str, Any]]) -> str:

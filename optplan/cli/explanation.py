@@ -83,12 +83,12 @@ def explain(
 
     Changes of the instance that the result carries (--budget, --set and so on of the solve) are made again.
     """
-    from optplan.instances.files import read_result, write_json
+    from optplan.instances.files import read_result, write_json, write_text
     from optplan.solving import explain as explain_result
 
     outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
     if "--report" in outputs:
-        from optplan.reporting.boa.html import require_packages
+        from optplan.reporting.pages import require_packages
 
         require_packages()
     _refuse_instance(result_path)
@@ -99,24 +99,18 @@ def explain(
     if as_json:
         print_json(explanation.to_json_data())
     else:
-        from optplan.reporting.boa.explanation_tables import explanation_table, say_rates
+        from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
 
-        print_answer(say_rates(instance, explanation), "", explanation_table(instance, explanation))
+        print_answer(say_rates(instance, explanation), "", list_explanations(explanation))
 
     def write_page(path: Path) -> None:
-        from optplan.reporting.boa.html import write_report
-        from optplan.reporting.boa.views import Views
+        from optplan.reporting.presenters import Beside
+        from optplan.reporting.reports import build_report
 
         name = instance_name or result.instance_name
         command = ["optplan", "verify", name, str(result_path), *write_amendments(changes)]
-        write_report(
-            path,
-            instance,
-            result,
-            verify_command=shlex.join(command),
-            views=Views(explanation=explanation),
-            overwrite=outputs.force,
-        )
+        beside = Beside(verify_command=shlex.join(command), explanation=explanation)
+        write_text(build_report(instance, result, beside), path, overwrite=outputs.force)
 
     outputs.save("--output", lambda path: write_json(explanation, path, overwrite=outputs.force))
     outputs.save("--report", write_page)

@@ -61,7 +61,7 @@ class Answer:
 
     def say_question(self) -> str:
         """Say what was asked: a budget, or a mean completion time."""
-        from optplan.reporting.phrases import name_objective
+        from optplan.reporting.boa.phrases import name_objective
         from optplan.units import format_duration
 
         asked = next(iter(self.question.values()))
@@ -71,7 +71,7 @@ class Answer:
 
     def to_json_data(self) -> dict[str, Any]:
         """Return plain data: the point, what was asked, which mean it is and what is proven about it."""
-        from optplan.reporting.phrases import name_objective
+        from optplan.reporting.boa.phrases import name_objective
 
         asked = {"question": self.question, "objective_name": name_objective(self.instance)}
         return {**asked, **self.point.to_json_data(), "proven_bound": self.proven}

@@ -230,7 +230,7 @@ def _view(label: str, instance: BoaInstance, questions: Questions, most: int, *,
 def _check_outputs(outputs: Outputs, views: Sequence[_View], output: Path | None) -> None:
     """Refuse files that could not be written, before solvers run."""
     if "--report" in outputs:
-        from optplan.reporting.boa.html import require_packages
+        from optplan.reporting.pages import require_packages
 
         require_packages()
     if "--plot" in outputs or "--report" in outputs:
@@ -248,7 +248,7 @@ def _check_outputs(outputs: Outputs, views: Sequence[_View], output: Path | None
 def _sweep(view: _View, solver: str, time_limit_s: float | None, *, as_json: bool) -> int:
     """Let a solver solve at each budget shown or asked for; a failure is reported, and costs nothing that was found."""
     from optplan.progress import Event
-    from optplan.reporting.boa.sweeps import sweep_budgets
+    from optplan.reporting.boa.gathering import sweep_budgets
 
     found = view.sweeps.setdefault(solver, [])
     # Breakpoints flatter solvers: there the best plan is a pure one. The user's own budgets lie anywhere.
@@ -334,34 +334,35 @@ def _save_figure(views: Sequence[_View], path: Path, *, overwrite: bool) -> None
 
 
 def _save_page(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
-    from optplan.reporting.boa.html import write_page
-    from optplan.reporting.boa.views import Views
+    from optplan.reporting.boa.views import tell_curves
+    from optplan.reporting.pages import Page, write_page
 
     title = f"What budgets buy: {', '.join(view.label for view in views)}"
-    write_page(path, title, Views(curves=[_curve(view) for view in views]), overwrite=overwrite)
+    page = Page("", title, sections=[tell_curves([_curve(view) for view in views])])
+    write_page(path, page, overwrite=overwrite)
 
 
 def _print_frontier(view: _View, *, is_first: bool) -> None:
-    from optplan.reporting.tables import frontier_table
+    from optplan.reporting.boa.tables import list_budgets
 
     count = len(view.line.budgets)
     title = f"Frontier of {view.label}: {count} points"
     if len(view.shown) < count:
         title += f", {len(view.shown)} of them shown (-o FILE writes all, --points N shows more)"
-    print_answer(*([] if is_first else [""]), title, "", frontier_table(view.instance, view.shown))
+    print_answer(*([] if is_first else [""]), title, "", list_budgets(view.instance, view.shown))
     for asked_of in dict.fromkeys(answer.instance for answer in view.answers):
         answers = [answer for answer in view.answers if answer.instance == asked_of]
         heading = "As asked:" if asked_of == view.instance else "As asked, all jobs counting alike:"
         proven = [answer.proven for answer in answers]
-        print_answer("", heading, "", frontier_table(asked_of, [answer.point for answer in answers], bounds=proven))
+        print_answer("", heading, "", list_budgets(asked_of, [answer.point for answer in answers], bounds=proven))
     if view.answers:
         said = "The bounds were derived again from the certificates, without the solver: no plan within these budgets"
         print_answer("", f"{said} is better, mixed ones included.")
 
 
 def _print_sweep(view: _View, solver: str) -> None:
-    from optplan.reporting.tables import sweep_table
+    from optplan.reporting.boa.tables import list_sweep
 
     points = view.sweeps[solver]
     if points:
-        print_answer("", f"{solver} at these budgets:", "", sweep_table(view.instance, points))
+        print_answer("", f"{solver} at these budgets:", "", list_sweep(view.instance, points))

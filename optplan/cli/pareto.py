@@ -78,14 +78,14 @@ def show_pareto(
 
 def _print(instance: Instance, found: ParetoFrontier, most: int) -> None:
     from optplan.reporting.pareto import pareto_table
-    from optplan.reporting.presenters import plan_presenter_of
+    from optplan.reporting.presenters import plan_words_of
 
     points = [found.points[row] for row in thin(len(found.points), most)]
     title = f"Frontier of {instance.name}: {_count(len(found.points))} no other beats"
     if len(points) < len(found.points):
         title += f", {len(points)} of them shown (-o FILE writes all, --points N shows more)"
     print_answer(
-        title, "", pareto_table(instance, found, points, plan_presenter_of(instance)), "", _say_completeness(found)
+        title, "", pareto_table(instance, found, points, plan_words_of(instance)), "", _say_completeness(found)
     )
 
 
@@ -127,9 +127,9 @@ def _write_csv(found: ParetoFrontier) -> str:
 def _save_figure(instance: Instance, found: ParetoFrontier, path: Path, *, overwrite: bool) -> None:
     from optplan.instances.files import write_text
     from optplan.reporting.pareto import draw_pareto
-    from optplan.reporting.presenters import plan_presenter_of
+    from optplan.reporting.presenters import plan_words_of
 
-    figure = draw_pareto(instance, found, plan_presenter_of(instance))
+    figure = draw_pareto(instance, found, plan_words_of(instance))
     write_text(figure.to_html(include_plotlyjs=True), path, overwrite=overwrite)
 
 

@@ -99,10 +99,10 @@ def _build_graphs(instance: Instance, result: Result[Solution]) -> list[DiGraph]
 
 
 def _draw(instance: Instance, result: Result[Solution], *, dag: bool) -> list[Figure]:
-    from optplan.reporting.presenters import plan_presenter_of
+    from optplan.reporting.presenters import PlanPresenter, presenter_of
 
     if not dag:
-        return [plan_presenter_of(instance).draw_plan(instance, result)]
+        return [cast(PlanPresenter, presenter_of(instance)).draw_plan(instance, result)]
     from optplan.reporting.rubberband.dag_figures import draw_dag
 
     return [draw_dag(graph) for graph in _build_graphs(instance, result)]

@@ -168,7 +168,7 @@ def replan(
     old = None if result_path is None else _read_fleet(instance, result_path)
     state = _read_state(state_path, options, old)
     if "--report" in outputs:
-        from optplan.reporting.boa.html import require_packages
+        from optplan.reporting.pages import require_packages
 
         require_packages()
 
@@ -276,19 +276,18 @@ def _write_files(
     rest, result = continuation.remainder.instance, continuation.result
 
     def write_report(path: Path) -> None:
-        from optplan.reporting.srift.continuations import write_continuation_report
+        from optplan.reporting.gathering import gather_background
+        from optplan.reporting.pages import write_page
+        from optplan.reporting.presenters import Beside
+        from optplan.reporting.srift.continuations import build_continuation_page
         from optplan.verification import verify
 
         command = ["optplan", "verify", str(new_instance or "new-instance.json"), str(output or "result.json")]
         with Progress("report"):
-            write_continuation_report(
-                path,
-                continuation,
-                timeline,
-                verification=verify(rest, result),
-                verify_command=shlex.join(command),
-                overwrite=outputs.force,
-            )
+            checked = verify(rest, result)
+            checked.require()
+            beside = Beside((), gather_background(rest, result), checked, shlex.join(command))
+            write_page(path, build_continuation_page(continuation, timeline, beside), overwrite=outputs.force)
 
     outputs.save("--output", lambda path: write_json(result, path, overwrite=outputs.force))
     outputs.save("--new-instance", lambda path: write_json(rest, path, overwrite=outputs.force))

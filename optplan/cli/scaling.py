@@ -112,12 +112,12 @@ def scaling(
 def _list_parts(studies: list[ScalingStudy]) -> list[RenderableType]:
     """List what a terminal shows of each study: a table, what cannot be, and the paper's conclusions."""
     from optplan.formulations.srift.study.scaling import hold_conclusions
-    from optplan.reporting.srift.scaling_views import say_finding, say_left_out, say_study, scaling_table
+    from optplan.reporting.srift.scaling_views import list_points, say_finding, say_left_out, say_study
     from optplan.reporting.tables import plain_text
 
     parts: list[RenderableType] = []
     for study in studies:
-        parts += [plain_text(say_study(study), "bold"), "", scaling_table(study), ""]
+        parts += [plain_text(say_study(study), "bold"), "", list_points(study), ""]
         parts += [plain_text(f"left out: {text}") for text in say_left_out(study)]
         parts += [plain_text(say_finding(finding)) for finding in hold_conclusions(study)]
         parts.append("")
@@ -156,10 +156,10 @@ def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
         write_text(write_figures(charts), path, overwrite=outputs.force)
 
     def write_page(path: Path) -> None:
-        from optplan.reporting.pages import write_sections_page
+        from optplan.reporting.pages import write_page
         from optplan.reporting.srift.scaling_views import build_scaling_page
 
-        write_sections_page(path, build_scaling_page(studies), overwrite=outputs.force)
+        write_page(path, build_scaling_page(studies), overwrite=outputs.force)
 
     outputs.save("--output", write_data)
     outputs.save("--plot", write_charts)

@@ -119,7 +119,7 @@ def sensitivity(
         raise UsageError("no errors to sample; give at least one of --speedup, --noise, --size, --arrival, as in 10%")
     outputs = Outputs({"--output": output, "--plot": plot, "--report": report_path}, force=force, as_json=as_json)
     if "--report" in outputs:
-        from optplan.reporting.boa.html import require_packages
+        from optplan.reporting.pages import require_packages
 
         require_packages()
     instance = read_amended(instance_name, changes)
@@ -141,9 +141,9 @@ def sensitivity(
     if as_json:
         print_json(found.to_json_data())
     else:
-        from optplan.reporting.boa.sensitivity_views import say_errors, sensitivity_table
+        from optplan.reporting.boa.sensitivity_views import list_figures, say_errors
 
-        print_answer(say_errors(found), "", sensitivity_table(found))
+        print_answer(say_errors(found), "", list_figures(found))
 
     def draw(path: Path) -> None:
         from optplan.instances.files import write_text
@@ -157,18 +157,13 @@ def sensitivity(
         write_json(found, path, overwrite=outputs.force)
 
     def write_page(path: Path) -> None:
-        from optplan.reporting.boa.html import write_report
-        from optplan.reporting.boa.views import Views
+        from optplan.instances.files import write_text
+        from optplan.reporting.presenters import Beside
+        from optplan.reporting.reports import build_report
 
         command = ["optplan", "verify", instance_name, "result.json", *write_amendments(changes)]
-        write_report(
-            path,
-            instance,
-            result,
-            verify_command=shlex.join(command),
-            views=Views(sensitivity=found),
-            overwrite=outputs.force,
-        )
+        beside = Beside(verify_command=shlex.join(command), sensitivity=found)
+        write_text(build_report(instance, result, beside), path, overwrite=outputs.force)
 
     outputs.save("--output", save)
     outputs.save("--plot", draw)

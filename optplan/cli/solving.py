@@ -124,7 +124,7 @@ def solve(
     if explains:
         _require_explanations(instance)
     if "--report" in outputs:
-        from optplan.reporting.boa.html import require_packages
+        from optplan.reporting.pages import require_packages
 
         require_packages()
     wanted = {"check": not no_verify, "certify": not no_certificate}
@@ -188,7 +188,7 @@ def _explain(
     instance: Instance, result: Result[Solution], time_limit_s: float | None, *, as_json: bool
 ) -> tuple[Explanation | None, int]:
     """Explain the result if it has a plan; a failure is reported, and does not cost the answer."""
-    from optplan.reporting.boa.explanation_tables import explanation_table, say_rates
+    from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
     from optplan.solving import explain
 
     if result.solution is None:
@@ -201,7 +201,7 @@ def _explain(
     except OptplanError as error:
         return None, report(error, as_json=as_json)
     if not as_json:
-        print_answer("", say_rates(instance, explanation), "", explanation_table(instance, explanation))
+        print_answer("", say_rates(instance, explanation), "", list_explanations(explanation))
     return explanation, 0
 
 
@@ -227,7 +227,7 @@ def _write_files(
     check: bool,
 ) -> None:
     """Write what the user asked for; the first of the results is the answer, the others are rivals."""
-    from optplan.instances.files import write_json
+    from optplan.instances.files import write_json, write_text
 
     result, *rivals = results
 
@@ -237,20 +237,16 @@ def _write_files(
         write_json(build_plan(instance, result, explanation=explanation), path, overwrite=outputs.force)
 
     def write_page(path: Path) -> None:
-        from optplan.reporting.presenters import presenter_of
+        from optplan.reporting.gathering import gather_background
+        from optplan.reporting.presenters import Beside
+        from optplan.reporting.reports import build_report
         from optplan.verification import verify
 
         with Progress("report"):
-            presenter_of(instance).write_report(
-                path,
-                instance,
-                result,
-                rivals=rivals,
-                explanation=explanation,
-                verification=verify(instance, result) if check else None,
-                verify_command=verify_command,
-                overwrite=outputs.force,
-            )
+            background = gather_background(instance, result, rivals)
+            verification = verify(instance, result) if check else None
+            beside = Beside(rivals, background, verification, verify_command, explanation)
+            write_text(build_report(instance, result, beside), path, overwrite=outputs.force)
 
     outputs.save("--output", lambda path: write_json(result, path, overwrite=outputs.force))
     if result.solution is not None:

@@ -6,32 +6,18 @@ completion times, bounds, GPUs, cost and widths, an instance and a plan the pric
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 from optplan.contracts import Instance, Plan, Result
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
-from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.planning import BoaPlan
-from optplan.reporting.boa.answer_differences import Answer, compare_answers, compare_class_answers
-from optplan.reporting.boa.breakdown import require_boa
-from optplan.reporting.boa.data_differences import (
-    compare_class,
-    compare_gpu_types,
-    compare_settings,
-    price_fact,
-    rate_fact,
-)
-from optplan.reporting.boa.width_differences import compare_paths, list_paths
-from optplan.reporting.differences import Difference, Fact, merge_names, pair_facts, pair_presence
+from optplan.reporting.differences import Answer, Difference, Fact, difference_table, pair_facts
+from optplan.reporting.pages import Block, Remark, Section, Terms
 from optplan.reporting.plain_differences import compare_data, state_answer
-
-#: Its instances and answers are compared in its own terms, class by class.
-_BOA = "boa"
+from optplan.reporting.presenters import find_module
 
 
 @dataclass(frozen=True)
@@ -162,8 +148,10 @@ def compare(a: Compared | Instance | Answer, b: Compared | Instance | Answer) ->
     if a.formulation != b.formulation:
         message = f"{a.name} is of formulation {a.formulation!r} and {b.name} of {b.formulation!r}; give two of one"
         raise UsageError(message)
-    rows = _compare_boa(a, b) if a.formulation == _BOA else _compare_plainly(a, b)
-    return Comparison(a, b, tuple(_list_notes(a, b)), tuple(rows))
+    own = find_module(a.formulation, "differences")
+    rows = own.compare_sides(a, b) if own is not None and hasattr(own, "compare_sides") else _compare_plainly(a, b, own)
+    notes = own.note_sides(a, b) if own is not None and hasattr(own, "note_sides") else []
+    return Comparison(a, b, (*notes, *_list_notes(a, b)), tuple(rows))
 
 
 def _as_compared(record: Compared | Instance | Answer) -> Compared:
@@ -175,152 +163,50 @@ def _as_compared(record: Compared | Instance | Answer) -> Compared:
     return Compared(record.instance_name, answer=record)
 
 
-def _compare_plainly(a: Compared, b: Compared) -> list[Difference]:
-    """Compare field by field, and answers by what the formulation's own module states of them."""
+def tell_comparison(comparison: Comparison) -> Section:
+    """Tell what differs, for a page."""
+    blocks: list[Block] = [
+        Terms([("A", comparison.a.describe()), ("B", comparison.b.describe())]),
+        *(Remark(note) for note in comparison.notes),
+        comparison.summarise(with_equal=True),
+    ]
+    if comparison.differing:
+        blocks.append(difference_table(comparison.differing))
+    return Section("changes", "What differs between A and B", blocks, "What differs")
+
+
+def _compare_plainly(a: Compared, b: Compared, own: ModuleType | None) -> list[Difference]:
+    """Compare field by field, and answers by what the formulation's own module states of them, if it has one."""
     rows: list[Difference] = []
     if a.instance is not None and b.instance is not None:
         rows += compare_data(a.instance, b.instance)
     if a.answer is not None and b.answer is not None:
-        module = f"{__package__}.{a.formulation}.differences"
-        if find_spec(module) is not None:
-            state: Callable[[Answer], list[Fact]] = import_module(module).state_answer
-        else:
-            state = state_answer
+        state: Callable[[Answer], list[Fact]] = state_answer if own is None else own.state_answer
         pairs = pair_facts(state(a.answer), state(b.answer))
         in_both = isinstance(a.answer, Plan) != isinstance(b.answer, Plan)
         rows += [row for row in pairs if not in_both or (row.a is not None and row.b is not None)]
     if not rows:
-        raise _nothing_in_common(a, b)
+        raise nothing_in_common(a, b)
     return rows
 
 
-def _nothing_in_common(a: Compared, b: Compared) -> UsageError:
+def nothing_in_common(a: Compared, b: Compared) -> UsageError:
+    """Return the error that says so, and what to do."""
     return UsageError(
         f"{a.name} ({a.kind}) and {b.name} ({b.kind}) have nothing in common to compare; give two of a kind, or solve "
         "the instance too, as --solve does"
     )
 
 
-def _compare_boa(a: Compared, b: Compared) -> list[Difference]:
-    """Compare class by class."""
-    rows: list[Difference] = []
-    if a.instance is not None and b.instance is not None:
-        instances = require_boa(a.instance), require_boa(b.instance)
-        rows += [*compare_settings(*instances), *compare_gpu_types(*instances)]
-    else:
-        rows += _compare_prices(a, b)
-    if a.answer is not None and b.answer is not None:
-        rows += compare_answers(a.answer, b.answer, types=_name_types(a, b))
-    elif a.kind != b.kind and "result" in (a.kind, b.kind):
-        raise _nothing_in_common(a, b)
-    known_a, known_b = _list_classes(a), _list_classes(b)
-    if known_a and known_b:  # an answer without a plan names no classes
-        for name in merge_names(known_a, known_b):
-            in_a, in_b = name in known_a, name in known_b
-            alone = pair_presence(name, "class", f"classes.{name}", in_a=in_a, in_b=in_b)
-            rows += _compare_class(a, b, name) if in_a and in_b else [alone]
-    return rows
-
-
-def _compare_class(a: Compared, b: Compared, name: str) -> list[Difference]:
-    """List what both say about a class that both have."""
-    rows: list[Difference] = []
-    rates = (_rates(a), _rates(b))
-    if a.instance is not None and b.instance is not None:
-        rows += compare_class(require_boa(a.instance), require_boa(b.instance), name)
-    elif rates[0] is not None and rates[1] is not None:
-        rows += pair_facts([rate_fact(name, rates[0][name])], [rate_fact(name, rates[1][name])])
-    if a.answer is not None and b.answer is not None:
-        rows += compare_class_answers(name, a.answer, b.answer)
-        types = _name_types(a, b)
-        paths = [list_paths(one, only_type=of).get(name) for one, of in zip((a.answer, b.answer), types, strict=True)]
-        if paths[0] and paths[1]:
-            rows += compare_paths(name, paths[0], paths[1])
-    return rows
-
-
-def _compare_prices(a: Compared, b: Compared) -> list[Difference]:
-    """List the prices where both know some, without the other data of GPU types."""
-    prices_a, prices_b = _prices(a), _prices(b)
-    if prices_a is None or prices_b is None:
-        return []
-    rows = []
-    for name in merge_names(prices_a, prices_b):
-        rows += pair_facts(
-            *([price_fact(name, known[name])] if name in known else [] for known in (prices_a, prices_b))
-        )
-    return rows
-
-
-def _prices(side: Compared) -> dict[str, float] | None:
-    """Return US dollars per hour by GPU type; None where prices are not among the data."""
-    if side.instance is not None:
-        types = require_boa(side.instance).gpu_types
-        return {n: t.price_usd_per_hour for n, t in types.items() if t.price_usd_per_hour is not None}
-    if isinstance(side.answer, Plan):
-        return {name: price.usd_per_hour for name, price in side.answer.prices.items()}
-    return None
-
-
-def _rates(side: Compared) -> Mapping[str, float] | None:
-    """Return arrivals per hour by class; None where they are not among the data."""
-    if side.instance is not None:
-        return {name: c.arrival_rate_per_hour for name, c in require_boa(side.instance).classes.items()}
-    return side.answer.arrival_rate_per_hour if isinstance(side.answer, BoaPlan) else None
-
-
-def _list_classes(side: Compared) -> list[str]:
-    rates = _rates(side)
-    if rates is not None:
-        return list(rates)
-    return [] if side.answer is None else list(list_paths(side.answer))
-
-
-def _name_types(a: Compared, b: Compared) -> tuple[str, str]:
-    """Name the GPU type of each answer that has one only, where it does not go without saying."""
-    known_a, known_b = _only_type(a), _only_type(b)
-    if known_a and known_b:
-        return ("", "") if known_a == known_b else (known_a, known_b)
-    return known_a if _names_types(b) else "", known_b if _names_types(a) else ""
-
-
-def _names_types(side: Compared) -> bool:
-    """Whether an answer says of which type its GPUs are."""
-    paths = {} if side.answer is None else list_paths(side.answer)
-    return any(held.gpu_type for of_class in paths.values() for path in of_class for held in path.held[:1])
-
-
-def _only_type(side: Compared) -> str:
-    """Return the GPU type where it is known that there is one only, else nothing."""
-    types = set()
-    if side.instance is not None:
-        types = set(require_boa(side.instance).gpu_types)
-    elif isinstance(side.answer, BoaPlan) and all(
-        r.gpu_types is None for t in side.answer.width_table.values() for r in t
-    ):
-        types = {step.gpu_type for step in side.answer.steps}
-    return types.pop() if len(types) == 1 else ""
-
-
 def _list_notes(a: Compared, b: Compared) -> list[str]:
     """Say what a reader has to know before reading the rows."""
     notes = []
-    if isinstance(a.instance, BoaInstance) and isinstance(b.instance, BoaInstance):
-        notes += _note_problems(a.instance, b.instance)
     if a.answer is None or b.answer is None:
         notes += [] if a.kind == b.kind else ["of an instance and a plan, only prices and arrival rates are compared"]
     else:
         notes += _note_answers(a.answer, b.answer)
         notes += [] if a.instance is not None and b.instance is not None else _note_instances(a.answer, b.answer)
     return notes
-
-
-def _note_problems(a: BoaInstance, b: BoaInstance) -> list[str]:
-    if a.problem is b.problem:
-        return []
-    return [
-        f"A asks the {a.problem.value} problem and B the {b.problem.value} one: a plan of one may not do for the other"
-    ]
 
 
 def _note_answers(a: Answer, b: Answer) -> list[str]:

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
+from optplan.contracts import Plan, Result, Solution
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd
-from optplan.reporting.tables import new_table, plain_text
+from optplan.reporting.tables import Cell, Column, Row, Table
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
-if TYPE_CHECKING:
-    from rich.padding import Padding
-    from rich.table import Table
+#: What can be compared besides instances.
+Answer: TypeAlias = Result[Solution] | Plan
 
 #: Numbers that differ relatively, and shares that differ by no more than this are equal: the rest is rounding.
 ROUNDING = 1e-9
@@ -36,8 +36,13 @@ _ALIKE = 1e-3
 #: The smallest change in percent that is written as a number.
 _LEAST_PERCENT = 0.005
 
-#: Columns of the values at most: longer texts are folded.
-_WIDEST_VALUE = 26
+_COLUMNS = (
+    Column(""),
+    Column("A", is_number=True, style="wraps"),
+    Column("B", is_number=True, style="wraps"),
+    Column("change", is_number=True),
+    Column("in %", is_number=True),
+)
 
 #: Width rows of one group that a table shows before it says how many more there are.
 _MOST_RANGES = 24
@@ -214,45 +219,25 @@ def write_change(row: Difference) -> tuple[str, str]:
     return f"{sign}{_write(abs(change), row.unit)}", "" if relative is None else _write_percent(relative)
 
 
-def difference_table(rows: Iterable[Difference]) -> Table:
+def difference_table(rows: Iterable[Difference], caption: str = "Every figure in which the two differ") -> Table:
     """List differences, one row each, grouped by whom they concern.
 
     Parameters
     ----------
     rows
         Those of one group stand together. Of more than a few dozen ranges of epochs, a group shows the first.
+    caption
+        What they are.
     """
-    table = new_table(("", False), ("A", True), ("B", True), ("change", True), ("in %", True))
-    for column in table.columns:
-        column.no_wrap = False
-    cells = []
+    cells: list[Row] = []
     for of, group in groupby(rows, key=lambda row: row.of):
         shown, rest = cut_ranges(list(group))
-        table.add_row(plain_text(of, "bold"))
-        for row in shown:
-            cells.append((*write_values(row), *write_change(row)))
-            table.add_row(_indent(row.what), *(plain_text(cell) for cell in cells[-1]))
+        cells.append(Row([Cell(of, columns=len(_COLUMNS))], "group", starts_group=True))
+        cells += [Row((row.what, *write_values(row), *write_change(row)), "part") for row in shown]
         if rest:
-            table.add_row(_indent(f"{rest} more rows of widths (--json and -o have them all)"))
-        table.add_section()
-    _keep_numbers_whole(table, cells)
-    return table
-
-
-def _keep_numbers_whole(table: Table, cells: Sequence[Sequence[str]]) -> None:
-    """Let long texts be folded, and numbers never."""
-    if not cells:
-        return
-    for column, texts in zip(table.columns[1:], zip(*cells, strict=True), strict=True):
-        column.min_width = max((len(text) for text in texts if len(text) <= _WIDEST_VALUE), default=0)
-        column.max_width = _WIDEST_VALUE
-
-
-def _indent(text: str) -> Padding:
-    """Set a text off from its group's name, on each line that it takes."""
-    from rich.padding import Padding
-
-    return Padding(plain_text(text), (0, 0, 0, 2))
+            said = f"{rest} more rows of widths are in the JSON (--json, -o)"
+            cells.append(Row([Cell(said, "rest", columns=len(_COLUMNS))], "part"))
+    return Table(caption, _COLUMNS, cells)
 
 
 def cut_ranges(group: list[Difference]) -> tuple[list[Difference], int]:

@@ -1,16 +1,16 @@
-"""Pages made of sections: an answer with its proof, main figures, then charts and tables under headings."""
+"""Pages made of sections: an answer with its proof, main figures, then charts, tables and text under headings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from optplan.contracts import Explanation, Instance, Result, Solution, Verification
-from optplan.errors import UsageError
 from optplan.instances.files import write_text
 from optplan.reporting.rendering import load_template, place_charts, render
+from optplan.reporting.style import load_plotly
+from optplan.reporting.tables import Table
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -26,28 +26,85 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Term:
-    """A word or a thing, and what is said of it."""
+class Swatch:
+    """What a colour stands for in the charts; without a colour it is a dotted line."""
 
     name: str
+    color: str = ""
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Charts that are read together.
+
+    Parameters
+    ----------
+    figures
+        Each with what it shows for those who cannot see it.
+    reading
+        How to read them.
+    layout
+        ``pair`` or ``multiples`` for charts beside one another where there is room.
+    key
+        What their colours stand for.
+    """
+
+    kind = "charts"
+
+    figures: Sequence[tuple[str, Figure]]
+    reading: str = ""
+    layout: str = ""
+    key: Sequence[Swatch] = ()
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Words or things, each with what is said of it."""
+
+    kind = "terms"
+
+    pairs: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Items:
+    """Sentences that belong together, numbered where their order matters."""
+
+    kind = "items"
+
+    entries: Sequence[str]
+    ordered: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read what stands above."""
+
+    kind = "reading"
+
     text: str
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column of a table; numbers are set to the right."""
+class Remark:
+    """What the reader should know before reading on."""
 
-    name: str
-    is_number: bool = False
+    kind = "remark"
+
+    text: str
 
 
 @dataclass(frozen=True)
-class PageTable:
-    """A table of text; the first cell of a row names it."""
+class Command:
+    """A command line to copy."""
 
-    caption: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[str]]
+    kind = "command"
+
+    text: str
+
+
+#: A text is a paragraph.
+Block: TypeAlias = "str | Charts | Table | Terms | Items | Reading | Remark | Command"
 
 
 @dataclass(frozen=True)
@@ -60,26 +117,16 @@ class Section:
         Of its place in the page, without spaces.
     heading
         Its title.
-    paragraphs
-        What comes first.
-    charts
-        Each with what it shows for those who cannot see it.
-    reading
-        How to read the charts.
-    tables, terms
-        Tables, and things explained.
-    command
-        A command line to copy.
+    blocks
+        What stands in it, in this order.
+    link
+        How the contents call it; empty for its title.
     """
 
     id: str
     heading: str
-    paragraphs: Sequence[str] = ()
-    charts: Sequence[tuple[str, Figure]] = ()
-    reading: str = ""
-    tables: Sequence[PageTable] = ()
-    terms: Sequence[Term] = ()
-    command: str = ""
+    blocks: Sequence[Block]
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,7 +136,7 @@ class Page:
     Parameters
     ----------
     name
-        Of the instance.
+        Of the instance; may be empty.
     title
         The answer in a sentence.
     lead
@@ -102,6 +149,8 @@ class Page:
         The main figures.
     sections
         In their order.
+    window_title
+        What the browser's window shows; empty for the title.
     """
 
     name: str
@@ -111,10 +160,23 @@ class Page:
     badge_kind: str = "good"
     warnings: Sequence[str] = ()
     cards: Sequence[Card] = ()
-    sections: Sequence[Section] = field(default=())
+    sections: Sequence[Section] = ()
+    window_title: str = ""
 
 
-def build_sections_page(page: Page) -> str:
+def require_packages() -> None:
+    """Load what pages need, so that a missing package is known before any work.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly or jinja2 is not installed.
+    """
+    load_plotly()
+    load_template()
+
+
+def build_page(page: Page) -> str:
     """Build a page: one HTML file with everything in it; the same page gives the same text.
 
     Raises
@@ -122,67 +184,20 @@ def build_sections_page(page: Page) -> str:
     MissingExtraError
         When plotly or jinja2 is not installed.
     """
-    template = load_template("sections.html")
-    charts, figures = place_charts({section.id: list(section.charts) for section in page.sections if section.charts})
-    return render(template, figures, title=page.title, page=page, charts=charts)
+    drawn = {
+        section.id: [figure for block in section.blocks if isinstance(block, Charts) for figure in block.figures]
+        for section in page.sections
+    }
+    charts, figures = place_charts(drawn)
+    return render(load_template(), figures, title=page.window_title or page.title, page=page, charts=charts)
 
 
-def write_sections_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
-    """Write a page to a file; see :func:`build_sections_page`.
+def write_page(path: Path | str, page: Page, *, overwrite: bool = False) -> None:
+    """Write a page to a file; see :func:`build_page`.
 
     Raises
     ------
     OutputError
         When the file exists and may not be replaced, or cannot be written.
     """
-    write_text(build_sections_page(page), path, overwrite=overwrite)
-
-
-@dataclass(frozen=True)
-class ReportWriter:
-    """Writes the HTML report of a result, for formulations whose plans have no explanations.
-
-    Parameters
-    ----------
-    plans
-        What the plans are called.
-    build_page
-        Gathers the page from (instance, result, *, rivals, verification, verify_command).
-    """
-
-    plans: str
-    build_page: Callable[..., Page]
-
-    def __call__(
-        self,
-        path: Path,
-        instance: Instance,
-        result: Result[Solution],
-        *,
-        rivals: Sequence[Result[Solution]],
-        explanation: Explanation | None,
-        verification: Verification | None,
-        verify_command: str,
-        overwrite: bool,
-    ) -> None:
-        """Write the report, as :class:`~optplan.reporting.presenters.Presenter` asks for it.
-
-        Raises
-        ------
-        UsageError
-            When there is an explanation.
-        VerificationError
-            When the verification failed.
-        MissingExtraError
-            When plotly or jinja2 is not installed.
-        OutputError
-            When the file exists and may not be replaced, or cannot be written.
-        """
-        if explanation is not None:
-            raise UsageError(f"explanation: reports of {self.plans} show none; leave it out")
-        if verification is not None:
-            verification.require()
-        page = self.build_page(
-            instance, result, rivals=rivals, verification=verification, verify_command=verify_command
-        )
-        write_sections_page(path, page, overwrite=overwrite)
+    write_text(build_page(page), path, overwrite=overwrite)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Sense, Solution
-from optplan.reporting.presenters import PlanPresenter
+from optplan.reporting.presenters import PlanWords
 from optplan.reporting.style import (
     BLUE,
     GREEN,
@@ -20,18 +20,17 @@ from optplan.reporting.style import (
     new_figure,
     time_scale,
 )
-from optplan.reporting.tables import new_table, plain_text
+from optplan.reporting.tables import Column, Table
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-    from rich.table import Table
 
 #: Of results that are drawn together, ours first.
 RESULT_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 
 
 def pareto_table(
-    instance: Instance, frontier: ParetoFrontier, points: Sequence[ParetoPoint], presenter: PlanPresenter
+    instance: Instance, frontier: ParetoFrontier, points: Sequence[ParetoPoint], words: PlanWords
 ) -> Table:
     """Make the table of some plans on a frontier.
 
@@ -41,26 +40,25 @@ def pareto_table(
         The problem and its frontier.
     points
         Those to show.
-    presenter
+    words
         Words for the limit, the objective and a plan.
     """
     sampled = any(point.low is not None for point in points)
-    interval = [("95 % interval", True)] if sampled else []
-    table = new_table((frontier.limit_name, True), ("objective", True), *interval, ("plan", False))
+    interval = [Column("95 % interval", is_number=True)] if sampled else []
+    amounts = (Column(frontier.limit_name, is_number=True), Column("objective", is_number=True))
+    rows = []
     for point in points:
-        amount = presenter.format_limit(instance, point.limit, frontier.limit_name)
-        cells = [amount, presenter.format_objective(instance, point.objective)]
-        if sampled:
-            cells.append(_write_interval(instance, frontier, point, presenter))
-        cells.append(presenter.name_plan(instance, point.solution))
-        table.add_row(*(plain_text(cell) for cell in cells))
-    return table
+        amount = words.format_limit(instance, point.limit, frontier.limit_name)
+        between = [_write_interval(instance, frontier, point, words)] if sampled else []
+        objective = words.format_objective(instance, point.objective)
+        rows.append((amount, objective, *between, words.name_plan(instance, point.solution)))
+    return Table("Plans on the frontier", [*amounts, *interval, Column("plan")], rows)
 
 
 def draw_pareto(
     instance: Instance,
     frontier: ParetoFrontier,
-    presenter: PlanPresenter,
+    words: PlanWords,
     *,
     results: Sequence[tuple[Result[Solution], float]] = (),
     limit: float | None = None,
@@ -71,7 +69,7 @@ def draw_pareto(
     ----------
     instance, frontier
         The problem and its frontier.
-    presenter
+    words
         Words for the limit, the objective and a plan.
     results
         What solvers found, each with how much of the limit it takes.
@@ -91,12 +89,12 @@ def draw_pareto(
     up = _choose_scale(frontier.objective_unit, [point.objective for point in points])
 
     def say(amount: float, objective: float, solution: Solution) -> str:
-        words = (
-            presenter.name_plan(instance, solution),
-            f"{frontier.limit_name}: {presenter.format_limit(instance, amount, frontier.limit_name)}",
-            presenter.format_objective(instance, objective),
+        lines = (
+            words.name_plan(instance, solution),
+            f"{frontier.limit_name}: {words.format_limit(instance, amount, frontier.limit_name)}",
+            words.format_objective(instance, objective),
         )
-        return "<br>".join(escape_text(word) for word in words)
+        return "<br>".join(escape_text(line) for line in lines)
 
     figure.add_trace(
         graph_objects.Scatter(
@@ -136,9 +134,9 @@ def draw_pareto(
     return figure
 
 
-def _write_interval(instance: Instance, frontier: ParetoFrontier, point: ParetoPoint, presenter: PlanPresenter) -> str:
+def _write_interval(instance: Instance, frontier: ParetoFrontier, point: ParetoPoint, words: PlanWords) -> str:
     """Write the ends of a point's interval, the unit once where it stands behind the number."""
-    ends = [presenter.format_objective(instance, end) for end in (point.low, point.high) if end is not None]
+    ends = [words.format_objective(instance, end) for end in (point.low, point.high) if end is not None]
     unit = f" {frontier.objective_unit}"
     return " to ".join([*(end.removesuffix(unit) for end in ends[:-1]), *ends[-1:]])
 

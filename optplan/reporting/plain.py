@@ -1,98 +1,155 @@
-"""What is shown of problems of a formulation that has no presenter of its own: what every result has."""
+"""What is shown of a formulation without a presenter of its own: what every instance and every result has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from optplan.contracts import Instance, Result, Solution, Status
-from optplan.reporting.pages import Card, Column, Page, PageTable, ReportWriter, Section
-from optplan.reporting.standing import add_trust, name_status
-from optplan.reporting.tables import add_row, fact_table, new_table, plain_text
+from optplan.contracts import Instance, Result, Solution
+from optplan.formulations import formulation_of
+from optplan.reporting.pages import Card, Page, Section, Terms
+from optplan.reporting.phrases import NOTHING, capitalise, compare_amounts, relative_difference
+from optplan.reporting.presenters import Beside
+from optplan.reporting.sections import (
+    STANDING_COLUMNS,
+    build_answer_page,
+    list_bound,
+    list_origin,
+    list_status,
+    present_answer,
+    say_bound,
+    tell_proof,
+    tell_relaxations,
+    tell_sources,
+    write_standing,
+)
+from optplan.reporting.tables import Column, Table, fact_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_COLUMNS = (("solver", False), ("status", False), ("objective", True), ("bound", True), ("gap", True), ("proof", False))
+_CHECK = "verify trusts no solver: it computes the objective and every limit again, from the solution alone."
+#: Characters of a plan's name at most.
+_LONGEST_NAME = 60
 
 
 def present_instance(instance: Instance) -> list[RenderableType]:
-    """Show an instance's description and limits."""
-    facts = [("instance", instance.name), ("formulation", str(getattr(instance, "formulation", "")))]
-    facts += [("description", instance.description)] if instance.description else []
-    return [fact_table([*facts, *_list_limits(instance), ("hash", instance.content_hash())])]
+    """Say what an instance is and what it is limited by."""
+    return [fact_table(list_facts(instance))]
 
 
 def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
-    """Say what was found, how good it is, and what was decided."""
-    parts: list[RenderableType] = [plain_text(add_trust(say_answer(result), result), "bold"), ""]
-    parts.append(fact_table([*_list_facts(result), *_list_limits(instance)]))
-    return [*parts, *(plain_text(f"note: {warning}") for warning in result.warnings)]
+    """Say what was found, how good it is, and what was measured of it."""
+    facts = [
+        *list_status(result),
+        *list_bound(result, partial(format_objective, instance)),
+        *_list_relaxations(result),
+        *list_origin(result),
+    ]
+    tables = [list_decisions(result)] if result.solution is not None else []
+    return present_answer(result, say_answer(instance, result), say_how_good(instance, result), facts, *tables)
 
 
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:  # noqa: ARG001
-    """Set the results of several solvers side by side."""
-    table = new_table(*_COLUMNS)
-    for result in results:
-        add_row(table, *_row(result))
-    return [table]
+def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
+    """Set the results of several solvers side by side, ours first."""
+    return [compare_results(instance, results)]
 
 
-def _build_page(instance: Instance, result: Result[Solution], **shown: Any) -> Page:  # noqa: ANN401 - of the writer
-    status, kind = name_status(result)
-    rows = [_row(one) for one in (result, *shown["rivals"])]
-    columns = [Column(name, is_number) for name, is_number in _COLUMNS]
-    facts = [Column("name"), Column("value")]
-    return Page(
-        name=instance.name,
-        title=say_answer(result),
-        badge=status,
-        badge_kind=kind,
-        warnings=result.warnings,
-        cards=[Card(name, text) for name, text in _list_limits(instance)],
-        sections=[
-            Section("plan", "Result", tables=[PageTable("What was found", facts, _list_facts(result))]),
-            Section("solvers", "Solvers", tables=[PageTable("Solvers", columns, rows)]),
-            Section("check", "Check it", command=shown["verify_command"]),
-        ],
+def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what words are asked with
+    """Write a plan as its data, cut where that is long."""
+    text = ", ".join(f"{name}={value}" for name, value in solution.to_json_data().items())
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+
+
+def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
+    """Write an amount of a limit with its unit."""
+    unit = instance.limit_as_given(limit)[1] if limit in instance.limits else ""
+    return f"{amount:,.6g} {unit}".strip()
+
+
+def format_objective(instance: Instance, objective: float) -> str:
+    """Write an objective with its unit."""
+    return f"{objective:,.6g} {instance.objective_unit}"
+
+
+def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
+    """Gather the report of a result: its measures, its rivals, what was asked, how to check it."""
+    beside.require_only_plans(f"formulation {formulation_of(instance).name!r}")
+    sections = []
+    if result.infeasibility is not None:
+        found = result.infeasibility
+        rows = [
+            (one.limit, f"{one.given:,.6g} {one.unit}", f"{one.least_feasible:,.6g} {one.unit}")
+            for one in found.relaxations
+        ]
+        sections.append(tell_relaxations(rows, f"{capitalise(found.reason)}."))
+    if result.solution is not None:
+        sections.append(Section("plan", "The plan", [list_decisions(result)]))
+    if beside.rivals:
+        sections.append(Section("solvers", "Other solvers", [compare_results(instance, [result, *beside.rivals])]))
+    sections += [
+        Section("question", "What was asked", [Terms(list_facts(instance))]),
+        tell_proof(result, beside, _CHECK),
+        tell_sources(instance, result),
+    ]
+    cards = [] if result.objective is None else [Card("objective", format_objective(instance, result.objective))]
+    return build_answer_page(
+        instance,
+        result,
+        answer=say_answer(instance, result),
+        how_good=say_how_good(instance, result),
+        cards=cards,
+        sections=sections,
     )
 
 
-write_report = ReportWriter("this formulation", _build_page)
+def list_facts(instance: Instance) -> list[tuple[str, str]]:
+    """List what an instance says of itself, by name."""
+    facts = [("instance", instance.name), ("formulation", formulation_of(instance).title)]
+    facts += [("description", instance.description)] if instance.description else []
+    for limit in instance.limits:
+        amount, unit = instance.limit_as_given(limit)
+        facts.append((limit, f"{amount:,.6g} {unit}"))
+    return [*facts, ("hash", instance.content_hash())]
 
 
-def say_answer(result: Result[Solution]) -> str:
-    """Say in a sentence what was found."""
+def list_decisions(result: Result[Solution]) -> Table:
+    """List what a plan decides, and what was measured of it."""
+    decided = {} if result.solution is None else result.solution.to_json_data()
+    rows = [(name.replace("_", " "), str(value)) for name, value in decided.items()]
+    rows += [(name.replace("_", " "), f"{value:,.6g}") for name, value in result.measures.items()]
+    return Table("What the plan decides, and what was measured of it", (Column("what"), Column("value")), rows)
+
+
+def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
+    """Set results side by side; the first is what the others are compared with."""
+    numbers = (Column(name, is_number=True) for name in ("objective", "difference"))
+    rows = []
+    for number, result in enumerate(results):
+        above = relative_difference(result.objective, results[0].objective)
+        found = result.status.value if result.objective is None else format_objective(instance, result.objective)
+        difference = NOTHING if number == 0 or above is None else compare_amounts(above)
+        rows.append((result.solver, found, difference, *write_standing(result)))
+    return Table("Solvers side by side", (Column("solver"), *numbers, *STANDING_COLUMNS), rows)
+
+
+def say_answer(instance: Instance, result: Result[Solution]) -> str:
+    """Say the answer in a sentence."""
     if result.infeasibility is not None:
-        return f"No plan of {result.instance_name} keeps the limits: {result.infeasibility.reason}."
-    if result.status is Status.UNKNOWN:
-        return f"No plan of {result.instance_name} was found (stopped: {result.termination.value})."
-    return f"{result.instance_name}: {_number(result.objective)} {result.objective_unit}, {name_status(result)[0]}."
+        return f"No plan is possible: {result.infeasibility.reason}."
+    if result.objective is None:
+        return f"No plan was found (stopped: {result.termination.value})."
+    return f"The best plan found has {format_objective(instance, result.objective)}."
 
 
-def _list_limits(instance: Instance) -> list[tuple[str, str]]:
-    given = {limit: instance.limit_as_given(limit) for limit in instance.limits}
-    return [(limit, f"{_number(amount)} {unit}") for limit, (amount, unit) in given.items()]
+def say_how_good(instance: Instance, result: Result[Solution]) -> str:
+    """Say how good that is, and what the proof is worth."""
+    if result.infeasibility is not None:
+        return "No plan keeps all limits."
+    return say_bound(result, partial(format_objective, instance))
 
 
-def _list_facts(result: Result[Solution]) -> list[tuple[str, str]]:
-    solution = {} if result.solution is None else result.solution.to_json_data()
-    facts = [(name, str(value)) for name, value in solution.items()]
-    facts += [(name, _number(value)) for name, value in result.measures.items()]
-    return [*facts, ("solver", result.solver), ("proof", result.bound_proof.value)]
-
-
-def _row(result: Result[Solution]) -> list[str]:
-    gap = "" if result.gap is None else f"{result.gap:.2%}"
-    return [
-        result.solver,
-        result.status.value,
-        _number(result.objective),
-        _number(result.bound),
-        gap,
-        result.bound_proof.value,
-    ]
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:,.6g}"
+def _list_relaxations(result: Result[Solution]) -> list[tuple[str, str]]:
+    relaxations = result.infeasibility.relaxations if result.infeasibility is not None else ()
+    return [("would help", f"a {one.limit} of {one.least_feasible:,.6g} {one.unit}") for one in relaxations]

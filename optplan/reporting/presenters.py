@@ -1,23 +1,67 @@
 """What every formulation shows of its instances and results, and where that is written.
 
 A formulation's presenter is the module ``optplan.reporting.<formulation>.presenter``, which has the functions of
-:class:`Presenter`; one without it is shown by :mod:`optplan.reporting.plain`.
+:class:`Presenter`; one without it is shown by :mod:`optplan.reporting.plain`. Where its frontier is a list of plans,
+``optplan.reporting.<formulation>.words`` has the functions of :class:`PlanWords`. Presenters draw and never solve: what
+has to be solved for a report comes from :func:`optplan.reporting.gathering.gather_background`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from optplan.contracts import Explanation, Instance, Result, Solution, Verification
+from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution, Verification
+from optplan.errors import UsageError
 from optplan.formulations import formulation_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from rich.console import RenderableType
+
+    from optplan.reporting.pages import Page
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a report shows beside the result.
+
+    Parameters
+    ----------
+    rivals
+        Results of other solvers for the same problem, in the order of their table.
+    background
+        What the formulation gathers for its reports, such as the frontier; None leaves it out.
+    verification
+        Of the result, when it is at hand.
+    verify_command
+        The command line that checks the result, with the names of the user's files.
+    explanation, sensitivity
+        Of the result; refused where the formulation has none.
+    """
+
+    rivals: Sequence[Result[Solution]] = ()
+    background: Any = None
+    verification: Verification | None = None
+    verify_command: str = "optplan verify instance.json result.json"
+    explanation: Explanation | None = None
+    sensitivity: Sensitivity | None = None
+
+    def require_only_plans(self, plans: str) -> None:
+        """Refuse what reports of some formulations cannot show.
+
+        Raises
+        ------
+        UsageError
+            When there is an explanation or a sensitivity.
+        """
+        for name in ("explanation", "sensitivity"):
+            if getattr(self, name) is not None:
+                raise UsageError(f"{name}: reports of {plans} show none; leave it out")
 
 
 class Presenter(Protocol):
@@ -32,23 +76,19 @@ class Presenter(Protocol):
     def present_comparison(self, instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
         """Set the results of several solvers side by side, ours first."""
 
-    def write_report(
-        self,
-        path: Path,
-        instance: Instance,
-        result: Result[Solution],
-        *,
-        rivals: Sequence[Result[Solution]],
-        explanation: Explanation | None,
-        verification: Verification | None,
-        verify_command: str,
-        overwrite: bool,
-    ) -> None:
-        """Write the HTML report of a result."""
+    def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:
+        """Gather the report of a result."""
 
 
 class PlanPresenter(Presenter, Protocol):
-    """What is shown too where plans cannot be mixed, so that the frontier is a list of plans."""
+    """What is shown too where a plan has a picture of its own."""
+
+    def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
+        """Draw a plan over time."""
+
+
+class PlanWords(Protocol):
+    """How plans are put into words where they cannot be mixed, so that the frontier is a list of plans."""
 
     def name_plan(self, instance: Instance, solution: Solution) -> str:
         """Say in a few words what a plan decides."""
@@ -59,17 +99,22 @@ class PlanPresenter(Presenter, Protocol):
     def format_objective(self, instance: Instance, objective: float) -> str:
         """Write an objective with its unit."""
 
-    def draw_plan(self, instance: Instance, result: Result[Solution]) -> Figure:
-        """Draw a plan over time."""
-
 
 def presenter_of(instance: Instance) -> Presenter:
     """Return what presents an instance and its results."""
-    room = f"{__package__}.{formulation_of(instance).name}"
-    own = find_spec(room) is not None and find_spec(f"{room}.presenter") is not None
-    return cast(Presenter, import_module(f"{room}.presenter" if own else f"{__package__}.plain"))
+    return cast(
+        Presenter, find_module(formulation_of(instance).name, "presenter") or import_module(f"{__package__}.plain")
+    )
 
 
-def plan_presenter_of(instance: Instance) -> PlanPresenter:
-    """Return what presents an instance whose frontier is a list of plans."""
-    return cast(PlanPresenter, presenter_of(instance))
+def plan_words_of(instance: Instance) -> PlanWords:
+    """Return the words for plans of an instance whose frontier is a list of plans."""
+    return cast(PlanWords, find_module(formulation_of(instance).name, "words") or import_module(f"{__package__}.plain"))
+
+
+def find_module(formulation: str, part: str) -> ModuleType | None:
+    """Import a module from a formulation's room; None where there is no such module."""
+    room = f"{__package__}.{formulation}"
+    if find_spec(room) is None or find_spec(f"{room}.{part}") is None:
+        return None
+    return import_module(f"{room}.{part}")

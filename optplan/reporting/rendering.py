@@ -1,4 +1,4 @@
-"""Rendering pages: templates, charts and their places, and the policy that lets no foreign script run.
+"""Rendering pages: the template, charts and their places, and the policy that lets no foreign script run.
 
 A page is one HTML file that needs neither network nor server. Everything that comes from the user is escaped, in the
 text by jinja2 and in the charts by this package; a content security policy in the page forbids every script but its own
@@ -16,13 +16,14 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
 
 from optplan.errors import MissingExtraError, show_text
+from optplan.reporting.phrases import capitalise
 from optplan.reporting.style import load_plotly
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from plotly.graph_objects import Figure
 
-_TEMPLATES = ("base.html", "macros.html", "page.html", "report.html", "sections.html", "views.html")
+_TEMPLATE = "page.html"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
 
 
@@ -76,8 +77,8 @@ def _hash_script(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def load_template(name: str) -> Template:
-    """Load a template of the package.
+def load_template() -> Template:
+    """Load the template of pages.
 
     Raises
     ------
@@ -89,14 +90,15 @@ def load_template(name: str) -> Template:
     except ModuleNotFoundError:
         raise MissingExtraError("jinja2", "plot") from None
     environment = Environment(
-        loader=DictLoader({part: _read_part(part) for part in _TEMPLATES}),
+        loader=DictLoader({_TEMPLATE: _read_part(_TEMPLATE)}),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_keep_units,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name)
+    environment.filters["start_large"] = capitalise
+    return environment.get_template(_TEMPLATE)
 
 
 def _keep_units(value: object) -> object:

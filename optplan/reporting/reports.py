@@ -1,4 +1,7 @@
-"""The report of a result: one HTML page that needs nothing else, neither network nor server."""
+"""The report of a result: one HTML page that needs nothing else, neither network nor server.
+
+The page is for somebody who has read no paper. How it is kept safe stands in :mod:`optplan.reporting.rendering`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,45 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from optplan.contracts import Explanation, Instance, Result, Solution
-from optplan.reporting.presenters import presenter_of
+from optplan.instances.files import write_text
+from optplan.reporting.gathering import gather_background
+from optplan.reporting.pages import build_page
+from optplan.reporting.presenters import Beside, presenter_of
 from optplan.verification import verify
+
+_ALONE = Beside()
+
+
+def build_report(instance: Instance, result: Result[Solution], beside: Beside = _ALONE) -> str:
+    """Build the report of a result.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its limits.
+    result
+        Its result, of any status: the page also says why there is no plan and what would help.
+    beside
+        What else to show.
+
+    Returns
+    -------
+    str
+        One HTML page with everything in it. The same arguments give the same page.
+
+    Raises
+    ------
+    UsageError
+        When a result, the explanation or the sensitivity belongs to another problem, or reports of the formulation
+        cannot show it.
+    VerificationError
+        When the verification failed.
+    MissingExtraError
+        When plotly or jinja2 is not installed.
+    """
+    if beside.verification is not None:
+        beside.verification.require()
+    return build_page(presenter_of(instance).build_page(instance, result, beside))
 
 
 def write_report(
@@ -19,7 +59,7 @@ def write_report(
     explanation: Explanation | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write the HTML report of a result, which is verified for it.
+    """Write the HTML report of a result, which is verified for it; what else it shows is solved for.
 
     Parameters
     ----------
@@ -45,13 +85,6 @@ def write_report(
     OutputError
         When the file exists and may not be replaced, or cannot be written.
     """
-    presenter_of(instance).write_report(
-        Path(path),
-        instance,
-        result,
-        rivals=rivals,
-        explanation=explanation,
-        verification=verify(instance, result),
-        verify_command="optplan verify instance.json result.json",
-        overwrite=overwrite,
-    )
+    background, verification = gather_background(instance, result, rivals), verify(instance, result)
+    beside = Beside(rivals, background, verification, explanation=explanation)
+    write_text(build_report(instance, result, beside), path, overwrite=overwrite)

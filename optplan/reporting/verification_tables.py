@@ -6,10 +6,19 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import Check, Verification
 from optplan.reporting.phrases import format_seconds
-from optplan.reporting.tables import new_table, plain_text
+from optplan.reporting.tables import Column, Table, plain_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+
+_COLUMNS = (
+    Column(""),
+    Column("check"),
+    Column("left", is_number=True),
+    Column("right", is_number=True),
+    Column("what must hold"),
+)
 
 
 def verification_table(verification: Verification) -> RenderableType:
@@ -22,11 +31,10 @@ def verification_table(verification: Verification) -> RenderableType:
     """
     from rich.console import Group
 
-    table = new_table(("", False), ("check", False), ("left", True), ("right", True), ("what must hold", False))
-    for check in verification.failures:
-        name = f"{check.family} {check.index}".strip()
-        mark, numbers = plain_text("FAILS", "bold red"), (f"{check.left:.12g}", f"{check.right:.12g}")
-        table.add_row(mark, plain_text(name), *(plain_text(number) for number in numbers), plain_text(check.message))
+    rows = [
+        ("FAILS", f"{check.family} {check.index}".strip(), f"{check.left:.12g}", f"{check.right:.12g}", check.message)
+        for check in verification.failures
+    ]
     groups: dict[tuple[str, str], list[Check]] = {}
     for check in verification.checks:
         if check.holds:
@@ -35,12 +43,8 @@ def verification_table(verification: Verification) -> RenderableType:
         only = checks[0] if len(checks) == 1 else None
         numbers = ("", "") if only is None else (f"{only.left:.12g}", f"{only.right:.12g}")
         name = f"{family} ({len(checks)} times)" if only is None else f"{family} {only.index}".strip()
-        table.add_row(
-            plain_text("holds", "green"),
-            plain_text(name),
-            *(plain_text(number) for number in numbers),
-            plain_text(message),
-        )
+        rows.append(("holds", name, *numbers, message))
+    table = Table("What was checked", _COLUMNS, rows, num_keys=2)
     failed, count = len(verification.failures), len(verification.checks)
     verdict = f"{failed} of {count} checks fail" if failed else f"all {count} checks hold"
     if verification.on_trust and not failed:

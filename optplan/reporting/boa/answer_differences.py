@@ -15,14 +15,13 @@ from optplan.reporting.differences import (
     ROUNDING,
     SECONDS,
     SHARE,
+    Answer,
     Difference,
     Fact,
     pair_facts,
     unit_words,
 )
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, BudgetUnit
-
-Answer = Result[Solution] | Plan
 
 _ANSWER = "answer"
 _TYPE = "gpus."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from optplan.contracts import Result, ShadowPrice, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.breakdown import price_usd_per_hour
-from optplan.reporting.phrases import count_gpus, format_small_duration, format_usd, monthly_usd, say_marginal
+from optplan.reporting.boa.phrases import monthly_usd, say_marginal
+from optplan.reporting.phrases import count_gpus, format_small_duration, format_usd
 from optplan.units import HOURS_PER_MONTH, BudgetUnit
 
 #: What axes and columns call a budget.

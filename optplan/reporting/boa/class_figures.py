@@ -14,7 +14,8 @@ import numpy as np
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.breakdown import ClassBreakdown, JobPath, break_down, has_types
-from optplan.reporting.phrases import count_gpus, format_gpus, format_share, name_objective
+from optplan.reporting.boa.phrases import name_objective
+from optplan.reporting.phrases import count_gpus, format_gpus, format_share
 from optplan.reporting.style import (
     BLUE,
     FONT_SIZE,

@@ -1,51 +1,20 @@
-"""What an explanation says, as sentences and a table for the terminal."""
+"""What an explanation says, as sentences and a table."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from optplan.contracts import Alternative, ExplainedChoice, Explanation, Instance
 from optplan.contracts.result import closes_gap
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA
 from optplan.reporting.boa.breakdown import require_boa
-from optplan.reporting.phrases import NOTHING, format_share, join_words, name_objective
-from optplan.reporting.tables import add_row, new_table
+from optplan.reporting.boa.phrases import name_objective
+from optplan.reporting.phrases import NOTHING, format_share, join_words
+from optplan.reporting.tables import Column, Row, Table
 from optplan.units import BudgetUnit
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 #: Objectives this close, relatively, to their bounds are written as exact.
 _EXACT = 1e-5
 #: From here on changes are written without decimals.
 _MOST_WITH_DECIMALS = 999.5
-
-
-@dataclass(frozen=True)
-class ExplanationRow:
-    """One alternative, in words; the first three are empty where they repeat.
-
-    Parameters
-    ----------
-    subject, epochs, chosen
-        Whose choice, in which epochs, and what it is.
-    alternative
-        What else there is.
-    jct_change, budget_change, rate
-        What it would change alone, and what of the one it gives for the other.
-    forced
-        What it costs to force it.
-    """
-
-    subject: str
-    epochs: str
-    chosen: str
-    alternative: str
-    jct_change: str
-    budget_change: str
-    rate: str
-    forced: str
 
 
 def unit_words(explanation: Explanation) -> str:
@@ -104,51 +73,26 @@ def _say_unproven(explanation: Explanation) -> list[str]:
     return [f"{said}, or only from what on, as no plan was found by then." if lost else f"{said}."]
 
 
-def list_explanations(explanation: Explanation) -> list[ExplanationRow]:
-    """List every alternative of every choice, in order."""
-    rows = []
+def list_explanations(explanation: Explanation, most: int | None = None) -> Table:
+    """List every alternative of every choice, in order; of more than ``most`` rows the first ones."""
+    unit = unit_words(explanation)
+    changes = ("alone: s", f"alone: {unit}", f"s per {unit}", "forced: s")
+    columns = (
+        Column("class"),
+        Column("epochs", style="whole"),
+        Column("holds", style="whole"),
+        Column("instead", style="whole"),
+        *(Column(name, is_number=True, style="name") for name in changes),
+    )
+    rows: list[Row] = []
     for choice in explanation.choices:
         head = (name_subject(choice), name_epochs(choice), choice.label)
-        for number, alternative in enumerate(choice.alternatives):
-            rows.append(_write_row(explanation, head if number == 0 else ("", "", ""), alternative))
-        if not choice.alternatives:
-            rows.append(ExplanationRow(*head, "nothing else is allowed", NOTHING, NOTHING, NOTHING, NOTHING))
-    return rows
-
-
-def explanation_table(instance: Instance, explanation: Explanation) -> Table:
-    """Make the table of an explanation.
-
-    Raises
-    ------
-    UsageError
-        When the instance is of a formulation that tables cannot show.
-    """
-    require_boa(instance)
-    unit = unit_words(explanation)
-    table = new_table(
-        ("class", False),
-        ("epochs", False),
-        ("holds", False),
-        ("instead", False),
-        ("alone: s", True),
-        (f"alone: {unit}", True),
-        (f"s per {unit}", True),
-        ("forced: s", True),
-    )
-    for row in list_explanations(explanation):
-        add_row(
-            table,
-            row.subject,
-            row.epochs,
-            row.chosen,
-            row.alternative,
-            row.jct_change,
-            row.budget_change,
-            row.rate,
-            row.forced,
-        )
-    return table
+        alternatives = [_write_alternative(explanation, one) for one in choice.alternatives]
+        for number, cells in enumerate(alternatives or [("nothing else is allowed", *[NOTHING] * 4)]):
+            rows.append(Row((*("", "", ""), *cells)) if number else Row((*head, *cells), "next" if rows else ""))
+    more = 0 if most is None else len(rows) - most
+    rest = f"{more} more rows are in the JSON of optplan explain." if more > 0 else ""
+    return Table("Every choice and its neighbours", columns, rows[:most], 4, rest)
 
 
 def name_subject(choice: ExplainedChoice) -> str:
@@ -161,16 +105,15 @@ def name_epochs(choice: ExplainedChoice) -> str:
     return str(choice.first) if choice.first == choice.last else f"{choice.first}-{choice.last}"
 
 
-def _write_row(explanation: Explanation, head: tuple[str, str, str], alternative: Alternative) -> ExplanationRow:
+def _write_alternative(explanation: Explanation, alternative: Alternative) -> tuple[str, ...]:
     rate = alternative.exchange_rate
     both_worse = alternative.objective_change is not None and rate is None
-    return ExplanationRow(
-        *head,
-        alternative=alternative.label,
-        jct_change=_write_change(alternative.objective_change),
-        budget_change=_write_change(alternative.budget_change),
-        rate="no trade" if both_worse else NOTHING if rate is None else write_signed(rate).removeprefix("+"),
-        forced=write_forced(explanation, alternative),
+    return (
+        alternative.label,
+        _write_change(alternative.objective_change),
+        _write_change(alternative.budget_change),
+        "no trade" if both_worse else NOTHING if rate is None else write_signed(rate).removeprefix("+"),
+        write_forced(explanation, alternative),
     )
 
 

@@ -11,15 +11,8 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.reporting.boa.breakdown import has_types, load_gpus
-from optplan.reporting.phrases import (
-    PROBLEM_WORDS,
-    count_gpus,
-    describe_limits,
-    format_gpus,
-    format_seconds,
-    name_objective,
-    price_words,
-)
+from optplan.reporting.boa.phrases import PROBLEM_WORDS, describe_limits, name_objective, price_words
+from optplan.reporting.phrases import capitalise, count_gpus, format_gpus, format_seconds
 from optplan.schema import IntArray
 from optplan.speedup import Speedup, TableSpeedup
 from optplan.units import SECONDS_PER_HOUR, format_duration
@@ -36,14 +29,6 @@ _FORMULA_WORDS = {"amdahl": "Amdahl's law", "power": "a power law", "goodput": "
 
 
 @dataclass(frozen=True)
-class Term:
-    """A term and what is to be said about it."""
-
-    name: str
-    text: str
-
-
-@dataclass(frozen=True)
 class ClassData:
     """What is given about one class, in words."""
 
@@ -57,7 +42,7 @@ class ClassData:
     weight: str
 
 
-def state_question(instance: BoaInstance, result: Result[Solution]) -> list[Term]:
+def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
     """State what was asked.
 
     Parameters
@@ -70,16 +55,16 @@ def state_question(instance: BoaInstance, result: Result[Solution]) -> list[Term
     mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
     kept = "ran on the GPUs" if has_types(instance) else "kept to one width, the one"
     return [
-        Term("Wanted", f"the least {name_objective(instance)}, over all jobs"),
-        Term("Limits" if instance.quotas else "Limit", describe_limits(instance)),
-        Term("Decided", PROBLEM_WORDS[instance.problem]),
-        Term("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
-        Term(
+        ("Wanted", f"the least {name_objective(instance)}, over all jobs"),
+        ("Limits" if instance.quotas else "Limit", describe_limits(instance)),
+        ("Decided", PROBLEM_WORDS[instance.problem]),
+        ("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
+        (
             "Load",
             f"{count_gpus(load_gpus(instance))} would be busy on average if every job {kept} "
             f"{'on' if has_types(instance) else 'at'} which its size was measured",
         ),
-        Term("Precision asked for", f"a gap of at most {100 * result.gap_target:g} %"),
+        ("Precision asked for", f"a gap of at most {100 * result.gap_target:g} %"),
     ]
 
 
@@ -214,59 +199,51 @@ def _list_type_assumptions(instance: BoaInstance) -> list[str]:
     return lines
 
 
-def list_glossary(instance: BoaInstance) -> list[Term]:
+def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
     """Explain the words that the report uses, in the order in which a reader meets them."""
-    quotas = [Term("Quota", "The most GPUs of one type that may be in use on average.")] if instance.quotas else []
+    quotas = [("Quota", "The most GPUs of one type that may be in use on average.")] if instance.quotas else []
     return [
-        Term("GPUs on average", "The number of GPUs in use, averaged over a long time. The bill follows from it."),
-        Term("Completion time", "From a job's arrival to its end. Its mean over all jobs is what the plan minimises."),
-        Term("Class", "Jobs that are alike: one application, its speedups, its rate of arrival."),
-        Term("Epoch", "A part of a job during which its speedup stays the same. Epochs are numbered from 1."),
-        Term("Width", "The number of GPUs on which a job runs."),
+        ("GPUs on average", "The number of GPUs in use, averaged over a long time. The bill follows from it."),
+        ("Completion time", "From a job's arrival to its end. Its mean over all jobs is what the plan minimises."),
+        ("Class", "Jobs that are alike: one application, its speedups, its rate of arrival."),
+        ("Epoch", "A part of a job during which its speedup stays the same. Epochs are numbered from 1."),
+        ("Width", "The number of GPUs on which a job runs."),
         *quotas,
-        Term("Speedup", "How many times as fast a job runs at a width as at the width where its size was measured."),
-        Term("Rescaling", "Starting a job or changing its width; the job makes no progress meanwhile."),
-        Term(
+        ("Speedup", "How many times as fast a job runs at a width as at the width where its size was measured."),
+        ("Rescaling", "Starting a job or changing its width; the job makes no progress meanwhile."),
+        (
             "Pure, mixed",
             "In a pure plan all jobs of a class get the same widths; in a mixed one, stated shares of "
             "them get different ones.",
         ),
-        Term("Bound", "A number that no plan can be below. It is computed without assuming anything about the plan."),
-        Term(
-            "Gap", "How much lower than the plan the best possible may be: the distance to the bound, as a percentage."
-        ),
-        Term("Certificate", "The few numbers from which anybody can derive the bound again, without the solver."),
-        Term("Frontier", "The best possible completion time for every budget."),
+        ("Bound", "A number that no plan can be below. It is computed without assuming anything about the plan."),
+        ("Gap", "How much lower than the plan the best possible may be: the distance to the bound, as a percentage."),
+        ("Certificate", "The few numbers from which anybody can derive the bound again, without the solver."),
+        ("Frontier", "The best possible completion time for every budget."),
     ]
 
 
-def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[Term]:
+def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
     """State where the figures come from and what would reproduce them."""
     engine = f"{result.engine} {result.engine_version}".strip()
-    terms = [Term("Instance", instance.name)]
+    terms = [("Instance", instance.name)]
     if instance.description:
-        terms.append(Term("Description", instance.description))
-    terms += [Term(_make_title(kind), text) for kind, text in instance.source.items()]
-    terms += [Term(f"Price of {name}", price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
+        terms.append(("Description", instance.description))
+    terms += [(capitalise(kind.replace("_", " ")), text) for kind, text in instance.source.items()]
+    terms += [(f"Price of {name}", price_words(gpu_type)) for name, gpu_type in instance.gpu_types.items()]
     terms += [
-        Term(f"{fact[0].upper()}{fact[1:]}", text)
+        (capitalise(fact), text)
         for name, gpu_type in instance.gpu_types.items()
         for fact, text in describe_type(name, gpu_type)
     ]
     terms += [
-        Term("Hash of the instance", result.instance_hash),
-        Term("Solver", f"{result.solver} (engine: {engine}; seed {result.seed})"),
-        Term("Made with", f"optplan {result.optplan_version}"),
-        Term(
+        ("Hash of the instance", result.instance_hash),
+        ("Solver", f"{result.solver} (engine: {engine}; seed {result.seed})"),
+        ("Made with", f"optplan {result.optplan_version}"),
+        (
             "Time",
             f"{format_seconds(result.solve_seconds)} to solve, "
             + (f"{format_seconds(result.verify_seconds)} to verify" if result.verify_seconds else "not yet verified"),
         ),
     ]
     return terms
-
-
-def _make_title(name: str) -> str:
-    """Make a field's name a title: ``arrival_rates`` is ``Arrival rates``."""
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]

@@ -14,8 +14,9 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.breakdown import price_usd_per_hour
 from optplan.reporting.boa.budgets import BUDGET_NAMES, cost_of_month, say_amount, say_worth
+from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.boa.sweeps import SweepPoint
-from optplan.reporting.phrases import compare_durations, format_share, format_usd, name_objective
+from optplan.reporting.phrases import compare_durations, format_share, format_usd
 from optplan.reporting.style import (
     BLUE,
     GREEN,

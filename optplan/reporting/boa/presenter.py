@@ -3,86 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optplan.contracts import (
-    Explanation,
-    Instance,
-    LagrangianCertificate,
-    Result,
-    Solution,
-    Verification,
-)
+from optplan.contracts import Instance, LagrangianCertificate, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import Policy
 from optplan.reporting.boa.breakdown import has_types, require_boa
-from optplan.reporting.boa.limit_tables import type_tables
+from optplan.reporting.boa.facts import list_facts, list_result_facts
+from optplan.reporting.boa.limits import say_prices
+from optplan.reporting.boa.phrases import say_answer, say_how_good
+from optplan.reporting.boa.tables import (
+    MOST_CLASSES,
+    compare_results,
+    list_class_data,
+    list_classes,
+    list_limits,
+    list_plan,
+    list_relaxations,
+    list_type_uses,
+)
+from optplan.reporting.pages import Page
 from optplan.reporting.phrases import format_share
-from optplan.reporting.tables import class_table, comparison_table, instance_summary, result_summary, width_table
+from optplan.reporting.presenters import Beside
+from optplan.reporting.sections import present_answer
+from optplan.reporting.tables import fact_table, plain_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
 def present_instance(instance: Instance) -> list[RenderableType]:
-    """Say what an instance asks for."""
-    return [instance_summary(instance)]
+    """Say what an instance asks for, and the data of each class."""
+    boa = require_boa(instance)
+    return [fact_table(list_facts(boa)), "", list_class_data(boa, MOST_CLASSES)]
 
 
 def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
     """Say what was found, how good it is, and which class gets which widths."""
-    parts: list[RenderableType] = [result_summary(instance, result)]
-    mixed = say_mixed(instance, result)
+    boa = require_boa(instance)
+    tables: list[RenderableType] = []
+    mixed, relaxations = say_mixed(instance, result), list_relaxations(result)
     if mixed:
-        parts += ["", mixed]
+        tables.append(plain_text(mixed))
     if result.solution is not None:
-        parts += ["", width_table(instance, result)]
-        if has_types(require_boa(instance)):
-            parts += ["", class_table(instance, result)]
-        tables = type_tables(instance, result)
-        parts += ["", *tables] if tables else []
-    return parts
+        used = (list_type_uses(boa, result), list_limits(boa, result))
+        tables += [
+            list_plan(boa, result),
+            *([list_classes(boa, result)] if has_types(boa) else []),
+            *(table for table in used if table is not None),
+        ]
+        tables += [plain_text("\n".join(say_prices(boa, result)))] if used[1] is not None else []
+    first = [relaxations] if relaxations is not None else []
+    answer, how_good = say_answer(boa, result), say_how_good(boa, result)
+    return present_answer(result, answer, how_good, list_result_facts(boa, result), *tables, first=first)
 
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
     """Set the results of several solvers side by side, ours first."""
-    return [comparison_table(instance, results)]
+    return [compare_results(instance, results)]
 
 
-def write_report(
-    path: Path,
-    instance: Instance,
-    result: Result[Solution],
-    *,
-    rivals: Sequence[Result[Solution]],
-    explanation: Explanation | None,
-    verification: Verification | None,
-    verify_command: str,
-    overwrite: bool,
-) -> None:
-    """Write the HTML report of a result, with the frontier that it lies on.
+def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
+    """Gather the report of a result, with the frontier that it lies on."""
+    from optplan.reporting.boa import report
 
-    Raises
-    ------
-    OutputError
-        When the file exists and may not be replaced, or cannot be written.
-    """
-    from optplan.reporting.boa.html import write_report as write_page
-    from optplan.reporting.boa.views import Views
-    from optplan.solving import frontier
-
-    write_page(
-        path,
-        instance,
-        result,
-        frontier=frontier(instance),
-        comparisons=rivals,
-        verification=verification,
-        verify_command=verify_command,
-        views=Views(explanation=explanation),
-        overwrite=overwrite,
-    )
+    return report.build_page(require_boa(instance), result, beside)
 
 
 def say_mixed(instance: Instance, result: Result[Solution]) -> str:

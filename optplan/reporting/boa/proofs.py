@@ -14,13 +14,8 @@ from optplan.contracts import (
 )
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
 from optplan.reporting.boa.budgets import say_amount
-from optplan.reporting.phrases import (
-    PROOF_WORDS,
-    count_gpus,
-    format_small_duration,
-    join_words,
-    name_objective,
-)
+from optplan.reporting.boa.phrases import name_objective
+from optplan.reporting.phrases import PROOF_WORDS, count_gpus, format_small_duration, join_words
 from optplan.units import BudgetUnit, format_duration
 
 

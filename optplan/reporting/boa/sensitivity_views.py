@@ -1,4 +1,4 @@
-"""What wrong estimates do to plans: sentences, a table for the terminal, and a figure."""
+"""What wrong estimates do to plans: sentences, a table, and figures."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from optplan.contracts import SampledPlan, Sensitivity
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA
 from optplan.reporting.phrases import NOTHING, format_share, join_words
 from optplan.reporting.style import BLUE, GREEN, GREY, escape_text, load_plotly, new_figure, time_scale
-from optplan.reporting.tables import add_row, new_table
+from optplan.reporting.tables import Column, Table
 from optplan.schema import FloatArray
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-    from rich.table import Table
 
 _ERROR_WORDS = {"speedup": "speedups", "noise": "speeds at single widths", "size": "sizes", "arrival": "arrival rates"}
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -38,15 +37,7 @@ def say_errors(found: Sensitivity) -> str:
     return f"{found.samples:,} samples in which the estimates are wrong: {errors} (one standard deviation)."
 
 
-def sensitivity_table(found: Sensitivity) -> Table:
-    """Compare what each plan promises with what the samples make of it."""
-    table = new_table(("", False), *((plan.name, True) for plan in found.plans))
-    for label, cells in list_figures(found):
-        add_row(table, label, *cells)
-    return table
-
-
-def list_figures(found: Sensitivity) -> list[tuple[str, list[str]]]:
+def list_figures(found: Sensitivity) -> Table:
     """List the figures of each plan, in words: the promise, the mean and spread in the samples, and the regret."""
     unit = found.objective_unit
     rows = [
@@ -65,7 +56,9 @@ def list_figures(found: Sensitivity) -> list[tuple[str, list[str]]]:
         rows.append(("cost, $/h: mean", [_write_cost(plan) for plan in found.plans]))
     if found.plans[0].best_objective is not None:
         rows.append(("above the best for who knows the truth", [_write_regret(plan) for plan in found.plans]))
-    return rows
+    columns = (Column(""), *(Column(plan.name, is_number=True, style="wraps") for plan in found.plans))
+    caption = "What the plan promises, and what becomes of it"
+    return Table(caption, columns, [(label, *cells) for label, cells in rows])
 
 
 def draw_sensitivity(found: Sensitivity) -> Figure:

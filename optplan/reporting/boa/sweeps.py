@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from optplan.contracts import FrontierPoint, Result, Solution
-from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.solving import solve
-from optplan.units import Amount
 
 
 @dataclass(frozen=True)
@@ -44,36 +40,3 @@ class SweepPoint:
             "frontier": self.best.objective,
             "above_frontier": self.above,
         }
-
-
-def sweep_budgets(
-    instance: BoaInstance,
-    points: Sequence[FrontierPoint],
-    solver: str,
-    *,
-    time_limit_s: float | None = None,
-    seed: int = 0,
-) -> Iterator[SweepPoint]:
-    """Solve at the budget of each point, one after the other.
-
-    Parameters
-    ----------
-    instance
-        Its own budget plays no role; its policy does.
-    points
-        Of the instance's frontier.
-    solver
-        Name of a registered solver.
-    time_limit_s
-        For each budget.
-    seed
-        For everything random.
-
-    Raises
-    ------
-    UnsupportedError
-        When the solver does not take the instance.
-    """
-    for point in points:
-        limited = instance.replace(budget=Amount(point.budget, instance.budget_unit))
-        yield SweepPoint(point, solve(limited, solver=solver, time_limit_s=time_limit_s, seed=seed))

@@ -5,109 +5,89 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optplan.contracts import Result, Solution, Verification
+from optplan.contracts import Certificate, ParetoFrontier, Result, Solution
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan
-from optplan.reporting.pages import Card, Column, Page, PageTable, Section, Term
+from optplan.reporting.pages import Card, Charts, Page, Section, Terms
 from optplan.reporting.pareto import RESULT_COLORS, draw_pareto
-from optplan.reporting.phrases import PROOF_WORDS, format_seconds, format_share
-from optplan.reporting.presenters import plan_presenter_of
-from optplan.reporting.rubberband.presenter import (
-    COMPARISON_COLUMNS,
-    STAGE_COLUMNS,
-    compare_results,
-    list_facts,
-    list_stages,
-    plan_of,
-)
+from optplan.reporting.phrases import capitalise, format_share
+from optplan.reporting.presenters import Beside
+from optplan.reporting.rubberband import words
+from optplan.reporting.rubberband.tables import compare_results, list_facts, list_stages, plan_of
 from optplan.reporting.rubberband.words import (
     describe_limit,
     format_cost,
     format_least,
     format_limit,
     name_objective,
-    name_sizes,
+    name_plan,
     say_answer,
     say_how_good,
 )
-from optplan.reporting.standing import add_trust, name_status
+from optplan.reporting.sections import build_answer_page, tell_proof, tell_relaxations, tell_sources
 from optplan.reporting.style import escape_text, load_plotly, new_figure, time_scale
-from optplan.solving import pareto
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-#: Seconds that the frontier of the report may take; what it has by then is shown, and said to be partial.
-_FRONTIER_LIMIT_S = 10.0
+    from optplan.reporting.rubberband.gathering import Background
 
+_CHECK = (
+    "verify trusts no solver: it computes time, cost and every rule again, and derives the bound from the certificate."
+)
 _ASSUMPTIONS = (
-    Term(
-        "Barriers", "A stage ends when all its trials have done their iterations. Nothing is decided anew on the way."
-    ),
-    Term("Supply", "The provider always has instances of the one type, at a constant price."),
-    Term(
+    ("Barriers", "A stage ends when all its trials have done their iterations. Nothing is decided anew on the way."),
+    ("Supply", "The provider always has instances of the one type, at a constant price."),
+    (
         "Scaling",
         "All trials of a search take the same time on the same GPUs, but for the noise that the profile states.",
     ),
-    Term("Waiting", "Trials that wait for a GPU run in fixed chains, one after another on the same slot."),
-    Term(
+    ("Waiting", "Trials that wait for a GPU run in fixed chains, one after another on the same slot."),
+    (
         "Averages",
         "Time and cost are expected values; a single run varies. A confidence asks for a probability instead.",
     ),
 )
 
 
-def build_page(
-    instance: RubberBandInstance,
-    result: Result[Solution],
-    *,
-    rivals: Sequence[Result[Solution]] = (),
-    verification: Verification | None = None,
-    verify_command: str,
-) -> Page:
+def build_page(instance: RubberBandInstance, result: Result[Solution], beside: Beside) -> Page:
     """Gather the report of a result.
 
     Parameters
     ----------
     instance, result
         The problem and its result, of any status.
-    rivals
-        Results of other solvers for the same problem.
-    verification
-        Of the result, when it is at hand.
-    verify_command
-        The command line that checks the result.
+    beside
+        What else to show; its background is of :mod:`optplan.reporting.rubberband.gathering`.
 
     Raises
     ------
     MissingExtraError
         When plotly is not installed.
     """
+    found: Background | None = beside.background
+    rivals = beside.rivals or ([found.static] if found is not None and found.static is not None else [])
     sections = []
     if result.infeasibility is not None:
         sections.append(_tell_relaxations(instance, result))
     if result.solution is not None:
         sections += _tell_plan(instance, result, rivals)
     if rivals:
-        rows = compare_results(instance, [result, *rivals])
-        table = PageTable("Solvers side by side", _columns(COMPARISON_COLUMNS), rows)
-        sections.append(Section("solvers", "Other planners", tables=[table]))
-    sections.append(_tell_frontier(instance, result, rivals))
-    sections.append(Section("question", "What was asked", terms=[Term(*fact) for fact in list_facts(instance)]))
-    sections.append(_tell_proof(result, verification, verify_command))
-    sections.append(Section("assumptions", "What is taken for granted", terms=_ASSUMPTIONS))
-    sources = [Term(name, text) for name, text in instance.source.items()]
-    sources.append(Term("instance", f"{instance.name}, hash {result.instance_hash}"))
-    sections.append(Section("provenance", "Where this comes from", terms=sources))
-    badge, kind = name_status(result)
-    return Page(
-        name=instance.name,
-        title=add_trust(say_answer(instance, result, in_full=False), result),
-        lead=say_how_good(instance, result),
-        badge=badge,
-        badge_kind=kind,
-        warnings=result.warnings,
+        sections.append(Section("solvers", "Other planners", [compare_results(instance, [result, *rivals])]))
+    if found is not None:
+        sections.append(_tell_frontier(instance, found.frontier, [result, *rivals]))
+    sections += [
+        Section("question", "What was asked", [Terms(list_facts(instance))]),
+        tell_proof(result, beside, _CHECK, *map(_say_certificate, result.certificates)),
+        Section("assumptions", "What is taken for granted", [Terms(_ASSUMPTIONS)]),
+        tell_sources(instance, result),
+    ]
+    return build_answer_page(
+        instance,
+        result,
+        answer=say_answer(instance, result, in_full=False),
+        how_good=say_how_good(instance, result),
         cards=_list_cards(instance, result),
         sections=sections,
     )
@@ -181,24 +161,22 @@ def _tell_plan(
     plan = plan_of(instance, result)
     plans = [(result.solver, plan)]
     plans += [(rival.solver, plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
-    sizes = name_sizes(instance, result.solution) if result.solution is not None else ""
+    sizes = name_plan(instance, result.solution) if result.solution is not None else ""
     chart = (f"Instances held over time; instances and GPUs of a trial, stage by stage: {sizes}.", draw_sizes(plans))
     reading = (
         "The area under a line is what instances cost. Early stages have many trials and can use a large cluster; "
         "late ones cannot."
     )
-    rows = list_stages(plan)
-    table = PageTable("The stages of the plan", _columns(STAGE_COLUMNS), rows)
     bill = [
-        Term("training", format_cost(sum(stage.training_usd for stage in plan.stages))),
-        Term("getting instances, and their data", format_cost(sum(stage.growth_usd for stage in plan.stages))),
-        Term("minimum charges", format_cost(plan.minimum_charges_usd)),
-        Term("in all", format_cost(plan.total_usd)),
+        ("training", format_cost(sum(stage.training_usd for stage in plan.stages))),
+        ("getting instances, and their data", format_cost(sum(stage.growth_usd for stage in plan.stages))),
+        ("minimum charges", format_cost(plan.minimum_charges_usd)),
+        ("in all", format_cost(plan.total_usd)),
     ]
     return [
-        Section("sizes", "The cluster over time", charts=[chart], reading=reading),
-        Section("stages", "The plan", tables=[table]),
-        Section("bill", "What is paid for", terms=bill),
+        Section("sizes", "The cluster over time", [Charts([chart], reading)]),
+        Section("stages", "The plan", [list_stages(plan)]),
+        Section("bill", "What is paid for", [Terms(bill)]),
     ]
 
 
@@ -209,46 +187,28 @@ def _tell_relaxations(instance: RubberBandInstance, result: Result[Solution]) ->
         (one.limit, format_limit(instance, one.given), format_least(instance, one.least_feasible))
         for one in relaxations
     ]
-    columns = (Column("Limit"), Column("Given", is_number=True), Column("Least that works", is_number=True))
-    parts = [Term(name, format_limit(instance, amount)) for one in relaxations for name, amount in one.parts.items()]
-    paragraphs = [f"{part[0].upper()}{part[1:]}." for part in why.split("; ") if part]
-    tables = [PageTable("Limits to relax", columns, rows)]
-    return Section("help", "What would help", paragraphs=paragraphs, tables=tables, terms=parts)
+    parts = [(name, format_limit(instance, amount)) for one in relaxations for name, amount in one.parts.items()]
+    return tell_relaxations(rows, *(f"{capitalise(part)}." for part in why.split("; ") if part), parts=parts)
 
 
-def _tell_frontier(
-    instance: RubberBandInstance, result: Result[Solution], rivals: Sequence[Result[Solution]]
-) -> Section:
-    found = pareto(instance, time_limit_s=_FRONTIER_LIMIT_S)
-    presenter = plan_presenter_of(instance)
+def _tell_frontier(instance: RubberBandInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]) -> Section:
     limit = instance.limits[instance.limit_name] if instance.has_limit else None
     measure = "expected_s" if instance.limit_name == "deadline" else "expected_usd"
-    drawn = [(one, one.measures[measure]) for one in (result, *rivals) if one.solution is not None]
-    figure = draw_pareto(instance, found, presenter, results=drawn, limit=limit)
+    drawn = [(one, one.measures[measure]) for one in results if one.solution is not None]
+    figure = draw_pareto(instance, found, words, results=drawn, limit=limit)
     label = f"Least {name_objective(instance)} for every {instance.limit_name}: {len(found.points)} plans."
     reading = (
         "Each step is a plan that no other beats in both time and cost. The dotted line is the limit that was asked."
     )
     complete = "Every such plan is shown." if found.exact else "Not every such plan is shown: the search was cut short."
-    return Section("frontier", "Time against cost", charts=[(label, figure)], reading=f"{reading} {complete}")
+    return Section("frontier", "Time against cost", [Charts([(label, figure)], f"{reading} {complete}")])
 
 
-def _tell_proof(result: Result[Solution], verification: Verification | None, command: str) -> Section:
-    terms = [] if result.infeasibility is not None else [Term("the bound", PROOF_WORDS[result.bound_proof])]
-    for certificate in result.certificates:
-        multipliers = ", ".join(f"{value:.6g} for the {limit}" for limit, value in certificate.multipliers.items())
-        terms.append(Term(certificate.form, f"bound {certificate.bound:.9g} by the multiplier {multipliers}"))
-    if verification is not None:
-        terms.append(
-            Term("verified", f"{len(verification.checks)} checks hold, in {format_seconds(verification.seconds)}")
-        )
-        terms += [Term("taken on trust", text) for text in verification.on_trust]
-        terms += [Term("never checked", text) for text in verification.never_checked]
-    said = (
-        "verify trusts no solver: it computes time, cost and every rule again, and derives the bound from the "
-        "certificate."
-    )
-    return Section("proof", "How to check this", paragraphs=[said], terms=terms, command=command)
+def _say_certificate(certificate: Certificate) -> tuple[str, str]:
+    said = "no plan keeps the limits" if certificate.bound is None else f"bound {certificate.bound:.9g}"
+    prices = getattr(certificate, "multipliers", {})
+    multipliers = ", ".join(f"{value:.6g} for the {limit}" for limit, value in prices.items())
+    return certificate.form, f"{said} by the multiplier {multipliers}" if multipliers else said
 
 
 def _list_cards(instance: RubberBandInstance, result: Result[Solution]) -> list[Card]:
@@ -274,7 +234,3 @@ def _card_of_price(instance: RubberBandInstance, more: float) -> Card:
     if instance.limit_name == DEADLINE:
         return Card("one more minute saves", format_cost(more * SECONDS_PER_MINUTE), "at the margin, between plans")
     return Card("one more dollar saves", format_duration(more), "at the margin, between plans")
-
-
-def _columns(columns: Sequence[tuple[str, bool]]) -> list[Column]:
-    return [Column(name[0].upper() + name[1:], is_number) for name, is_number in columns]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from optplan.contracts import Instance, Result, Solution, Status
 from optplan.errors import UsageError
@@ -14,11 +15,9 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
 )
 from optplan.formulations.rubberband.laws.execution import list_runs
-from optplan.reporting.phrases import PROOF_WORDS, format_share
+from optplan.reporting.phrases import ROUNDING, format_share
+from optplan.reporting.sections import say_bound
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
-
-#: From here on a distance is more than rounding.
-_LEAST_SHARE = 1e-9
 
 
 def require_search(instance: Instance) -> RubberBandInstance:
@@ -40,14 +39,16 @@ def format_cost(usd: float) -> str:
     return f"${usd:,.{digits}f}"
 
 
-def format_objective(instance: RubberBandInstance, objective: float) -> str:
+def format_objective(instance: Instance, objective: float) -> str:
     """Write an objective with its unit."""
-    return format_cost(objective) if instance.objective is Objective.COST else format_duration(objective)
+    is_cost = require_search(instance).objective is Objective.COST
+    return format_cost(objective) if is_cost else format_duration(objective)
 
 
-def format_limit(instance: RubberBandInstance, amount: float) -> str:
+def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
     """Write an amount of the limit with its unit."""
-    return format_duration(amount) if instance.limit_name == DEADLINE else format_cost(amount)
+    name = limit or require_search(instance).limit_name
+    return format_duration(amount) if name == DEADLINE else format_cost(amount)
 
 
 def format_least(instance: RubberBandInstance, amount: float) -> str:
@@ -57,7 +58,7 @@ def format_least(instance: RubberBandInstance, amount: float) -> str:
         step = next((step for below, step in steps if amount < below), SECONDS_PER_HOUR)
     else:
         step = 1.0 if amount >= 1000 else 0.01 if amount >= 1 else 0.001
-    return format_limit(instance, step * math.ceil(amount / step * (1 - _LEAST_SHARE)))
+    return format_limit(instance, step * math.ceil(amount / step * (1 - ROUNDING)))
 
 
 def name_objective(instance: RubberBandInstance) -> str:
@@ -89,13 +90,13 @@ def describe_experiment(instance: RubberBandInstance) -> str:
     return f"{stages} stages as given"
 
 
-def name_sizes(instance: RubberBandInstance, solution: Solution) -> str:
+def name_plan(instance: Instance, solution: Solution) -> str:
     """Say in a few words how large the cluster is, stage by stage."""
     if not isinstance(solution, RubberBandSolution):
         return ""
-    chains = []
+    search, chains = require_search(instance), []
     for bracket in range(len(solution.brackets)):
-        runs = list_runs(instance, solution, bracket)
+        runs = list_runs(search, solution, bracket)
         chains.append(" → ".join(f"{run.held} x{run.gpus_per_trial}" for run in runs))
     return "; ".join(chains)
 
@@ -125,12 +126,4 @@ def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
         if instance.limit_name == DEADLINE:
             return "That is proven: every plan takes longer, whatever it costs."
         return "That is proven: every plan costs more, however long it takes."
-    if result.bound is None:
-        return "This solver proves nothing: how far its plan is from the best possible is not known."
-    checked, gap = PROOF_WORDS[result.bound_proof], result.gap
-    if gap is None:
-        return f"No plan can be better than {format_objective(instance, result.bound)}; this bound {checked}."
-    if result.status is Status.OPTIMAL and gap <= _LEAST_SHARE:
-        return f"No plan of stage sizes can be better: proven. The proof {checked}."
-    lower = f"the best possible is at most {format_share(gap)} lower"
-    return f"No plan can be better than {format_objective(instance, result.bound)}, so {lower}. The bound {checked}."
+    return say_bound(result, partial(format_objective, instance), plan="plan of stage sizes")

@@ -5,51 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.seer.data.instance import Objective, SeerInstance
+from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.reporting.phrases import NOTHING, format_seconds
-from optplan.reporting.seer.words import format_gpu_min, format_minutes, name_round, require_brackets
+from optplan.reporting.seer.words import format_loss, format_minutes, name_round, require_brackets, seeks_quality
+from optplan.reporting.tables import Column, Table
 
-#: Columns of the table of several solvers.
-QUALITY_COLUMNS = (
-    ("solver", False),
-    ("expected loss", True),
-    ("95 % interval", True),
-    ("gain over published", True),
-    ("trials", True),
-    ("to the end", True),
-    ("trials x GPUs", False),
-    ("solved in", True),
+_QUALITY_COLUMNS = (
+    Column("solver"),
+    Column("expected loss", is_number=True),
+    Column("95 % interval", is_number=True),
+    Column("gain over published", is_number=True),
+    Column("trials", is_number=True),
+    Column("to the end", is_number=True),
+    Column("trials x GPUs"),
+    Column("solved in", is_number=True),
 )
-#: Columns of the table of Theorem 2.
-THEOREM_COLUMNS = (
-    ("Theorem 2", False),
-    ("bracket", True),
-    ("share u", True),
-    ("first term", True),
-    ("second term", True),
-    ("sum, at most 1", True),
-    ("final loss at most", True),
+_THEOREM_COLUMNS = (
+    Column("Theorem 2"),
+    Column("bracket", is_number=True),
+    Column("share u", is_number=True),
+    Column("first term", is_number=True),
+    Column("second term", is_number=True),
+    Column("sum, at most 1", is_number=True),
+    Column("final loss at most", is_number=True),
 )
 #: Probability with which the promise of the theorem that is shown may fail.
 DELTA = 0.1
 #: Differences of losses below this, relatively, are rounding.
 _ROUNDING = 1e-9
-
-
-def seeks_quality(instance: SeerInstance) -> bool:
-    """Whether the least expected loss is sought, and not the most training."""
-    return instance.objective is Objective.QUALITY
-
-
-def format_loss(loss: float) -> str:
-    """Write a loss: ``0.06092``."""
-    return f"{loss:.4g}"
-
-
-def format_objective(instance: SeerInstance, objective: float) -> str:
-    """Write an objective with its unit."""
-    return f"{format_loss(objective)} loss" if seeks_quality(instance) else format_gpu_min(objective)
 
 
 def say_expectation(result: Result[Solution]) -> str:
@@ -83,8 +67,8 @@ def list_loss_facts(result: Result[Solution]) -> list[tuple[str, str]]:
     return facts
 
 
-def compare_losses(results: Sequence[Result[Solution]]) -> list[tuple[str, ...]]:
-    """Write results as rows of :data:`QUALITY_COLUMNS`."""
+def compare_losses(results: Sequence[Result[Solution]]) -> Table:
+    """Set results side by side."""
     rows: list[tuple[str, ...]] = []
     for result in results:
         seconds = format_seconds(result.solve_seconds)
@@ -104,7 +88,7 @@ def compare_losses(results: Sequence[Result[Solution]]) -> list[tuple[str, ...]]
                 seconds,
             )
         )
-    return rows
+    return Table("Solvers side by side", _QUALITY_COLUMNS, rows)
 
 
 def list_prior_facts(instance: SeerInstance) -> list[tuple[str, str]]:
@@ -126,19 +110,19 @@ def list_prior_facts(instance: SeerInstance) -> list[tuple[str, str]]:
     return facts
 
 
-def list_guarantees(instance: SeerInstance) -> list[tuple[str, ...]]:
-    """Write Theorem 2 for the published plan, printed and corrected, as rows of :data:`THEOREM_COLUMNS`."""
+def list_guarantees(instance: SeerInstance) -> Table | None:
+    """List what Theorem 2 says of the published plan, printed and corrected; None where it says nothing."""
     from optplan.formulations.seer.study.theory import evaluate_theorem2
 
     if instance.prior is None or instance.brackets is None:
-        return []
+        return None
     found = evaluate_theorem2(instance, delta=DELTA)
     rows: list[tuple[str, ...]] = []
     for name, guarantee in (("as printed", found.printed), ("as corrected", found.corrected)):
         term, bound = guarantee.term, guarantee.bound_loss
         figures = (f"{figure:.4g}" for figure in (term.share, term.first, term.second, term.condition))
         rows.append((name, str(term.bracket), *figures, "says nothing" if bound is None else format_loss(bound)))
-    return rows
+    return Table("Theorem 2 under this prior", _THEOREM_COLUMNS, rows)
 
 
 def _say_interval(measures: dict[str, float], prefix: str) -> str:

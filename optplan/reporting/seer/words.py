@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from optplan.contracts import Instance, Result, Solution, Status
 from optplan.errors import UsageError
-from optplan.formulations.seer.data.instance import BUDGET, Bracket, SeerInstance, SeerSolution
-from optplan.reporting.phrases import PROOF_WORDS, format_share, format_usd
+from optplan.formulations.seer.data.instance import BUDGET, Bracket, Objective, SeerInstance, SeerSolution
+from optplan.reporting.phrases import PROOF_WORDS, ROUNDING, format_share, format_usd
 from optplan.units import SECONDS_PER_MINUTE, BudgetUnit, format_duration
 
-#: From here on a distance is more than rounding.
-_LEAST_SHARE = 1e-9
 _MINUTES_PER_HOUR = 60.0
 
 
@@ -54,14 +52,29 @@ def format_minutes(minutes: float) -> str:
     return format_duration(minutes * SECONDS_PER_MINUTE) if minutes else "0 s"
 
 
-def format_limit(instance: SeerInstance, limit: str, amount: float) -> str:
-    """Write an amount of a limit, in the limit's internal unit, in the instance's own unit."""
-    if limit != BUDGET:
+def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
+    """Write an amount of the deadline or, by default, of the budget in the instance's own unit."""
+    if limit not in ("", BUDGET):
         return format_minutes(amount)
-    price = instance.price_usd_per_gpu_hour
-    if instance.budget.unit is BudgetUnit.USD and price is not None:
-        return format_usd(amount * price / _MINUTES_PER_HOUR)
+    search = require_seer(instance)
+    if search.budget.unit is BudgetUnit.USD and search.price_usd_per_gpu_hour is not None:
+        return format_usd(amount * search.price_usd_per_gpu_hour / _MINUTES_PER_HOUR)
     return format_gpu_min(amount)
+
+
+def format_objective(instance: Instance, objective: float) -> str:
+    """Write an objective with its unit."""
+    return f"{format_loss(objective)} loss" if seeks_quality(require_seer(instance)) else format_gpu_min(objective)
+
+
+def format_loss(loss: float) -> str:
+    """Write a loss: ``0.06092``."""
+    return f"{loss:.4g}"
+
+
+def seeks_quality(instance: SeerInstance) -> bool:
+    """Whether the least expected loss is sought, and not the most training."""
+    return instance.objective is Objective.QUALITY
 
 
 def name_gpus(gpus: float) -> str:
@@ -77,6 +90,11 @@ def name_groups(groups: list[tuple[int, float]]) -> str:
 def name_round(brackets: tuple[Bracket, ...], number: int) -> str:
     """Write who trains in a round, counted from 0, the widest bracket first."""
     return name_groups([(each.trials[number], each.gpus) for each in reversed(brackets) if each.trials[number]])
+
+
+def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what words are asked with
+    """Say in a few words what a plan does: ``4 x2, 8 x1; 3 rounds``."""
+    return name_search(require_brackets(solution))
 
 
 def name_search(solution: SeerSolution) -> str:
@@ -122,13 +140,13 @@ def say_how_good(instance: SeerInstance, result: Result[Solution]) -> str:
     if result.bound is None:
         return "This solver proves nothing: how much more could be spent is not known."
     bound, gap = result.bound, result.gap
-    if bound >= instance.budget_gpu_min * (1.0 - _LEAST_SHARE):
-        if gap is not None and gap <= _LEAST_SHARE:
+    if bound >= instance.budget_gpu_min * (1.0 - ROUNDING):
+        if gap is not None and gap <= ROUNDING:
             return "It trains for the whole budget: no plan can spend more on training."
         rest = "" if gap is None else f", {format_share(gap)} above this one"
         return f"No plan can spend more on training than the budget, {format_gpu_min(bound)}{rest}."
     checked = PROOF_WORDS[result.bound_proof]
-    if result.status is Status.OPTIMAL and gap is not None and gap <= _LEAST_SHARE:
+    if result.status is Status.OPTIMAL and gap is not None and gap <= ROUNDING:
         return f"No plan of these rounds and brackets can spend more on training: proven. The proof {checked}."
     more = "" if gap is None else f", so at most {format_share(gap)} more"
     return f"No plan can spend more on training than {format_gpu_min(bound)}{more}. The bound {checked}."

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from optplan.contracts import Verification
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance
 from optplan.formulations.srift.study.replanning import Continuation, State, name_vms
 from optplan.formulations.srift.study.timelines import Timeline
-from optplan.reporting.srift.timeline_figures import SEGMENT_COLUMNS, list_segments
+from optplan.reporting.pages import Page
+from optplan.reporting.presenters import Beside
+from optplan.reporting.srift.timeline_figures import list_segments
 from optplan.reporting.srift.words import format_amount, format_relaxation, name_fleet, require_fleet, say_condition
-from optplan.reporting.tables import add_row, fact_table, new_table, plain_text
+from optplan.reporting.tables import fact_table, plain_text
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -33,11 +33,14 @@ def present_continuation(
     timeline
         Its course.
     """
-    table = new_table(*SEGMENT_COLUMNS)
-    for row in list_segments(timeline):
-        add_row(table, *row)
     facts = list_continuation_facts(instance, state, continuation, timeline)
-    return [plain_text(say_continuation(continuation, timeline), "bold"), "", fact_table(facts), "", table]
+    return [
+        plain_text(say_continuation(continuation, timeline), "bold"),
+        "",
+        fact_table(facts),
+        "",
+        list_segments(timeline),
+    ]
 
 
 def say_continuation(continuation: Continuation, timeline: Timeline) -> str:
@@ -79,35 +82,13 @@ def list_continuation_facts(
     return facts
 
 
-def write_continuation_report(
-    path: Path,
-    continuation: Continuation,
-    timeline: Timeline,
-    *,
-    verification: Verification | None,
-    verify_command: str,
-    overwrite: bool,
-) -> None:
-    """Write the HTML report of the rest of a run, with the whole run's timeline first.
-
-    Raises
-    ------
-    OutputError
-        When the file exists and may not be replaced, or cannot be written.
-    """
-    from optplan.reporting.pages import write_sections_page
+def build_continuation_page(continuation: Continuation, timeline: Timeline, beside: Beside) -> Page:
+    """Gather the report of the rest of a run, with the whole run's timeline first."""
     from optplan.reporting.srift.report import build_page, tell_timeline
 
-    page = build_page(
-        continuation.remainder.instance,
-        continuation.result,
-        rivals=(),
-        verification=verification,
-        verify_command=verify_command,
-    )
-    said = say_continuation(continuation, timeline)
-    first = replace(tell_timeline(timeline, heading="The whole run", paragraphs=[said]), id="run")
-    write_sections_page(path, replace(page, sections=[first, *page.sections]), overwrite=overwrite)
+    page = build_page(continuation.remainder.instance, continuation.result, beside)
+    first = tell_timeline(timeline, "run", "The whole run", say_continuation(continuation, timeline))
+    return replace(page, sections=[first, *page.sections])
 
 
 def _say_launch(left: SriftInstance) -> str:

@@ -13,34 +13,33 @@ from optplan.formulations.srift.study.scaling import (
     average_efficiency,
     hold_conclusions,
 )
-from optplan.reporting.pages import Column, Page, PageTable, Section, Term
+from optplan.reporting.pages import Block, Charts, Page, Section, Terms
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
 from optplan.reporting.style import color_types, escape_text, load_plotly, new_figure, shorten_name
+from optplan.reporting.tables import Column, Table
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-    from rich.table import Table
 
-#: Columns of the table of a study: a heading, and whether it is a number.
-COLUMNS = (
-    ("VM", False),
-    ("VMs", True),
-    ("GPUs", True),
-    ("on a GPU", True),
-    ("iteration", True),
-    ("exchange adds", True),
-    ("samples/s", True),
-    ("samples/$", True),
-    ("of the best", True),
+_COLUMNS = (
+    Column("VM"),
+    Column("VMs", is_number=True),
+    Column("GPUs", is_number=True),
+    Column("on a GPU", is_number=True),
+    Column("iteration", is_number=True),
+    Column("exchange adds", is_number=True),
+    Column("samples/s", is_number=True),
+    Column("samples/$", is_number=True),
+    Column("of the best", is_number=True),
 )
 #: What the three answers to a claim are called.
 _ANSWERS = {True: "holds", False: "does not hold", None: "cannot be said"}
 
 
-def list_points(study: ScalingStudy) -> list[tuple[str, ...]]:
-    """Write the points of a study as rows of :data:`COLUMNS`."""
-    return [
+def list_points(study: ScalingStudy) -> Table:
+    """List the points of a study."""
+    rows = [
         (
             point.type,
             f"{point.vms:,}",
@@ -54,16 +53,7 @@ def list_points(study: ScalingStudy) -> list[tuple[str, ...]]:
         )
         for point in study.points
     ]
-
-
-def scaling_table(study: ScalingStudy) -> Table:
-    """Make the table of a study for a terminal."""
-    from optplan.reporting.tables import add_row, new_table
-
-    table = new_table(*COLUMNS)
-    for row in list_points(study):
-        add_row(table, *row)
-    return table
+    return Table("Fleets of one type", _COLUMNS, rows, num_keys=2)
 
 
 def say_study(study: ScalingStudy) -> str:
@@ -193,7 +183,7 @@ def build_scaling_page(studies: Sequence[ScalingStudy]) -> Page:
     charts = _draw_weak(studies)
     if charts:
         reading = "Every GPU keeps its batch. A line that falls says that larger fleets give less for a dollar."
-        sections.append(Section("weak", "Weak scaling", charts=charts, reading=reading))
+        sections.append(Section("weak", "Weak scaling", [Charts(charts, reading)]))
     for number, study in enumerate(studies, start=1):
         sections.append(_tell_study(study, f"study-{number}"))
     networks = list(dict.fromkeys(study.network for study in studies))
@@ -206,17 +196,11 @@ def build_scaling_page(studies: Sequence[ScalingStudy]) -> Page:
 
 
 def _tell_study(study: ScalingStudy, place: str) -> Section:
-    columns = [Column(f"{name[:1].upper()}{name[1:]}", is_number) for name, is_number in COLUMNS]
-    terms = [Term(one.claim, f"{_ANSWERS[one.holds]}; {one.said}") for one in hold_conclusions(study)]
-    terms += [Term("left out", text) for text in say_left_out(study)]
-    return Section(
-        place,
-        f"{study.network}, {study.mode.value} scaling",
-        paragraphs=[say_study(study)],
-        charts=_draw_strong(study),
-        tables=[PageTable("Fleets of one type", columns, list_points(study))],
-        terms=terms,
-    )
+    charts = _draw_strong(study)
+    terms = [(one.claim, f"{_ANSWERS[one.holds]}; {one.said}") for one in hold_conclusions(study)]
+    terms += [("left out", text) for text in say_left_out(study)]
+    blocks: list[Block] = [say_study(study), *([Charts(charts)] if charts else []), list_points(study), Terms(terms)]
+    return Section(place, f"{study.network}, {study.mode.value} scaling", blocks)
 
 
 def _new_chart(sizes: Sequence[int]) -> Figure:

@@ -24,6 +24,7 @@ from optplan.reporting.style import (
     shorten_name,
     time_scale,
 )
+from optplan.reporting.tables import Column, Table
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -36,15 +37,14 @@ _ROW_PIXELS, _PROGRESS_PIXELS, _REST_PIXELS = 44, 150, 130
 _GAP_PIXELS = 24
 #: How much of its row a bar fills.
 _FILLED = 0.7
-#: Columns of the table of segments: a heading, and whether it is a number.
-SEGMENT_COLUMNS = (
-    ("from", True),
-    ("until", True),
-    ("the fleet", False),
-    ("what it does", False),
-    ("iterations done", True),
-    ("spent", True),
-    ("status", False),
+_SEGMENT_COLUMNS = (
+    Column("from", is_number=True),
+    Column("until", is_number=True),
+    Column("the fleet"),
+    Column("what it does"),
+    Column("iterations done", is_number=True),
+    Column("spent", is_number=True),
+    Column("status"),
 )
 
 
@@ -103,9 +103,9 @@ def draw_timeline(timeline: Timeline) -> Figure:
     return figure
 
 
-def list_segments(timeline: Timeline) -> list[tuple[str, ...]]:
-    """Write the segments of a timeline as rows of :data:`SEGMENT_COLUMNS`."""
-    return [
+def list_segments(timeline: Timeline) -> Table:
+    """List what happens when."""
+    rows = [
         (
             format_duration(segment.start_s),
             format_duration(segment.end_s),
@@ -117,6 +117,15 @@ def list_segments(timeline: Timeline) -> list[tuple[str, ...]]:
         )
         for segment in timeline.segments
     ]
+    return Table("What happens when", _SEGMENT_COLUMNS, rows, num_keys=2)
+
+
+def say_segments(timeline: Timeline) -> str:
+    """Say in a line what happens when."""
+    return "; ".join(
+        f"{segment.fleet} {_WORDS[segment.happening]} until {format_duration(segment.end_s)}"
+        for segment in timeline.segments
+    )
 
 
 def _add_bars(

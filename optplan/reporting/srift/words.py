@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from optplan.contracts import Instance, Relaxation, Result, Solution, Status
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.reporting.phrases import PROOF_WORDS, format_share
+from optplan.reporting.phrases import ROUNDING
+from optplan.reporting.sections import say_bound
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
 
-#: From here on a distance is more than rounding.
-_LEAST_SHARE = 1e-9
 #: Up to so many seconds a figure keeps three digits; longer ones are written in minutes, hours and days.
 _SHORT_S = 10.0
 
@@ -77,9 +77,15 @@ def format_amount(limit: str, amount: float) -> str:
     return format_cost(amount) if limit == BUDGET else f"{amount:,g}"
 
 
-def format_objective(instance: SriftInstance, objective: float) -> str:
+def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
+    """Write an amount of the frontier's limit with its unit; without a name, of the usual one."""
+    return format_amount(limit or frontier_limit(require_job(instance)), amount)
+
+
+def format_objective(instance: Instance, objective: float) -> str:
     """Write an objective with its unit."""
-    return format_cost(objective) if instance.objective is Objective.COST else format_duration(objective)
+    is_cost = require_job(instance).objective is Objective.COST
+    return format_cost(objective) if is_cost else format_duration(objective)
 
 
 def format_least(limit: str, amount: float) -> str:
@@ -93,7 +99,7 @@ def format_least(limit: str, amount: float) -> str:
         step = 1.0
     if step == 0.0:
         step = 10.0 ** (math.floor(math.log10(amount)) - 2)
-    return format_amount(limit, step * math.ceil(amount / step * (1 - _LEAST_SHARE)))
+    return format_amount(limit, step * math.ceil(amount / step * (1 - ROUNDING)))
 
 
 def format_relaxation(relaxation: Relaxation) -> str:
@@ -106,6 +112,11 @@ def format_relaxation(relaxation: Relaxation) -> str:
 def name_group(group: VmGroup) -> str:
     """Name a group as the paper does: ``8 g4dn.8xlarge@128``."""
     return f"{group.count} {group.type}@{group.batch}"
+
+
+def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what words are asked with
+    """Say in a few words what a plan decides: ``4 p3.8xlarge@1024 + 8 g3.8xlarge@128``."""
+    return name_fleet(require_fleet(solution))
 
 
 def name_fleet(solution: SriftSolution) -> str:
@@ -160,12 +171,6 @@ def say_how_good(instance: SriftInstance, result: Result[Solution]) -> str:
     """Say how good that is, and what the proof is worth."""
     if result.status is Status.INFEASIBLE:
         return "That is proven: no fleet of the VMs on offer keeps all limits."
-    if result.bound is None:
-        return "This solver proves nothing: how far its fleet is from the best possible is not known."
-    checked, gap = PROOF_WORDS[result.bound_proof], result.gap
-    if gap is None:
-        return f"No fleet can be better than {format_objective(instance, result.bound)}; this bound {checked}."
-    if result.status is Status.OPTIMAL and gap <= _LEAST_SHARE:
-        return f"No fleet can be better: proven, as far as the predictions hold. The proof {checked}."
-    lower = f"the best possible is at most {format_share(gap)} lower"
-    return f"No fleet can be better than {format_objective(instance, result.bound)}, so {lower}. The bound {checked}."
+    return say_bound(
+        result, partial(format_objective, instance), plan="fleet", proviso=", as far as the predictions hold"
+    )

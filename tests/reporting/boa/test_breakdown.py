@@ -24,7 +24,7 @@ from optplan.reporting.boa.breakdown import (
 )
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import ResultMaker
+    from tests.reporting.boa.conftest import ResultMaker
 
 
 def test_epochs_of_one_width_are_one_range(instance: BoaInstance, result: Result[Solution]) -> None:

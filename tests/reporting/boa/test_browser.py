@@ -12,14 +12,19 @@ from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import ResultMaker, Visit, Visitor
+    from tests.reporting.boa.conftest import ResultMaker
+    from tests.reporting.conftest import Visit, Visitor
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
 
-from optplan.reporting.boa.html import build_page, build_report
-from optplan.reporting.boa.views import Views
+from optplan.reporting.boa.frontier_figures import FrontierCurve
+from optplan.reporting.boa.views import tell_curves
+from optplan.reporting.comparison import Comparison, tell_comparison
+from optplan.reporting.pages import Page, build_page
+from optplan.reporting.presenters import Beside
+from optplan.reporting.reports import build_report
 
 PHONE, TABLET, DESK = 400, 1000, 1280
 
@@ -42,7 +47,7 @@ POINT_ON_SCREEN = """([id, trace, point]) => {
 @pytest.fixture(scope="module")
 def report(instance: BoaInstance, result: Result[Solution], rival: Result[Solution], frontier: Frontier) -> str:
     """Return the full report of the plan worked out by hand."""
-    return build_report(instance, result, frontier=frontier, comparisons=[rival])
+    return build_report(instance, result, Beside(background=frontier, rivals=[rival]))
 
 
 @pytest.fixture(scope="module")
@@ -55,18 +60,6 @@ def on_desk(visit: Visitor, report: str, tmp_path_factory: pytest.TempPathFactor
 def on_phone(visit: Visitor, report: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     """Open the full report in a narrow window."""
     return visit(report, tmp_path_factory.mktemp("phone"), PHONE)
-
-
-@pytest.fixture(scope="module")
-def typed_report(
-    typed_instance: BoaInstance,
-    typed_result: Result[Solution],
-    typed_rival: Result[Solution],
-    typed_frontier: Frontier,
-    views: Views,
-) -> str:
-    """Return the report of a plan with two GPU types, with every view that there is."""
-    return build_report(typed_instance, typed_result, frontier=typed_frontier, comparisons=[typed_rival], views=views)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +86,7 @@ def test_every_chart_is_drawn_with_its_data(on_desk: Visit) -> None:
         assert shapes.count() >= len(shown)
         assert all(count >= 1 for count in counted[name])
     # The line has the eight breakpoints and the even steps between them.
-    assert counted["chart-frontier-1"][0] > 100
+    assert counted["chart-budgets-1"][0] > 100
     assert page.locator("#chart-use-1 .barlayer .point").count() == 4
     assert on_desk.complaints == []
 
@@ -101,12 +94,12 @@ def test_every_chart_is_drawn_with_its_data(on_desk: Visit) -> None:
 def test_hovering_over_the_frontier_answers(on_desk: Visit) -> None:
     """Pointing at a breakpoint of the line says what it costs, what it buys, and what one more GPU would save."""
     page = on_desk.page
-    page.locator("#chart-frontier-1").scroll_into_view_if_needed()
-    figure = json.loads(page.locator("#figures").text_content() or "")["chart-frontier-1"]
+    page.locator("#chart-budgets-1").scroll_into_view_if_needed()
+    figure = json.loads(page.locator("#figures").text_content() or "")["chart-budgets-1"]
     line = next(i for i, trace in enumerate(figure["data"]) if trace["name"] == "best possible (proven)")
     point = figure["data"][line]["x"].index(7.4)
-    page.mouse.move(*page.evaluate(POINT_ON_SCREEN, ["chart-frontier-1", line, point]))
-    words = page.locator("#chart-frontier-1 .hoverlayer .hovertext")
+    page.mouse.move(*page.evaluate(POINT_ON_SCREEN, ["chart-budgets-1", line, point]))
+    words = page.locator("#chart-budgets-1 .hoverlayer .hovertext")
     words.wait_for(state="visible")
     shown = words.text_content() or ""
     assert "7.40 GPUs on average, $10,804 a month" in shown
@@ -147,12 +140,12 @@ def test_views_do_not_overflow(typed_on_tablet: Visit, typed_on_phone: Visit) ->
 
 @pytest.mark.parametrize("width", [DESK, PHONE])
 def test_pages_of_frontiers_and_of_comparisons_are_drawn(
-    visit: Visitor, views: Views, tmp_path: Path, width: int
+    visit: Visitor, curves: tuple[FrontierCurve, ...], comparison: Comparison, tmp_path: Path, width: int
 ) -> None:
     """As pages of their own: the chart has its points, the tables are whole, the page is as wide as the window."""
-    frontiers = visit(build_page("What budgets buy", Views(curves=views.curves)), tmp_path, width)
-    assert min(frontiers.drawn_points()["chart-curves-1"]) >= 1
-    differences = visit(build_page("What changes", Views(comparison=views.comparison)), tmp_path, width)
+    frontiers = visit(build_page(Page("", "What budgets buy", sections=[tell_curves(curves)])), tmp_path, width)
+    assert min(frontiers.drawn_points()["chart-frontiers-1"]) >= 1
+    differences = visit(build_page(Page("", "What changes", sections=[tell_comparison(comparison)])), tmp_path, width)
     assert differences.drawn_points() == {}
     for opened, view in ((frontiers, "frontiers"), (differences, "changes")):
         section = opened.page.locator(f"section#{view}")
@@ -193,7 +186,7 @@ def test_names_of_types_run_nothing(
         for name, rows in typed_solution.branches.items()
     }
     result = make_result(instance, BoaSolution(branches=branches))
-    opened = visit(build_report(instance, result, comparisons=[result]), tmp_path, DESK)
+    opened = visit(build_report(instance, result, Beside(rivals=[result])), tmp_path, DESK)
     assert opened.complaints == []
     assert opened.page.locator("main img").count() == 0
     assert nasty in (opened.page.locator("#widths .key").text_content() or "")
@@ -216,7 +209,7 @@ def test_names_run_nothing(
 ) -> None:
     """Names that are scripts are shown in text and charts, and no dialog opens."""
     nasty_frontier = Frontier(**{**vars(frontier), "instance_name": nasty_instance.name})
-    source = build_report(nasty_instance, nasty_result, frontier=nasty_frontier, comparisons=[nasty_result])
+    source = build_report(nasty_instance, nasty_result, Beside(background=nasty_frontier, rivals=[nasty_result]))
     opened = visit(source, tmp_path, DESK)
     assert opened.complaints == []
     assert opened.page.locator("main img").count() == 0

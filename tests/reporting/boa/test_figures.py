@@ -14,7 +14,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Bra
 from optplan.reporting.style import color_types, load_plotly, shorten_name, time_scale
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import ResultMaker
+    from tests.reporting.boa.conftest import ResultMaker
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 

@@ -11,7 +11,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting.boa.limits import LimitUse, TypeRow, list_limit_uses, list_types, say_prices
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import ResultMaker
+    from tests.reporting.boa.conftest import ResultMaker
 
 
 def priced(instance: BoaInstance, **prices: tuple[float | None, float]) -> dict[str, Any]:

@@ -9,11 +9,12 @@ import pytest
 from optplan.contracts import BoundProof, Frontier, Result, ShadowPrice, Solution, Status
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting import phrases
+from optplan.reporting.boa import phrases as boa_phrases
 from optplan.reporting.standing import name_status
 from optplan.units import parse_budget
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import ResultMaker
+    from tests.reporting.boa.conftest import ResultMaker
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_small_durations(seconds: float, text: str) -> None:
 )
 def test_budgets_in_words(instance: BoaInstance, budget: str, text: str) -> None:
     """A budget in money also says how many GPUs it pays."""
-    assert phrases.describe_budget(instance.replace(budget=parse_budget(budget))) == text
+    assert boa_phrases.describe_budget(instance.replace(budget=parse_budget(budget))) == text
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_budgets_in_words(instance: BoaInstance, budget: str, text: str) -> None
 )
 def test_limits_in_words(typed_instance: BoaInstance, budget: str, text: str) -> None:
     """With several types money pays no stated number of GPUs, so it is told for another period; quotas follow."""
-    assert phrases.describe_limits(typed_instance.replace(budget=budget)) == text
+    assert boa_phrases.describe_limits(typed_instance.replace(budget=budget)) == text
 
 
 @pytest.mark.parametrize(
@@ -114,8 +115,8 @@ def test_lists_in_words(words: list[str], text: str) -> None:
 
 def test_a_month_of_the_plan(instance: BoaInstance) -> None:
     """7.8 GPUs at $2 for 730 hours are $11,388; without a price there is no bill."""
-    assert phrases.monthly_usd(instance, 7.8) == pytest.approx(11388.0)
-    assert phrases.monthly_usd(instance.replace(gpu_types={"v100": {}}), 7.8) is None
+    assert boa_phrases.monthly_usd(instance, 7.8) == pytest.approx(11388.0)
+    assert boa_phrases.monthly_usd(instance.replace(gpu_types={"v100": {}}), 7.8) is None
 
 
 def test_the_answer_by_status(
@@ -125,11 +126,12 @@ def test_the_answer_by_status(
     unknown_result: Result[Solution],
 ) -> None:
     """One sentence answers: a time, or that there is no plan, or that none was found."""
-    assert phrases.say_answer(instance, result) == "With 8 GPUs on average, jobs finish in 1 h 06 min on average."
+    assert boa_phrases.say_answer(instance, result) == "With 8 GPUs on average, jobs finish in 1 h 06 min on average."
     small = instance.replace(budget="5gpu")
-    assert phrases.say_answer(small, infeasible_result) == "No plan keeps to 5 GPUs on average."
+    assert boa_phrases.say_answer(small, infeasible_result) == "No plan keeps to 5 GPUs on average."
     assert (
-        phrases.say_answer(instance, unknown_result) == "No plan for 8 GPUs on average was found within the time limit."
+        boa_phrases.say_answer(instance, unknown_result)
+        == "No plan for 8 GPUs on average was found within the time limit."
     )
 
 
@@ -139,7 +141,7 @@ def test_weights_are_named(instance: BoaInstance, solution: BoaSolution, make_re
     weighted = instance.replace(classes=classes)
     # (2 x 2 x 3,510 + 1 x 4,860) / 5 = 3,780 s.
     assert (
-        phrases.say_answer(weighted, make_result(weighted, solution))
+        boa_phrases.say_answer(weighted, make_result(weighted, solution))
         == "With 8 GPUs on average, the weighted mean completion time is 1 h 03 min."
     )
 
@@ -152,19 +154,19 @@ def test_how_good_by_proof(
     unknown_result: Result[Solution],
 ) -> None:
     """Optimal is said only where it is proven; otherwise the distance to the bound, or that there is none."""
-    assert phrases.say_how_good(instance, optimal_result) == (
+    assert boa_phrases.say_how_good(instance, optimal_result) == (
         "No plan that treats all jobs of a class alike can be better: proven. The proof can be checked without the "
         "solver, by a small enumeration."
     )
     # (3,960 - 3,895.4) / 3,960 = 1.6 %
-    assert phrases.say_how_good(instance, result) == (
+    assert boa_phrases.say_how_good(instance, result) == (
         "No plan that treats all jobs of a class alike can be better than 1 h 05 min, so the best possible is at "
         "most 1.6 % lower. The bound can be checked without the solver, in one pass."
     )
-    assert phrases.say_how_good(instance, rival) == (
+    assert boa_phrases.say_how_good(instance, rival) == (
         "This solver proves nothing: how far its plan is from the best possible is not known."
     )
-    assert phrases.say_how_good(instance, unknown_result) == (
+    assert boa_phrases.say_how_good(instance, unknown_result) == (
         "No plan that treats all jobs of a class alike can be better than 1 h 00 min; this bound is the word of a "
         "general engine and cannot be checked cheaply."
     )
@@ -172,7 +174,7 @@ def test_how_good_by_proof(
 
 def test_infeasible_gives_the_reason(instance: BoaInstance, infeasible_result: Result[Solution]) -> None:
     """The result's own reason becomes a sentence."""
-    assert phrases.say_how_good(instance, infeasible_result) == (
+    assert boa_phrases.say_how_good(instance, infeasible_result) == (
         "The least budget for which the rescaling problem has a plan is 6.2 GPUs; the budget is 5."
     )
 
@@ -209,18 +211,18 @@ def test_statuses(
 )
 def test_marginal_values(less: float | None, more: float, text: str) -> None:
     """Both sides of the shadow price are said where they differ."""
-    assert phrases.say_marginal(ShadowPrice(less=less, more=more, unit="s")) == text
+    assert boa_phrases.say_marginal(ShadowPrice(less=less, more=more, unit="s")) == text
 
 
 def test_shadow_price_comes_from_the_frontier_where_the_result_has_none(
     instance: BoaInstance, result: Result[Solution], rival: Result[Solution], frontier: Frontier
 ) -> None:
     """The result's own shadow price wins; a heuristic's place is taken by the frontier's at the same budget."""
-    own = phrases.shadow_price(instance, result, frontier)
+    own = boa_phrases.shadow_price(instance, result, frontier)
     assert own is not None
     assert own.less == pytest.approx(1200.0)
-    looked_up = phrases.shadow_price(instance, rival, frontier)
+    looked_up = boa_phrases.shadow_price(instance, rival, frontier)
     assert looked_up is not None
     # At 8 GPUs both sides lie on the segment from 7.8 to 9.1.
     assert looked_up.less == looked_up.more == pytest.approx(420.0 / 1.3)
-    assert phrases.shadow_price(instance, rival, None) is None
+    assert boa_phrases.shadow_price(instance, rival, None) is None

@@ -27,15 +27,19 @@ from optplan.contracts import (
 )
 from optplan.errors import MissingExtraError, OutputError, UsageError, VerificationError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
+from optplan.solving import solve
+from optplan.verification import verify
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import ResultMaker
+    from tests.reporting.boa.conftest import ResultMaker
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.boa.html import build_report, require_packages, write_report
-from optplan.reporting.boa.views import Views
+from optplan.reporting.gathering import gather_background
+from optplan.reporting.pages import require_packages
+from optplan.reporting.presenters import Beside
+from optplan.reporting.reports import build_report, write_report
 
 VOID = {"meta", "link", "br", "img", "input"}
 
@@ -91,7 +95,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def page(instance: BoaInstance, result: Result[Solution], rival: Result[Solution], frontier: Frontier) -> Page:
     """Return the full report of the plan worked out by hand."""
-    return Page(build_report(instance, result, frontier=frontier, comparisons=[rival]))
+    return Page(build_report(instance, result, Beside(background=frontier, rivals=[rival])))
 
 
 def test_answer_comes_first(page: Page) -> None:
@@ -122,16 +126,9 @@ def test_page_has_every_part(page: Page) -> None:
 
 
 @pytest.fixture(scope="module")
-def typed_page(
-    typed_instance: BoaInstance,
-    typed_result: Result[Solution],
-    typed_rival: Result[Solution],
-    typed_frontier: Frontier,
-    views: Views,
-) -> Page:
+def typed_page(typed_report: str) -> Page:
     """Return the full report of the plan with two types, with every view."""
-    source = build_report(typed_instance, typed_result, frontier=typed_frontier, comparisons=[typed_rival], views=views)
-    return Page(source)
+    return Page(typed_report)
 
 
 def test_page_with_types_has_every_part(typed_page: Page) -> None:
@@ -282,13 +279,8 @@ def test_charts_are_data_in_the_page(page: Page) -> None:
 def test_names_are_escaped(nasty_instance: BoaInstance, nasty_result: Result[Solution], frontier: Frontier) -> None:
     """Names that are HTML are shown as they are and make no element."""
     nasty_frontier = Frontier(**{**vars(frontier), "instance_name": nasty_instance.name})
-    source = build_report(
-        nasty_instance,
-        nasty_result,
-        frontier=nasty_frontier,
-        comparisons=[nasty_result],
-        verify_command="optplan verify '<i>.json' r.json",
-    )
+    command = "optplan verify '<i>.json' r.json"
+    source = build_report(nasty_instance, nasty_result, Beside([nasty_result], nasty_frontier, verify_command=command))
     nasty = Page(source)
     assert not nasty.attributes("img")
     assert not nasty.attributes("i")
@@ -299,7 +291,7 @@ def test_names_are_escaped(nasty_instance: BoaInstance, nasty_result: Result[Sol
 
 def test_commands_can_be_copied(instance: BoaInstance, result: Result[Solution]) -> None:
     """Text has no-break spaces between numbers and units; a command has none, even where it looks like that."""
-    source = build_report(instance, result, verify_command="optplan verify 'run 5 s.json' result.json")
+    source = build_report(instance, result, Beside(verify_command="optplan verify 'run 5 s.json' result.json"))
     assert "<code>optplan verify &#39;run 5 s.json&#39; result.json</code>" in source
     assert "1\N{NO-BREAK SPACE}h 06\N{NO-BREAK SPACE}min" in source
 
@@ -308,7 +300,7 @@ def test_infeasible_says_what_would_help(
     instance: BoaInstance, infeasible_result: Result[Solution], frontier: Frontier
 ) -> None:
     """Reason and least budget by class, no plan and no figures; the frontier shows what other budgets buy."""
-    page = Page(build_report(instance.replace(budget="5gpu"), infeasible_result, frontier=frontier))
+    page = Page(build_report(instance.replace(budget="5gpu"), infeasible_result, Beside(background=frontier)))
     assert "No plan keeps to 5 GPUs on average. optplan" not in page.text
     assert "The least budget for which the rescaling problem has a plan is 6.2 GPUs; the budget is 5." in page.text
     assert "budget 5 GPUs 6.2 GPUs of which vision 4.1 GPUs of which speech 2.1 GPUs" in page.text
@@ -327,7 +319,7 @@ def test_no_plan_found_keeps_the_bound(instance: BoaInstance, unknown_result: Re
 
 def test_frontier_bounds_a_heuristic(instance: BoaInstance, rival: Result[Solution], frontier: Frontier) -> None:
     """A heuristic proves nothing; the frontier at the same budget does: (4,860 - 3,895.4) / 4,860 = 20 %."""
-    text = Page(build_report(instance, rival, frontier=frontier)).text
+    text = Page(build_report(instance, rival, Beside(background=frontier))).text
     assert (
         "This solver proves nothing about its plan, but the frontier below does: nothing within this budget can be "
         "better than 1 h 05 min, so the best possible is at most 20 % lower."
@@ -382,16 +374,18 @@ def test_verification_is_told_or_refused(instance: BoaInstance, result: Result[S
     """A verification that holds is mentioned with what it leaves open; one that fails makes no report."""
     check = Check(family="budget", left=1.0, right=2.0, tolerance=0.0, holds=True, message="left below right")
     held = Verification(checks=(check,), on_trust=("bound: rests on engine",))
-    text = Page(build_report(instance, result, verification=held)).text
+    text = Page(build_report(instance, result, Beside(verification=held))).text
     assert "all 1 checks hold. Taken on trust: bound: rests on engine." in text
     failed = Verification(checks=(check.replace(holds=False),))
     with pytest.raises(VerificationError, match="budget: left below right"):
-        build_report(instance, result, verification=failed)
+        build_report(instance, result, Beside(verification=failed))
 
 
 def test_same_arguments_same_page(instance: BoaInstance, result: Result[Solution], frontier: Frontier) -> None:
     """Nothing in the page depends on the time or on chance."""
-    assert build_report(instance, result, frontier=frontier) == build_report(instance, result, frontier=frontier)
+    assert build_report(instance, result, Beside(background=frontier)) == build_report(
+        instance, result, Beside(background=frontier)
+    )
 
 
 def test_results_of_other_problems_are_refused(
@@ -400,7 +394,7 @@ def test_results_of_other_problems_are_refused(
     """A rival that was given another budget would compare apples with pears."""
     other = make_result(instance.replace(budget="9gpu"), solution, solver="highs")
     with pytest.raises(UsageError, match="the result of 'highs' was made for instance 'by-hand' with hash"):
-        build_report(instance, result, comparisons=[other])
+        build_report(instance, result, Beside(rivals=[other]))
 
 
 def test_frontiers_of_other_problems_are_refused(
@@ -409,20 +403,21 @@ def test_frontiers_of_other_problems_are_refused(
     """A frontier with another name, or one that a plan lies below, is not this problem's."""
     renamed = Frontier(**{**vars(frontier), "instance_name": "other"})
     with pytest.raises(UsageError, match="the frontier is that of 'other', not of 'by-hand'; compute it anew"):
-        build_report(instance, result, frontier=renamed)
+        build_report(instance, result, Beside(background=renamed))
     higher = Frontier(**{**vars(frontier), "at": lambda _: frontier.at(6.2)})
     with pytest.raises(UsageError, match="the plan of 'layered-paths' lies below it; compute it anew from the same"):
-        build_report(instance, result, frontier=higher)
+        build_report(instance, result, Beside(background=higher))
 
 
-def test_report_is_written_whole_or_not_at_all(instance: BoaInstance, result: Result[Solution], tmp_path: Path) -> None:
-    """The file is the page; an existing file stays unless it may be replaced."""
-    path = tmp_path / "new" / "report.html"
-    write_report(path, instance, result)
-    assert path.read_text(encoding="utf-8") == build_report(instance, result)
+def test_report_is_written_whole_or_not_at_all(instance: BoaInstance, tmp_path: Path) -> None:
+    """The file is the page, with the verification and the frontier; it stays unless it may be replaced."""
+    path, found = tmp_path / "new" / "report.html", solve(instance)
+    write_report(path, instance, found)
+    beside = Beside(background=gather_background(instance, found), verification=verify(instance, found))
+    assert path.read_text(encoding="utf-8") == build_report(instance, found, beside)
     with pytest.raises(OutputError, match="exists; give another path"):
-        write_report(path, instance, result)
-    write_report(path, instance, result, overwrite=True)
+        write_report(path, instance, found)
+    write_report(path, instance, found, overwrite=True)
 
 
 def test_missing_jinja_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

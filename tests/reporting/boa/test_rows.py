@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from optplan.contracts import Frontier, Infeasibility, Relaxation, Result, Solution, Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.boa.rows import choose_budgets, list_limits
+from optplan.reporting.boa.tables import choose_budgets, list_relaxations
 
 
 @given(least=st.floats(1e-3, 1e9))
@@ -46,8 +46,10 @@ def show_limit(least: float) -> str:
         gap_target=0.0,
         infeasibility=Infeasibility(reason="too little", relaxations=(relaxation,)),
     )
-    (row,) = list_limits(result)
-    return row.least
+    table = list_relaxations(result)
+    assert table is not None
+    (row,) = table.set_rows
+    return str(row.cells[-1])
 
 
 def test_budgets_around_the_own_one(instance: BoaInstance, frontier: Frontier) -> None:

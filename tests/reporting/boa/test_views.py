@@ -13,13 +13,24 @@ import pytest
 from optplan.contracts import Explanation, Result, Sensitivity, Solution
 from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.reporting.boa.frontier_figures import AskedPoint
-from optplan.reporting.boa.views import PlaceCell, Views, gather_views, list_places
-from optplan.reporting.comparison import Compared, compare
+from optplan.reporting.boa.frontier_figures import AskedPoint, FrontierCurve
+from optplan.reporting.boa.views import (
+    list_asked,
+    list_budgets,
+    list_places,
+    list_reached,
+    tell_curves,
+    tell_explanation,
+    tell_sensitivity,
+)
+from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
+from optplan.reporting.pages import Page, build_page, write_page
+from optplan.reporting.presenters import Beside, presenter_of
+from optplan.reporting.tables import Cell, Table
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import ResultMaker
+    from tests.reporting.boa.conftest import ResultMaker
 
 
 def words(page: str) -> str:
@@ -28,41 +39,40 @@ def words(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", body).split()).replace("&#39;", "'")
 
 
+def write_cells(table: Table | None) -> list[list[str]]:
+    """Return the texts of a table, row by row."""
+    assert table is not None
+    return [[cell.text if isinstance(cell, Cell) else str(cell) for cell in row.cells] for row in table.set_rows]
+
+
 def test_places_have_a_cell_for_each_type(
     typed_instance: BoaInstance, typed_result: Result[Solution], explanation: Explanation
 ) -> None:
     """Where a class runs, what other types would cost, and where it cannot run."""
-    rows = list_places(typed_instance, typed_result, explanation)
-    assert [(row.subject, row.epochs) for row in rows] == [("vision", "1"), ("", "2"), ("speech", "1"), ("text", "1")]
-    assert [row.cells for row in rows] == [
-        (PlaceCell("1 GPU", "own"), PlaceCell("+31 s", "other")),
-        (PlaceCell("+1,234 s", "other"), PlaceCell("1 GPU", "own")),
-        (PlaceCell("no plan fits", "other"), PlaceCell("2 GPUs", "own")),
-        (PlaceCell("2 GPUs", "own"), PlaceCell("cannot run", "never")),
+    table = list_places(typed_instance, typed_result, explanation)
+    assert table is not None
+    assert [tuple(row.cells) for row in table.set_rows] == [
+        ("vision", "1", Cell("1 GPU", "own"), Cell("+31 s", "other")),
+        ("", "2", Cell("+1,234 s", "other"), Cell("1 GPU", "own")),
+        ("speech", "1", Cell("no plan fits", "other"), Cell("2 GPUs", "own")),
+        ("text", "1", Cell("2 GPUs", "own"), Cell("cannot run", "never")),
     ]
 
 
 def test_one_type_has_no_places(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> None:
     """Where there is one type there is no elsewhere."""
-    assert list_places(instance, result, explanation) == []
+    assert list_places(instance, result, explanation) is None
 
 
 def test_explanations_need_their_result(
-    typed_instance: BoaInstance,
-    typed_result: Result[Solution],
-    instance: BoaInstance,
-    result: Result[Solution],
-    explanation: Explanation,
-    sensitivity: Sensitivity,
+    instance: BoaInstance, result: Result[Solution], explanation: Explanation, sensitivity: Sensitivity
 ) -> None:
     """What was said of one result is not shown beside another one."""
-    with pytest.raises(UsageError, match="beside the result that it explains; give instance and result"):
-        gather_views(Views(explanation=explanation))
+    presenter = presenter_of(instance)
     with pytest.raises(UsageError, match=r"the explanation is for 'by-type' with hash .*, the result for 'by-hand'"):
-        gather_views(Views(explanation=explanation), instance, result)
+        presenter.build_page(instance, result, Beside(explanation=explanation))
     with pytest.raises(UsageError, match=r"the sensitivity is for 'by-type' .*; give what belongs together"):
-        gather_views(Views(sensitivity=sensitivity), instance, result)
-    assert gather_views(Views(), typed_instance, typed_result) == gather_views(Views())
+        presenter.build_page(instance, result, Beside(sensitivity=sensitivity))
 
 
 def test_long_explanations_are_cut(
@@ -70,71 +80,63 @@ def test_long_explanations_are_cut(
 ) -> None:
     """A page shows three hundred rows and says how many more there are."""
     long = explanation.replace(choices=explanation.choices[1:2] * 310)
-    told = gather_views(Views(explanation=long), typed_instance, typed_result).explanation
-    assert told is not None
-    assert len(told.rows) == len(told.places) == 300
-    assert told.rest == "10 more rows are in the JSON of optplan explain."
+    tables = [one for one in tell_explanation(typed_instance, typed_result, long).blocks if isinstance(one, Table)]
+    assert [len(table.rows) for table in tables] == [300, 300]
+    assert [table.rest for table in tables] == ["10 more rows are in the JSON of optplan explain."] * 2
 
 
-def test_frontiers_are_looked_up_at_the_same_budgets(views: Views) -> None:
+def test_frontiers_are_looked_up_at_the_same_budgets(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
     """From the least budget of all to three times the largest least one: 8 GPUs at $2 are $16 an hour for the first."""
-    told = gather_views(Views(curves=views.curves)).curves
-    assert told is not None
-    assert (told.budget_name, told.labels) == ("US dollars an hour", ("one type", "two types"))
+    table = list_budgets(curves, [2.0, 1.0], "US dollars an hour")
+    assert [column.name for column in table.columns] == ["US dollars an hour", "one type", "two types"]
+    rows = write_cells(table)
     # The least budgets are 6.2 GPUs at $2, $12.40, and $3.50; three times the larger one is $37.20.
-    assert [row[0] for row in told.rows][:: len(told.rows) - 1] == ["3.50", "37.2"]
-    assert told.rows[0][1] == ("no plan", "56 min 40 s")
-    assert told.rows[-1][1] == ("54 min 00 s", "35 min 00 s")
-    (reached,) = told.reached
+    assert rows[0] == ["3.50", "no plan", "56 min 40 s"]
+    assert rows[-1] == ["37.2", "54 min 00 s", "35 min 00 s"]
     # 3,420 s against the frontier's 2,250 s.
-    assert (reached.name, reached.budget) == ("two types: fixed-width", "7.20")
-    assert (reached.objective, reached.above) == ("57 min 00 s", "52 % longer")
+    reached = write_cells(list_reached(curves, [2.0, 1.0], "US dollars an hour"))
+    assert reached == [["two types: fixed-width", "7.20", "57 min 00 s", "52 % longer"]]
 
 
-def test_answers_stand_beside_the_frontier(views: Views) -> None:
+def test_answers_stand_beside_the_frontier(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
     """What was asked, in the chart's unit: 8 GPUs at $2 are $16 an hour; without questions there is no such table."""
-    assert not views.curves[0].asked
-    point = views.curves[0].frontier.at(8.0)
-    first = replace(views.curves[0], asked=(AskedPoint("8gpu", point, 3599.5),))
-    told = gather_views(Views(curves=(first, views.curves[1]))).curves
-    assert told is not None
-    (row,) = told.asked
-    assert (row.name, row.question, row.budget) == ("one type", "8gpu", "16")
-    assert (row.objective, row.proven) == (format_duration(point.objective), "3,599.5 s")
+    assert not list_asked(curves, [2.0, 1.0], "US dollars an hour").rows
+    point = curves[0].frontier.at(8.0)
+    first = replace(curves[0], asked=(AskedPoint("8gpu", point, 3599.5),))
+    (row,) = write_cells(list_asked((first, curves[1]), [2.0, 1.0], "US dollars an hour"))
+    assert row == ["one type", "8gpu", "16", format_duration(point.objective), "3,599.5 s"]
 
 
-def test_one_curve_names_its_solvers_only(views: Views) -> None:
+def test_one_curve_names_its_solvers_only(curves: tuple[FrontierCurve, FrontierCurve]) -> None:
     """With one curve it goes without saying whose the solver's points are."""
-    told = gather_views(Views(curves=views.curves[1:])).curves
-    assert told is not None
-    assert [row.name for row in told.reached] == ["fixed-width"]
+    rows = write_cells(list_reached(curves[1:], [1.0], "US dollars an hour"))
+    assert [row[0] for row in rows] == ["fixed-width"]
 
 
 def test_equal_things_have_no_table(typed_instance: BoaInstance) -> None:
     """A thing compared with itself differs in nothing, and the page says so."""
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
-    from optplan.reporting.boa.html import build_page
-
     same = compare(Compared("a", typed_instance), Compared("b", typed_instance))
-    page = build_page("a and b", Views(comparison=same))
+    page = build_page(Page("", "a and b", sections=[tell_comparison(same)]))
     assert "Nothing differs: all" in words(page)
     assert "<table" not in page
 
 
-def test_a_page_of_views(views: Views, tmp_path: Path) -> None:
+def test_a_page_of_views(
+    sensitivity: Sensitivity, curves: tuple[FrontierCurve, FrontierCurve], comparison: Comparison, tmp_path: Path
+) -> None:
     """Frontiers, samples and differences make a page of their own, which is written like a report."""
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
-    from optplan.reporting.boa.html import write_page
-
     path = tmp_path / "page.html"
-    shown = Views(sensitivity=views.sensitivity, curves=views.curves, comparison=views.comparison)
-    write_page(path, "A & B", shown)
+    sections = [tell_curves(curves), tell_sensitivity(sensitivity), tell_comparison(comparison)]
+    shown = Page("", "A & B", sections=sections)
+    write_page(path, shown)
     page = path.read_text(encoding="utf-8")
     text = words(page)
     for part in (
-        "A &amp; B What every budget buys",
+        "A &amp; B Frontiers Wrong estimates What differs What every budget buys",
         "3.50 no plan 56 min 40 s",
         "What solvers reach Solver US dollars an hour Mean completion time Against the best two types: fixed-width",
         "200 samples in which the estimates are wrong: speedups by 10 % and arrival rates by 20 %",
@@ -142,11 +144,11 @@ def test_a_page_of_views(views: Views, tmp_path: Path) -> None:
         "A fixed.json, an instance 'by-type', solved by fixed-width",
         "mean completion time 57 min 00 s 38 min 15 s -18 min 45 s -33",
     ):
-        assert part in text
+        assert part in text, part
     figures = json.loads(page.split('id="figures">')[1].split("</script>")[0])
-    assert set(figures) == {"chart-curves-1", "chart-sensitivity-1", "chart-sensitivity-2"}
+    assert set(figures) == {"chart-frontiers-1", "chart-estimates-1", "chart-estimates-2"}
     with pytest.raises(OutputError, match="exists; give another path"):
-        write_page(path, "A & B", shown)
+        write_page(path, shown)
 
 
 def test_mixed_plans_explain_each_share(
@@ -160,6 +162,6 @@ def test_mixed_plans_explain_each_share(
     speech = explanation.choices[2]
     other = speech.alternatives[0].replace(label="any a100", forced_cost=5.0)
     choices = (speech.replace(share=0.5), speech.replace(branch=2, share=0.5, label="2 t4", alternatives=(other,)))
-    rows = list_places(mixed, found, explanation.replace(choices=choices))
-    assert [row.subject for row in rows] == ["speech (50 %)"] * 2
-    assert [[cell.text for cell in row.cells] for row in rows] == [["no plan fits", "2 GPUs"], ["2 GPUs", "+5 s"]]
+    rows = write_cells(list_places(mixed, found, explanation.replace(choices=choices)))
+    assert [row[0] for row in rows] == ["speech (50 %)"] * 2
+    assert [row[2:] for row in rows] == [["no plan fits", "2 GPUs"], ["2 GPUs", "+5 s"]]

@@ -15,17 +15,14 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.instances.library import build_named
 from optplan.reporting.comparison import Compared, compare
 from optplan.reporting.pareto import pareto_table
-from optplan.reporting.presenters import plan_presenter_of
-from optplan.reporting.rubberband.presenter import (
+from optplan.reporting.presenters import plan_words_of
+from optplan.reporting.rubberband.presenter import present_comparison, present_instance, present_result
+from optplan.reporting.rubberband.tables import (
     compare_results,
     list_facts,
     list_result_facts,
     list_stages,
-    name_plan,
     plan_of,
-    present_comparison,
-    present_instance,
-    present_result,
     say_price,
 )
 from optplan.reporting.rubberband.words import (
@@ -34,6 +31,7 @@ from optplan.reporting.rubberband.words import (
     format_cost,
     format_least,
     format_limit,
+    name_plan,
     say_answer,
     say_how_good,
 )
@@ -64,7 +62,7 @@ def test_the_answer_of_the_textbook(search: RubberBandInstance, found: Result[So
     assert "No plan of stage sizes can be better: proven." in text
     assert "expected time       4 min 40 s (280 s)" in text
     assert "$0.380 (gap 0 %; lagrangian)" in text
-    assert list_stages(plan_of(search, found)) == [
+    assert list_stages(plan_of(search, found)).rows == [
         ("1", "4", "10", "2", "1", "all", "0 s", "1 min 40 s", "$0.200"),
         ("2", "1", "30", "1", "2", "all", "1 min 40 s", "4 min 40 s", "$0.380"),
     ]
@@ -140,8 +138,9 @@ def test_proofs_are_told_apart(search: RubberBandInstance, found: Result[Solutio
     assert name_status(engine) == ("optimal, says optplan 0.1.0", "fair")
     open_gap = found.replace(status=Status.FEASIBLE, bound=0.361)
     assert name_status(open_gap) == ("the best is at most 5 % lower", "fair")
-    assert "No plan can be better than $0.361, so the best possible is at most 5 % lower." in say_how_good(
-        search, open_gap
+    assert (
+        "No plan of stage sizes can be better than $0.361, so the best possible is at most 5 % lower."
+        in say_how_good(search, open_gap)
     )
 
 
@@ -182,8 +181,8 @@ def test_money_is_written_as_price_tags() -> None:
 
 def test_rivals_stand_below_ours(search: RubberBandInstance, found: Result[Solution], static: Result[Solution]) -> None:
     """44 cents are 16 % more than 38; the same plan by another solver is the same."""
-    rows = compare_results(search, [found, static, solve(search, solver="published-greedy-instances")])
-    assert [row[:5] for row in rows] == [
+    table = compare_results(search, [found, static, solve(search, solver="published-greedy-instances")])
+    assert [row.cells[:5] for row in table.set_rows] == [
         ("held-paths", "$0.380", "4 min 40 s", "-", "2 x1 → 1 x2"),
         ("static", "$0.440", "3 min 40 s", "16 % more", "2 x1 → 2 x4"),
         ("published-greedy-instances", "$0.380", "4 min 40 s", "the same", "2 x1 → 1 x2"),
@@ -195,7 +194,14 @@ def test_brackets_are_numbered(side_by_side: RubberBandInstance) -> None:
     """Bracket and stage, and a plan's sizes bracket by bracket."""
     result = solve(side_by_side)
     assert result.solution is not None
-    assert [row[0] for row in list_stages(plan_of(side_by_side, result))] == ["1.1", "1.2", "1.3", "2.1", "2.2", "3.1"]
+    assert [row.cells[0] for row in list_stages(plan_of(side_by_side, result)).set_rows] == [
+        "1.1",
+        "1.2",
+        "1.3",
+        "2.1",
+        "2.2",
+        "3.1",
+    ]
     assert name_plan(side_by_side, result.solution).count(";") == 2
     assert "3.1" in shown(present_instance(side_by_side))
 
@@ -203,7 +209,7 @@ def test_brackets_are_numbered(side_by_side: RubberBandInstance) -> None:
 def test_frontiers_name_limit_and_plan(search: RubberBandInstance) -> None:
     """The textbook plan is one of the rows."""
     line = pareto(search)
-    text = shown([pareto_table(search, line, line.points, plan_presenter_of(search))])
+    text = shown([pareto_table(search, line, line.points, plan_words_of(search))])
     assert any(row.split()[:5] == ["4", "min", "40", "s", "$0.380"] for row in text.splitlines())
     assert "2 x1 → 1 x2" in text
 

@@ -16,11 +16,13 @@ from optplan.verification import verify
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.pages import build_sections_page
+from optplan.reporting.gathering import gather_background
 from optplan.reporting.pareto import draw_pareto
-from optplan.reporting.presenters import plan_presenter_of
-from optplan.reporting.rubberband.presenter import draw_plan, plan_of, write_report
-from optplan.reporting.rubberband.report import build_page, draw_sizes
+from optplan.reporting.presenters import Beside, plan_words_of
+from optplan.reporting.reports import build_report
+from optplan.reporting.rubberband.presenter import draw_plan
+from optplan.reporting.rubberband.report import draw_sizes
+from optplan.reporting.rubberband.tables import plan_of
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import Visit, Visitor
@@ -31,9 +33,8 @@ COMMAND = "optplan verify mine.json result.json"
 
 def page_of(instance: RubberBandInstance, result: Result[Solution], *rivals: Result[Solution]) -> str:
     """Return the page of a result."""
-    verification = verify(instance, result)
-    page = build_page(instance, result, rivals=rivals, verification=verification, verify_command=COMMAND)
-    return build_sections_page(page)
+    background = gather_background(instance, result, rivals)
+    return build_report(instance, result, Beside(rivals, background, verify(instance, result), COMMAND))
 
 
 def test_the_cluster_is_drawn_over_time(
@@ -66,9 +67,7 @@ def test_the_frontier_is_a_staircase(
 ) -> None:
     """Every point of it, the solvers' plans on it or above, and the limit that was asked, in minutes."""
     line = pareto(search)
-    figure = draw_pareto(
-        search, line, plan_presenter_of(search), results=[(found, 280.0), (static, 220.0)], limit=280.0
-    )
+    figure = draw_pareto(search, line, plan_words_of(search), results=[(found, 280.0), (static, 220.0)], limit=280.0)
     steps, ours, rival = figure.data
     assert list(steps.x) == pytest.approx([point.limit / 60 for point in line.points])
     assert list(steps.y) == [point.objective for point in line.points]
@@ -79,7 +78,7 @@ def test_the_frontier_is_a_staircase(
     assert figure.layout.xaxis.title.text == "deadline (minutes)"
     assert figure.layout.yaxis.title.text == "least objective (usd)"
     fastest = search.replace(objective="time", deadline_s=None, budget="0.4usd")
-    turned = draw_pareto(fastest, pareto(fastest), plan_presenter_of(fastest))
+    turned = draw_pareto(fastest, pareto(fastest), plan_words_of(fastest))
     assert turned.layout.xaxis.title.text == "budget (usd)"
     assert turned.layout.yaxis.title.text == "least objective (minutes)"
 
@@ -109,7 +108,7 @@ def test_a_page_without_a_plan_says_what_would_help(search: RubberBandInstance, 
     assert "The cluster over time" not in plain
 
 
-def test_explanations_are_refused(search: RubberBandInstance, found: Result[Solution], tmp_path: Path) -> None:
+def test_explanations_are_refused(search: RubberBandInstance, found: Result[Solution]) -> None:
     """Searches have none, and a page that drops one would be a lie."""
     explanation = Explanation(
         formulation="rubberband",
@@ -123,16 +122,7 @@ def test_explanations_are_refused(search: RubberBandInstance, found: Result[Solu
         choices=(),
     )
     with pytest.raises(UsageError, match="explanation: reports of searches show none; leave it out"):
-        write_report(
-            tmp_path / "page.html",
-            search,
-            found,
-            rivals=(),
-            explanation=explanation,
-            verification=None,
-            verify_command=COMMAND,
-            overwrite=False,
-        )
+        build_report(search, found, Beside(explanation=explanation))
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,13 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.instances.library import build_named
 from optplan.reporting.seer.presenter import (
-    compare_results,
     draw_plan,
-    format_limit,
-    format_objective,
-    list_brackets,
-    name_plan,
     present_comparison,
     present_instance,
     present_result,
-    write_rounds,
 )
-from optplan.reporting.seer.words import require_brackets, say_how_good
+from optplan.reporting.seer.tables import compare_results, list_brackets, list_rounds_of
+from optplan.reporting.seer.words import format_limit, format_objective, name_plan, require_brackets, say_how_good
 from optplan.solving import solve
 
 if TYPE_CHECKING:
@@ -53,7 +48,7 @@ def test_the_answer_of_the_example(example: SeerInstance, result: Result[Solutio
     assert "It trains for the whole budget: no plan can spend more on training." in shown
     assert "80 GPU-min (gap 0 %; lagrangian)" in shown
     assert "cost" not in shown
-    rows = write_rounds(example, solution_of(result))
+    rows = [row.cells for row in list_rounds_of(example, solution_of(result)).set_rows]
     assert rows[0] == ("1", "15", "1 x4, 4 x2, 10 x1", "7", "22", "0 s", "1 min 26 s", "31.43")
     assert rows[2][3:] == ("the best wins", "4", "4 min 17 s", "10 min 00 s", "22.86")
 
@@ -90,7 +85,7 @@ def test_what_does_not_fit(example: SeerInstance) -> None:
 
 def test_solvers_side_by_side(example: SeerInstance, result: Result[Solution], rival: Result[Solution]) -> None:
     """Less is worse here."""
-    ours, theirs = compare_results([result, rival])
+    ours, theirs = (row.cells for row in compare_results([result, rival]).set_rows)
     assert ours[:7] == ("spend-exact", "80", "-", "15", "3", "1 x4, 4 x2, 10 x1", "0 %")
     assert theirs[:7] == ("published-seer", "68.57", "14 % less", "12", "3", "4 x2, 8 x1", "17 %")
     assert "published-seer" in show(present_comparison(example, [result, rival]))
@@ -99,7 +94,9 @@ def test_solvers_side_by_side(example: SeerInstance, result: Result[Solution], r
 def test_brackets_and_plans_have_names(example: SeerInstance, result: Result[Solution]) -> None:
     """The budget of each bracket as published, and what became of it."""
     solution = solution_of(result)
-    assert list_brackets(example, solution) == [
+    brackets = list_brackets(example, solution)
+    assert brackets is not None
+    assert brackets.rows == [
         ("1", "34.29 GPU-min", "8", "10", "2"),
         ("2", "34.29 GPU-min", "4", "4", "1"),
         ("4", "11.43 GPU-min", "0", "1", "0"),

@@ -11,15 +11,17 @@ import pytest
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance
+from optplan.instances.files import write_text
+from optplan.reporting.gathering import gather_background
 from optplan.reporting.pareto import draw_pareto, pareto_table
-from optplan.reporting.presenters import plan_presenter_of
+from optplan.reporting.presenters import Beside, plan_words_of
+from optplan.reporting.reports import build_report, write_report
 from optplan.reporting.seer.presenter import (
-    format_objective,
     present_comparison,
     present_instance,
     present_result,
-    write_report,
 )
+from optplan.reporting.seer.words import format_objective
 from optplan.solving import pareto, solve
 from optplan.verification import verify
 
@@ -131,11 +133,11 @@ def test_an_instance_shows_its_prior_and_theorem_2(informed: SeerInstance) -> No
 def test_frontiers_have_intervals(informed: SeerInstance, limit: str) -> None:
     """In the table with the unit of the limit that varies, in the chart as bars."""
     line = pareto(informed, limit=limit)
-    presenter = plan_presenter_of(informed)
-    shown = show(pareto_table(informed, line, line.points, presenter))
+    words = plan_words_of(informed)
+    shown = show(pareto_table(informed, line, line.points, words))
     assert "95 % interval" in shown
     assert (" GPU-min" in shown) is (limit == "budget")
-    trace = draw_pareto(informed, line, presenter).data[0]
+    trace = draw_pareto(informed, line, words).data[0]
     assert len(trace.error_y.array) == len(line.points)
     first = line.points[0]
     assert first.high is not None
@@ -145,10 +147,8 @@ def test_frontiers_have_intervals(informed: SeerInstance, limit: str) -> None:
 def test_the_page(informed: SeerInstance, found: Sequence[Result[Solution]], tmp_path: Path) -> None:
     """Loss and gain as cards, other budgets by loss, the theorem, and what is assumed of trials."""
     path = tmp_path / "report.html"
-    write_report(
-        path, informed, found[0], rivals=found[1:], explanation=None, verification=verify(informed, found[0]),
-        verify_command="optplan verify a b", overwrite=False,
-    )  # fmt: skip
+    background = gather_background(informed, found[0], found[1:])
+    write_text(build_report(informed, found[0], Beside(found[1:], background, verify(informed, found[0]))), path)
     text = path.read_text(encoding="utf-8")
     for words in (
         "Expected final loss",
@@ -163,10 +163,7 @@ def test_the_page(informed: SeerInstance, found: Sequence[Result[Solution]], tmp
     assert "The brackets" not in text
     assert "GPU-minutes of training are what is counted" not in text
     infeasible = informed.replace(deadline_min=0.5)
-    write_report(
-        tmp_path / "other.html", infeasible, solve(infeasible), rivals=[], explanation=None, verification=None,
-        verify_command="optplan verify a b", overwrite=False,
-    )  # fmt: skip
+    write_report(tmp_path / "other.html", infeasible, solve(infeasible))
     assert "What would help" in (tmp_path / "other.html").read_text(encoding="utf-8")
 
 
@@ -177,10 +174,7 @@ def test_the_page_in_a_browser(
     """Nothing complains or overflows, and the frontier is drawn."""
     pytest.importorskip("playwright", reason='playwright is not installed; pip install "optplan[test]" brings it')
     path = tmp_path / "report.html"
-    write_report(
-        path, informed, found[0], rivals=found[1:], explanation=None, verification=None,
-        verify_command="optplan verify a b", overwrite=False,
-    )  # fmt: skip
+    write_text(build_report(informed, found[0], Beside(found[1:], gather_background(informed, found[0]))), path)
     opened = visit(path.read_text(encoding="utf-8"), tmp_path, width)
     assert opened.complaints == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width

@@ -11,8 +11,12 @@ import pytest
 from optplan.contracts import Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance
+from optplan.instances.files import write_text
 from optplan.instances.library import build_named
-from optplan.reporting.seer.presenter import draw_plan, write_report
+from optplan.reporting.gathering import gather_background
+from optplan.reporting.presenters import Beside
+from optplan.reporting.reports import build_report
+from optplan.reporting.seer.presenter import draw_plan
 from optplan.solving import explain, solve
 from optplan.verification import verify
 
@@ -66,15 +70,9 @@ def test_pauses_are_drawn(pausing: SeerInstance) -> None:
 def make_page(folder: Path, instance: SeerInstance, found: Result[Solution], *rivals: Result[Solution]) -> Path:
     """Write a report and return its file."""
     path = folder / "report.html"
-    write_report(
-        path,
-        instance,
-        found,
-        rivals=rivals,
-        explanation=None,
-        verification=verify(instance, found),
-        verify_command="optplan verify a b",
-        overwrite=False,
+    background = gather_background(instance, found, rivals)
+    write_text(
+        build_report(instance, found, Beside(rivals, background, verify(instance, found), "optplan verify a b")), path
     )
     return path
 
@@ -122,13 +120,4 @@ def test_explanations_are_refused(example: SeerInstance, result: Result[Solution
     """Searches have none; one of another formulation is none of theirs."""
     boa = build_named("boa-one-table")
     with pytest.raises(UsageError, match="reports of searches show none"):
-        write_report(
-            tmp_path / "x.html",
-            example,
-            result,
-            rivals=[],
-            explanation=explain(boa, solve(boa)),
-            verification=None,
-            verify_command="",
-            overwrite=False,
-        )
+        write_text(build_report(example, result, Beside(explanation=explain(boa, solve(boa)))), tmp_path / "x.html")

@@ -11,7 +11,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, SriftSolutio
 from optplan.formulations.srift.study.replanning import State, replan
 from optplan.formulations.srift.study.scaling import Finding, ScalingMode, study_scaling
 from optplan.formulations.srift.study.timelines import Timeline, build_timeline
-from optplan.reporting.pages import build_sections_page
+from optplan.reporting.pages import build_page
 from optplan.reporting.srift.iteration_figures import draw_iteration
 from optplan.reporting.srift.presenter import draw_plan
 from optplan.reporting.srift.scaling_views import (
@@ -99,7 +99,7 @@ def timeline(job: SriftInstance, mixed: SriftSolution) -> Timeline:
 
 def test_a_run_that_loses_a_vm(timeline: Timeline) -> None:
     """Launch, training, the pause and the rest, the last two predicted; the loss and the deadline are marked."""
-    rows = list_segments(timeline)
+    rows = [row.cells for row in list_segments(timeline).set_rows]
     assert [row[3] for row in rows] == ["waits for new VMs", "trains", "saves and restarts", "trains"]
     assert [row[6] for row in rows] == ["past", "past", "predicted", "predicted"]
     assert [row[4] for row in rows] == ["0", "50", "50", "100"]
@@ -136,7 +136,7 @@ def test_studies_are_drawn_as_in_the_paper(job: SriftInstance) -> None:
 def test_a_study_in_words(job: SriftInstance) -> None:
     """64 samples on a slow GPU: 256 ms, 250 a second, 250 x 3600 / 0.8 = 1,125,000 for a dollar."""
     strong = study_scaling(job, ScalingMode.STRONG, vms=[1, 3, 5])
-    assert list_points(strong)[-1] == (
+    assert list_points(strong).rows[-1] == (
         *("small", "1", "1", "64"),
         *("256 ms", "0 s", "250", "1,125,000", "100 %"),
     )
@@ -151,7 +151,7 @@ def test_a_study_in_words(job: SriftInstance) -> None:
         "two-layers, weak scaling",
         "two-layers, strong scaling",
     ]
-    text = build_sections_page(page)
+    text = build_page(page)
     assert "<img src=x" not in text
     assert "3.4: cost-efficiency of small falls as the fleet grows" in text
     assert "does not hold" in text or "holds" in text

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from optplan.contracts import Explanation, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
-from optplan.reporting.pages import Page, Section
+from optplan.instances.files import write_text
+from optplan.reporting.pages import Charts, Page, Section, Terms
+from optplan.reporting.tables import Table
 from optplan.solving import solve
 from optplan.verification import verify
 
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
-from optplan.reporting.pages import build_sections_page
-from optplan.reporting.srift.presenter import write_report
-from optplan.reporting.srift.report import build_page
+from optplan.reporting.gathering import gather_background
+from optplan.reporting.pages import build_page
+from optplan.reporting.presenters import Beside, presenter_of
+from optplan.reporting.reports import build_report, write_report
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import Visit, Visitor
 
+Block = TypeVar("Block", Charts, Terms, Table)
 DESK, PHONE = 1280, 400
 COMMAND = "optplan verify mine.json result.json"
 
 
 def page_of(instance: SriftInstance, result: Result[Solution], *rivals: Result[Solution]) -> Page:
     """Return the page of a result."""
-    verification = verify(instance, result)
-    return build_page(instance, result, rivals=rivals, verification=verification, verify_command=COMMAND)
+    background = gather_background(instance, result, rivals)
+    beside = Beside(rivals, background, verify(instance, result), COMMAND)
+    return presenter_of(instance).build_page(instance, result, beside)
+
+
+def find_block(found: Section, kind: type[Block]) -> Block:
+    """Return the first block of a kind in a section."""
+    return next(one for one in found.blocks if isinstance(one, kind))
 
 
 def section(page: Page, place: str) -> Section:
@@ -49,16 +59,17 @@ def test_the_page_of_an_answer(job: SriftInstance, result: Result[Solution], riv
         *("iteration", "fleet", "bill", "solvers", "frontier", "more"),
         *("loss", "question", "proof", "assumptions", "provenance"),
     ]
-    assert [term.text for term in section(page, "bill").terms] == [
+    assert [text for _, text in find_block(section(page, "bill"), Terms).pairs] == [
         "$0.00356",
         "$0.00316",
         "$0.00672, $13.60 an hour",
     ]
-    assert "which breaks deadline" in section(page, "solvers").terms[0].text
-    (label, figure) = section(page, "frontier").charts[0]
+    assert "which breaks deadline" in find_block(section(page, "solvers"), Terms).pairs[0][1]
+    charts = find_block(section(page, "frontier"), Charts)
+    (label, figure) = charts.figures[0]
     assert label == "Least cost for every deadline: 3 fleets."
     assert list(figure.data[0].x) == pytest.approx([1.78, 3.3, 3.375])
-    assert section(page, "frontier").reading.endswith("Every such fleet is shown.")
+    assert charts.reading.endswith("Every such fleet is shown.")
     assert {card.name: card.value for card in page.cards}["spare time"] == "0.72 s"
 
 
@@ -67,10 +78,10 @@ def test_one_more_vm(job: SriftInstance, result: Result[Solution]) -> None:
 
     With seven small VMs and no deadline, 1 big@64 is best, 0.66 cents; an eighth makes 8 small@8 possible, 0.6 cents.
     """
-    rows = section(page_of(job, result), "more").tables[0].rows
+    rows = find_block(section(page_of(job, result), "more"), Table).rows
     assert rows == [("big", "1", "1", "nothing", ""), ("small", "8", "8", "nothing", "")]
     fewer = job.replace(deadline_s=None, types={**job.types, "small": job.types["small"].replace(available=7)})
-    rows = section(page_of(fewer, solve(fewer)), "more").tables[0].rows
+    rows = find_block(section(page_of(fewer, solve(fewer)), "more"), Table).rows
     assert rows == [("big", "1", "1", "nothing", ""), ("small", "7", "0", "$0.0006", "8 small@8")]
     free = job.replace(types={name: vm.replace(available=None) for name, vm in job.types.items()})
     assert "more" not in [one.id for one in page_of(free, solve(free)).sections]
@@ -82,12 +93,12 @@ def test_a_loss_is_played_through(job: SriftInstance, result: Result[Solution]) 
     Where VMs of a type may differ, 32 + 6 x 4 + 8 do.
     """
     told = section(page_of(job, result), "loss")
-    assert told.paragraphs[0].startswith("Suppose that one small is taken back when half of the iterations are done")
-    assert told.paragraphs[1].startswith("Then no fleet can do it: ")
-    assert len(told.charts) == 1
+    assert str(told.blocks[0]).startswith("Suppose that one small is taken back when half of the iterations are done")
+    assert str(told.blocks[1]).startswith("Then no fleet can do it: ")
+    assert len(find_block(told, Charts).figures) == 1
     free = job.replace(one_batch_per_type=False, deadline_s=2.7)
     goes_on = section(page_of(free, solve(free)), "loss")
-    assert goes_on.paragraphs[1] == "Then 1 big@32 + 1 small@8 + 6 small@4 go on and keep all limits."
+    assert goes_on.blocks[1] == "Then 1 big@32 + 1 small@8 + 6 small@4 go on and keep all limits."
 
 
 def test_a_fleet_on_demand_has_no_loss(job: SriftInstance) -> None:
@@ -103,14 +114,13 @@ def test_the_page_of_no_answer(job: SriftInstance) -> None:
     page = page_of(poor, solve(poor))
     assert page.title.startswith("No fleet can do it: ")
     assert page.badge == "infeasible: proven"
-    assert section(page, "help").tables[0].rows[0] == ("deadline", "1.5 s", "1.78 s or more")
+    assert find_block(section(page, "help"), Table).rows[0] == ("deadline", "1.5 s", "1.78 s or more")
     assert [one.id for one in page.sections][:2] == ["help", "frontier"]
 
 
 def test_reports_are_written(job: SriftInstance, result: Result[Solution], tmp_path: Path) -> None:
     """Names are escaped; explanations there are none."""
-    settings: dict[str, Any] = {"rivals": [], "verification": None, "verify_command": COMMAND, "overwrite": False}
-    write_report(tmp_path / "page.html", job, result, explanation=None, **settings)
+    write_report(tmp_path / "page.html", job, result)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<img src=x" not in text
     assert "<b>last" not in text
@@ -126,7 +136,7 @@ def test_reports_are_written(job: SriftInstance, result: Result[Solution], tmp_p
         choices=(),
     )
     with pytest.raises(UsageError, match="explanation: reports of fleets show none; leave it out"):
-        write_report(tmp_path / "no.html", job, result, explanation=explanation, **settings)
+        write_text(build_report(job, result, Beside(explanation=explanation)), tmp_path / "no.html")
 
 
 @pytest.mark.parametrize("width", [DESK, PHONE])
@@ -139,7 +149,7 @@ def test_the_page_in_a_browser(
     width: int,
 ) -> None:
     """Every chart is drawn, no text lies on another, and nothing complains."""
-    text = build_sections_page(page_of(job, result, rival))
+    text = build_page(page_of(job, result, rival))
     opened: Visit = visit(text, tmp_path, width)
     assert opened.complaints == []
     assert {"chart-iteration-1", "chart-frontier-1", "chart-loss-1"} <= set(opened.drawn_points())

@@ -32,7 +32,7 @@ from optplan.reporting.differences import (
 )
 
 if TYPE_CHECKING:
-    from tests.reporting.conftest import ResultMaker
+    from tests.reporting.boa.conftest import ResultMaker
 
 _TABLE = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.6, 2.0]}
 
@@ -482,4 +482,4 @@ def test_the_table_cuts_long_lists_of_widths() -> None:
     drawn = _draw([Difference("job", "epochs", "e", "1", 39.0, 40.0), *ranges])
     assert "GPUs, epoch 23 " in drawn
     assert "GPUs, epoch 24 " not in drawn
-    assert "17 more rows of widths (--json and -o have them all)" in " ".join(drawn.split())
+    assert "17 more rows of widths are in the JSON (--json, -o)" in " ".join(drawn.split())

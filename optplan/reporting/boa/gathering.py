@@ -1,0 +1,53 @@
+"""What BOA's reports and frontiers show beside a result: the frontier, and what solvers reach at its budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.reporting.boa.sweeps import SweepPoint
+from optplan.solving import frontier, solve
+from optplan.units import Amount
+
+
+def gather_background(
+    instance: Instance,
+    result: Result[Solution],  # noqa: ARG001 - what gathering is asked with
+    rivals: Sequence[Result[Solution]],  # noqa: ARG001
+) -> Frontier:
+    """Return the frontier that the plan lies on."""
+    return frontier(instance)
+
+
+def sweep_budgets(
+    instance: BoaInstance,
+    points: Sequence[FrontierPoint],
+    solver: str,
+    *,
+    time_limit_s: float | None = None,
+    seed: int = 0,
+) -> Iterator[SweepPoint]:
+    """Solve at the budget of each point, one after the other.
+
+    Parameters
+    ----------
+    instance
+        Its own budget plays no role; its policy does.
+    points
+        Of the instance's frontier.
+    solver
+        Name of a registered solver.
+    time_limit_s
+        For each budget.
+    seed
+        For everything random.
+
+    Raises
+    ------
+    UnsupportedError
+        When the solver does not take the instance.
+    """
+    for point in points:
+        limited = instance.replace(budget=Amount(point.budget, instance.budget_unit))
+        yield SweepPoint(point, solve(limited, solver=solver, time_limit_s=time_limit_s, seed=seed))

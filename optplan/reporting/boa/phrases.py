@@ -1,0 +1,185 @@
+"""BOA's budgets, limits and answers in plain words."""
+
+from __future__ import annotations
+
+from optplan.contracts import (
+    Frontier,
+    FrontierPoint,
+    Result,
+    ShadowPrice,
+    Solution,
+    Status,
+    Termination,
+)
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, Policy, Problem
+from optplan.reporting.boa.breakdown import price_usd_per_hour
+from optplan.reporting.phrases import (
+    ROUNDING,
+    capitalise,
+    count_gpus,
+    format_gpus,
+    format_small_duration,
+    format_usd,
+    join_words,
+)
+from optplan.reporting.sections import say_bound
+from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, format_duration
+
+_PERIOD_NAMES = {
+    BudgetUnit.USD_PER_HOUR: "an hour",
+    BudgetUnit.USD_PER_DAY: "a day",
+    BudgetUnit.USD_PER_MONTH: "a month",
+}
+
+#: What each problem asks, for somebody who has read no paper.
+PROBLEM_WORDS = {
+    Problem.CONTINUOUS: "any width, fractions too, in every epoch; changes of width cost nothing",
+    Problem.WHOLE: "whole GPUs in every epoch; changes of width cost nothing",
+    Problem.RESCALING: "whole GPUs in every epoch; every start and every change of width pauses the job",
+}
+
+_FAMILY = {
+    Policy.PURE: "plan that treats all jobs of a class alike",
+    Policy.MIXED: "plan of widths by class and epoch, mixtures included,",
+}
+
+
+def monthly_usd(instance: BoaInstance, gpus: float) -> float | None:
+    """Return what a time-average number of GPUs costs in a month, None without a price."""
+    price = price_usd_per_hour(instance)
+    return None if price is None else price * gpus * HOURS_PER_MONTH
+
+
+def price_words(gpu_type: GpuType) -> str:
+    """Write a GPU's price with its source and date."""
+    if gpu_type.price_usd_per_hour is None:
+        return "none given"
+    origin = ", ".join(part for part in (gpu_type.price_source, gpu_type.price_date) if part)
+    return f"{format_usd(gpu_type.price_usd_per_hour)} an hour ({origin or 'no source stated'})"
+
+
+def describe_amount(amount: Amount) -> str:
+    """Write a budget in words: ``120 GPUs on average``, ``$30,000 a month``."""
+    if amount.unit is BudgetUnit.GPU:
+        return f"{count_gpus(amount.value)} on average"
+    return f"{format_usd(amount.value)} {_PERIOD_NAMES[amount.unit]}"
+
+
+def describe_budget(instance: BoaInstance) -> str:
+    """Write the instance's budget in words, a budget in money with the GPUs that it pays.
+
+    Where GPUs of several types cost different prices, no number of GPUs can be told, and the money is told for another
+    period as well.
+
+    Raises
+    ------
+    UsageError
+        When there is none.
+    """
+    amount = instance.budget_amount()
+    if instance.budget is None or instance.budget.unit not in PERIOD_HOURS:
+        return f"{count_gpus(amount)} on average"
+    if instance.budget_unit is BudgetUnit.GPU:
+        return f"{describe_amount(instance.budget)} ({count_gpus(amount)} on average)"
+    monthly = instance.budget.unit is BudgetUnit.USD_PER_MONTH
+    again = f"{format_usd(amount)} an hour" if monthly else f"{format_usd(amount * HOURS_PER_MONTH)} a month"
+    return f"{describe_amount(instance.budget)} ({again})"
+
+
+def describe_limits(instance: BoaInstance) -> str:
+    """Write the instance's budget and quotas in words: ``$90.00 an hour ($65,700 a month) and at most 16 a100``.
+
+    Raises
+    ------
+    UsageError
+        When there is no budget.
+    """
+    quotas = [f"{format_gpus(quota)} {gpu_type}" for gpu_type, quota in instance.quotas.items()]
+    budget = describe_budget(instance)
+    if not quotas:
+        return budget
+    if instance.budget_unit is BudgetUnit.GPU:
+        return f"{budget}, at most {join_words(quotas)} among them"
+    return f"{budget} and at most {join_words(quotas)} on average"
+
+
+def name_objective(instance: BoaInstance) -> str:
+    """Name the objective: the mean completion time, ``weighted`` where classes have different weights."""
+    weights = {c.weight for c in instance.classes.values()}
+    return "mean completion time" if len(weights) == 1 else "weighted mean completion time"
+
+
+def name_family(instance: BoaInstance) -> str:
+    """Name the plans that a bound speaks of."""
+    mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
+    return _FAMILY[Policy.MIXED if mixed else Policy.PURE]
+
+
+def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
+    """Answer the question in one sentence.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its budget.
+    result
+        Its result, of any status.
+    """
+    limit = describe_limits(instance)
+    if result.status is Status.INFEASIBLE:
+        return f"No plan keeps to {limit}."
+    if result.objective is None:
+        return f"No plan for {limit} was found {_say_stop(result.termination)}."
+    if name_objective(instance) == "mean completion time":
+        return f"With {limit}, jobs finish in {format_duration(result.objective)} on average."
+    return f"With {limit}, the weighted mean completion time is {format_duration(result.objective)}."
+
+
+def say_how_good(instance: BoaInstance, result: Result[Solution]) -> str:
+    """Say how far the answer is from the best possible, and what that rests on.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result, of any status.
+    """
+    if result.infeasibility is not None:
+        return f"{capitalise(result.infeasibility.reason)}."
+    return say_bound(result, format_duration, plan=name_family(instance))
+
+
+def say_marginal(price: ShadowPrice) -> str:
+    """Say what a little more and a little less budget would change, per GPU."""
+    more = f"one more GPU on average saves {format_small_duration(price.more)}"
+    if price.less is None:
+        return f"{more}; with less budget there is no plan"
+    if price.less == price.more:
+        return more
+    return f"{more}, one fewer costs {format_small_duration(price.less)}"
+
+
+def shadow_price(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> ShadowPrice | None:
+    """Return the budget's shadow price: the result's own, else the frontier's at the same budget, else None."""
+    if BUDGET in result.shadow_prices:
+        own: ShadowPrice = result.shadow_prices[BUDGET]
+        return own
+    point = look_up(frontier, instance.budget_amount())
+    return None if point is None else point.shadow_price
+
+
+def look_up(frontier: Frontier | None, budget: float) -> FrontierPoint | None:
+    """Return the frontier's point at a budget, None where there is no frontier or no plan keeps the budget."""
+    if frontier is None or budget < float(frontier.budgets[0]) * (1.0 - ROUNDING):
+        return None
+    return frontier.at(max(budget, float(frontier.budgets[0])))
+
+
+def _say_stop(termination: Termination) -> str:
+    return {
+        Termination.COMPLETED: "by this solver",
+        Termination.TIME_LIMIT: "within the time limit",
+        Termination.WORK_LIMIT: "within the solver's limit on its work",
+    }[termination]

@@ -1,0 +1,385 @@
+"""What is listed of BOA's instances, plans, frontiers and solvers, for a terminal and a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from functools import partial
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
+from optplan.formulations import formulation_of
+from optplan.formulations.boa.data.instance import QUOTA, BoaInstance
+from optplan.reporting.boa.breakdown import (
+    ClassBreakdown,
+    EpochRange,
+    JobPath,
+    break_down,
+    has_types,
+    require_boa,
+    type_prices,
+)
+from optplan.reporting.boa.budgets import BUDGET_NAMES, WORTH_NAMES, cost_of_month, cost_usd_per_hour
+from optplan.reporting.boa.explanations import describe_classes
+from optplan.reporting.boa.limits import list_limit_uses, list_types
+from optplan.reporting.boa.phrases import name_objective
+from optplan.reporting.phrases import (
+    NOTHING,
+    compare_durations,
+    count_gpus,
+    format_gpus,
+    format_share,
+    format_small_duration,
+    format_usd,
+    relative_difference,
+)
+from optplan.reporting.sections import STANDING_COLUMNS, write_standing
+from optplan.reporting.standing import name_status
+from optplan.reporting.tables import Cell, Column, Content, Row, Table
+from optplan.units import BudgetUnit, format_duration
+
+if TYPE_CHECKING:
+    from optplan.reporting.boa.sweeps import SweepPoint
+
+#: Classes that a terminal lists before it says how many more there are: laying out tens of thousands takes longer than
+#: solving them.
+MOST_CLASSES = 1000
+#: Ranges of epochs that a table shows of one path before it says how many more there are.
+_MOST_RANGES = 24
+#: Relative rounding error of a figure that is meant to be short, such as 6.2.
+_ROUNDING = 1e-12
+#: Budgets in the table of the frontier, as multiples of the budget.
+_BUDGET_STEPS = (0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
+
+_Number = partial(Column, is_number=True)
+
+
+def list_class_data(instance: BoaInstance, most: int, where: str = "in the JSON (--json)") -> Table:
+    """List what is given about each class, or about the first ones; ``where`` the others are is said."""
+    columns = (
+        Column("class"),
+        _Number("jobs an hour"),
+        _Number("epochs"),
+        _Number("size on one GPU"),
+        Column("speedup"),
+        Column("allowed widths"),
+        _Number("pause"),
+        _Number("weight"),
+    )
+    rows = [astuple(row) for row in describe_classes(instance, most)]
+    return Table("The classes of jobs", columns, rows, rest=_say_rest(instance, most, where))
+
+
+def list_plan(instance: BoaInstance, result: Result[Solution], most: int = MOST_CLASSES) -> Table:
+    """List who gets how many GPUs in which epochs; consecutive epochs of one width share a row.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result; the table is empty where it has no solution.
+    most
+        Classes that are listed.
+    """
+    parts = break_down(instance, result, most)
+    shares = any(len(part.paths) > 1 for part in parts)
+    columns = [Column("class"), _Number("epochs"), _Number("GPUs"), _Number("expected time")]
+    if shares:
+        columns.insert(1, _Number("share of jobs"))
+    rows = [row for part in parts for row in _list_class(part, shares=shares)]
+    caption = "GPUs of a job, by class and epoch"
+    return Table(caption, columns, rows, len(columns) - 2, _say_rest(instance, most) if parts else "")
+
+
+def _list_class(part: ClassBreakdown, *, shares: bool) -> list[Row]:
+    """List the paths of a class's jobs; the class is named once, and so is each share."""
+    rows: list[Row] = []
+    paths = [_list_path(path) for path in part.paths]
+    for path, own in zip(part.paths, paths, strict=True):
+        for number, cells in enumerate(own):
+            name = Cell(part.name, rows=sum(map(len, paths))) if not rows else None
+            share = [Cell(format_share(path.share), rows=len(own)) if number == 0 else None] if shares else []
+            rows.append(Row([name, *share, *cells], starts_group=not rows))
+    return rows
+
+
+def _list_path(path: JobPath) -> list[Sequence[Content]]:
+    shown = path.ranges if len(path.ranges) <= _MOST_RANGES else path.ranges[: _MOST_RANGES - 1]
+    rest = path.ranges[len(shown) :]
+    rows: list[Sequence[Content]] = [
+        (
+            f"{r.first}" if r.first == r.last else f"{r.first} to {r.last}",
+            Cell(name_gpus(r), "strong"),
+            format_duration(r.duration_s),
+        )
+        for r in shown
+    ]
+    if rest:
+        widths = [r.gpus for r in rest]
+        said = (
+            f"epochs {rest[0].first} to {rest[-1].last}: {len(rest)} more ranges, {format_gpus(min(widths))} to "
+            f"{count_gpus(max(widths))}; the result's file has them all"
+        )
+        rows.append([Cell(said, "rest", columns=3)])
+    return rows
+
+
+def name_gpus(held: EpochRange) -> str:
+    """Write the GPUs of a range of epochs: ``8``, or ``8 a100`` where there are several types."""
+    return f"{format_gpus(held.gpus)} {held.gpu_type}".rstrip()
+
+
+def list_classes(instance: BoaInstance, result: Result[Solution], most: int = MOST_CLASSES) -> Table:
+    """List what each class uses and how long its jobs take.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        Its result; the table is empty where it has no solution.
+    most
+        Classes that are listed.
+    """
+    prices, parts = type_prices(instance), break_down(instance, result)
+    columns = [Column("class"), _Number("GPUs running"), _Number("GPUs rescaling")]
+    columns += [Column("by type", style="parts")] if has_types(instance) else []
+    columns.append(_Number("share of GPUs"))
+    columns += [_Number("share of the cost")] if prices is not None else []
+    columns += [_Number("one job takes"), _Number("share of the mean")]
+    gpus, time_s = sum(part.gpus for part in parts), sum(part.contribution_s for part in parts)
+    usd = 0.0 if prices is None else sum(_cost(part, prices) for part in parts)
+    rows = []
+    for part in parts[:most]:
+        by_type = ", ".join(f"{format_gpus(used)} {gpu_type}" for gpu_type, used in part.gpus_by_type.items())
+        rows.append(
+            (
+                part.name,
+                format_gpus(part.gpus_running),
+                format_gpus(part.gpus_rescaling),
+                *([by_type] if has_types(instance) else []),
+                format_share(part.gpus / gpus),
+                *([] if prices is None else [format_share(_cost(part, prices) / usd)]),
+                format_duration(part.mean_jct_s),
+                format_share(part.contribution_s / time_s),
+            )
+        )
+    return Table("GPUs and time by class", columns, rows, rest=_say_rest(instance, most) if parts else "")
+
+
+def _cost(part: ClassBreakdown, prices: Mapping[str, float]) -> float:
+    return sum(prices[gpu_type] * used for gpu_type, used in part.gpus_by_type.items())
+
+
+def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
+    """Set results of the same problem side by side.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    results
+        At least one; the first is what the others are compared with.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    boa = require_boa(instance)
+    priced = type_prices(boa) is not None
+    columns = [Column("solver"), _Number(name_objective(boa)), _Number("difference"), _Number("GPUs")]
+    columns += [_Number("cost an hour")] if priced else []
+    columns += [_Number("bound"), *STANDING_COLUMNS]
+    summaries = {entry.name: entry.summary for entry in formulation_of(boa).solvers}
+    reference, rows = results[0].objective, []
+    for number, result in enumerate(results):
+        above = relative_difference(result.objective, reference)
+        usd = None if result.objective is None else cost_usd_per_hour(boa, result)
+        cells: tuple[Content, ...] = (
+            Cell(result.solver, "solver", note=summaries.get(result.solver, "")),
+            _write_objective(result),
+            NOTHING if above is None or number == 0 else compare_durations(above),
+            format_gpus(result.measures["gpus"]) if "gpus" in result.measures else NOTHING,
+            *([NOTHING if usd is None else format_usd(usd)] if priced else []),
+            _write_bound(result),
+            *write_standing(result),
+        )
+        rows.append(Row(cells, "" if number else "own"))
+    return Table("Each solver's plan; the first one is the plan of this report", columns, rows)
+
+
+def _write_objective(result: Result[Solution]) -> str:
+    return name_status(result)[0] if result.objective is None else format_duration(result.objective)
+
+
+def _write_bound(result: Result[Solution]) -> str:
+    return NOTHING if result.bound is None else format_duration(result.bound)
+
+
+def list_budgets(
+    instance: Instance,
+    points: Sequence[FrontierPoint],
+    *,
+    reference: float | None = None,
+    bounds: Sequence[float] | None = None,
+) -> Table:
+    """List what budgets buy at best.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    points
+        Of its frontier.
+    reference
+        An objective, in seconds, that the points are compared with; None for no comparison.
+    bounds
+        For each point, what its certificate proves, in seconds; None to leave it out.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    boa = require_boa(instance)
+    priced = cost_of_month(boa, 1.0) is not None
+    own = None if boa.budget is None else boa.budget_amount()
+    columns = [_Number(BUDGET_NAMES[boa.budget_unit])]
+    columns += [_Number("cost a month")] if priced else []
+    columns.append(_Number(f"best possible {name_objective(boa)}"))
+    columns += [_Number("proven bound")] if bounds is not None else []
+    columns += [_Number("against the plan")] if reference is not None else []
+    columns += [_Number(WORTH_NAMES[boa.budget_unit]), Column("", style="remark")]
+    rows = []
+    for position, point in enumerate(points):
+        usd = cost_of_month(boa, point.budget)
+        change = relative_difference(point.objective, reference)
+        cells = (
+            _write_budget(point),
+            *([NOTHING if usd is None else format_usd(usd)] if priced else []),
+            format_duration(point.objective),
+            *([] if bounds is None else [f"{bounds[position]:.6g} s"]),
+            *([] if reference is None else [NOTHING if change is None else compare_durations(change)]),
+            format_small_duration(point.shadow_price.more),
+            _say_remark(point, own),
+        )
+        rows.append(Row(cells, "own" if point.budget == own else ""))
+    return Table("The best possible at some budgets", columns, rows)
+
+
+def _write_budget(point: FrontierPoint) -> str:
+    """Write a budget; who types in the least that works must not fall short of it."""
+    is_least = point.shadow_price.less is None
+    return f"{_round_up(point.budget):,.6g}" if is_least else format_gpus(point.budget)
+
+
+def _say_remark(point: FrontierPoint, own: float | None) -> str:
+    remarks = ["the budget"] if point.budget == own else []
+    remarks += ["the least that works"] if point.shadow_price.less is None else []
+    remarks += ["more buys nothing"] if point.shadow_price.more == 0 else []
+    return "; ".join(remarks)
+
+
+def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
+    """List what a solver reaches at budgets, and how far above the frontier that is.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    points
+        Of one solver; where none of its results has a bound, no column for bounds is shown.
+
+    Raises
+    ------
+    UsageError
+        When the instance is of a formulation that tables cannot show.
+    """
+    boa = require_boa(instance)
+    has_bounds = any(point.result.bound is not None for point in points)
+    columns = [_Number(BUDGET_NAMES[boa.budget_unit]), _Number("best possible"), _Number(name_objective(boa))]
+    columns.append(_Number("above the best"))
+    columns += [_Number("own bound"), *STANDING_COLUMNS] if has_bounds else [STANDING_COLUMNS[-1]]
+    rows = []
+    for point in points:
+        standing = write_standing(point.result)
+        cells = (
+            _write_budget(point.best),
+            format_duration(point.best.objective),
+            _write_objective(point.result),
+            NOTHING if point.above is None else compare_durations(point.above),
+            *([_write_bound(point.result), *standing] if has_bounds else standing[-1:]),
+        )
+        rows.append(cells)
+    return Table("What the solver reaches", columns, rows)
+
+
+def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
+    """Choose the budgets, in the instance's unit, at which a table looks at the frontier.
+
+    Parameters
+    ----------
+    instance
+        The problem; its budget, if any, is the middle.
+    frontier
+        Its frontier.
+
+    Returns
+    -------
+    list of float
+        Increasing: the least feasible one, some around the instance's own, and the one beyond which nothing improves.
+    """
+    least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
+    middle = 1.5 * least if instance.budget is None else instance.budget_amount()
+    between = (step * middle for step in _BUDGET_STEPS)
+    return sorted({least, far, *(budget for budget in between if least < budget < far)})
+
+
+def list_relaxations(result: Result[Solution]) -> Table | None:
+    """List the limits that would have to be relaxed, each followed by its parts; None unless there are any."""
+    rows = []
+    for relaxation in result.infeasibility.relaxations if result.infeasibility is not None else ():
+        unit = "GPUs" if relaxation.unit == BudgetUnit.GPU.value else relaxation.unit
+        least = _round_up(relaxation.least_feasible)  # enough when typed in as the new limit
+        name = relaxation.limit.replace(QUOTA, "quota of ", 1)
+        rows.append(Row((name, f"{relaxation.given:,.6g} {unit}", f"{least:,.6g} {unit}")))
+        rows += [
+            Row((f"of which {name}", "", f"{part:,.6g} {unit}"), "part") for name, part in relaxation.parts.items()
+        ]
+    columns = (Column("limit"), _Number("given"), _Number("least that works"))
+    return Table("Limits that would have to be relaxed", columns, rows) if rows else None
+
+
+def list_type_uses(instance: BoaInstance, result: Result[Solution]) -> Table | None:
+    """List what a plan uses of each GPU type; None without a plan or with one type."""
+    rows = [Row(astuple(row)) for row in list_types(instance, result)]
+    if not rows:
+        return None
+    names = ("GPUs", "share", "price an hour", "cost an hour", "a day", "a month")
+    columns = (Column("GPU type"), *map(_Number, names))
+    caption = "What the plan uses of each GPU type, on average, and what that costs"
+    return Table(caption, columns, [*rows[:-1], Row(rows[-1].cells, "own")])
+
+
+def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> Table | None:
+    """List what a plan uses of each limit and what more of it is worth; None without a plan or quotas."""
+    rows = [astuple(row) for row in list_limit_uses(instance, result, frontier)]
+    noun = "GPU" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour"
+    caption = f"What the plan uses of each limit, and what one more {noun} or GPU would save"
+    columns = (Column("limit"), *map(_Number, ("used", "given", "share", "one more saves", "worth")))
+    return Table(caption, columns, rows) if rows else None
+
+
+def _say_rest(instance: BoaInstance, most: int, where: str = "in the result's file") -> str:
+    """Say how many classes a table leaves out, if any."""
+    more = len(instance.classes) - most
+    return f"{more:,} more classes are {where}." if more > 0 else ""
+
+
+def _round_up(value: float) -> float:
+    """Round up to six digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 5)
+    return math.ceil(value / unit * (1.0 - _ROUNDING)) * unit

@@ -1,0 +1,159 @@
+"""What is listed of searches on a cluster and their plans, for a terminal and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from optplan.contracts import Result, Solution
+from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
+from optplan.reporting.phrases import NOTHING, compare_amounts, format_share, relative_difference
+from optplan.reporting.rubberband.words import (
+    describe_experiment,
+    describe_limit,
+    format_cost,
+    format_least,
+    format_objective,
+    name_objective,
+    name_plan,
+)
+from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
+from optplan.reporting.tables import Column, Table
+from optplan.units import SECONDS_PER_MINUTE, format_duration
+
+_STAGE_COLUMNS = (
+    Column("stage"),
+    Column("trials", is_number=True),
+    Column("iterations", is_number=True),
+    Column("instances", is_number=True),
+    Column("GPUs a trial", is_number=True),
+    Column("at once", is_number=True),
+    Column("starts", is_number=True),
+    Column("ends", is_number=True),
+    Column("cost so far", is_number=True),
+)
+_COMPARISON_COLUMNS = (
+    Column("solver"),
+    Column("cost", is_number=True),
+    Column("time", is_number=True),
+    Column("difference", is_number=True),
+    Column("instances x GPUs a trial"),
+    *STANDING_COLUMNS,
+)
+
+
+def plan_of(instance: RubberBandInstance, result: Result[Solution]) -> RubberBandPlan:
+    """Return the plan of a result that has a solution."""
+    return build_plan(instance, cast(Result[RubberBandSolution], result))
+
+
+def list_facts(instance: RubberBandInstance) -> list[tuple[str, str]]:
+    """List what an instance says, by name."""
+    cloud, training = instance.cloud, instance.training
+    kind = cloud.instance_type or "instance"
+    price = f"{format_cost(cloud.price_usd_per_hour)} an hour, {cloud.gpus_per_instance} GPUs"
+    facts = [
+        ("search", describe_experiment(instance)),
+        ("asked", f"least {name_objective(instance)} {describe_limit(instance)}"),
+        ("allocations", "any number of trials at a time" if instance.mode == "any" else "fair shares, as in the paper"),
+        (kind, f"{price}, billed {cloud.billing.replace('-', ' ')}"),
+        ("getting instances", f"{_say_duration(cloud.provision_s)}, then {_say_duration(cloud.initialise_s)} each"),
+        ("an iteration", training.seconds_per_iteration.list_known()),
+    ]
+    if cloud.data_usd_per_instance:
+        facts.append(("data", f"{format_cost(cloud.data_usd_per_instance)} for every new instance"))
+    if cloud.most_instances is not None:
+        facts.append(("most instances", f"{cloud.most_instances:,}"))
+    if cloud.price_source:
+        facts.append(("source of the price", f"{cloud.price_source} ({cloud.price_date})".replace(" ()", "")))
+    return facts
+
+
+def list_result_facts(instance: RubberBandInstance, result: Result[Solution]) -> list[tuple[str, str]]:
+    """List what a result says, by name."""
+    measures = result.measures
+    facts = list_status(result)
+    if result.objective is not None:
+        facts.append(("expected time", f"{format_duration(measures['expected_s'])} ({measures['expected_s']:.6g} s)"))
+        facts.append(("expected cost", f"{format_cost(measures['expected_usd'])} ({measures['expected_usd']:.6g} usd)"))
+        if measures["minimum_charge_usd"]:
+            facts.append(("minimum charges", f"{format_cost(measures['minimum_charge_usd'])} of it"))
+        facts.append(("use of held GPUs", format_share(measures["utilisation"])))
+    facts += [
+        ("would help", f"a {one.limit} of {format_least(instance, one.least_feasible)} or more")
+        for one in (result.infeasibility.relaxations if result.infeasibility is not None else ())
+    ]
+    facts += list_bound(result, partial(format_objective, instance))
+    price = result.shadow_prices.get(instance.limit_name)
+    if price is not None:
+        facts.append(("worth of the limit", say_price(instance, price.more)))
+    return facts + list_origin(result)
+
+
+def say_price(instance: RubberBandInstance, more: float) -> str:
+    """Say what a little more of the limit saves."""
+    if more == 0:
+        return f"a little more {'time' if instance.limit_name == DEADLINE else 'money'} saves nothing"
+    if instance.limit_name == DEADLINE:
+        return f"one more minute saves {format_cost(more * SECONDS_PER_MINUTE)}, at the margin"
+    return f"one more dollar saves {format_duration(more)}, at the margin"
+
+
+def list_asked(instance: RubberBandInstance) -> Table:
+    """List the stages that an instance asks for."""
+    rows = []
+    for bracket, chain in enumerate(instance.brackets, start=1):
+        for number, stage in enumerate(chain, start=1):
+            name = f"{bracket}.{number}" if len(instance.brackets) > 1 else str(number)
+            rows.append((name, f"{stage.trials:,}", f"{stage.iterations:,}"))
+    return Table("The stages of the search", _STAGE_COLUMNS[:3], rows)
+
+
+def list_stages(plan: RubberBandPlan) -> Table:
+    """List the stages of a plan."""
+    several = plan.stages[-1].bracket > 1
+    return Table(
+        "The stages of the plan", _STAGE_COLUMNS, [_write_stage(stage, several=several) for stage in plan.stages]
+    )
+
+
+def compare_results(instance: RubberBandInstance, results: Sequence[Result[Solution]]) -> Table:
+    """Set results side by side; the first is what the others are compared with."""
+    reference = results[0].objective
+    rows: list[tuple[str, ...]] = []
+    for number, result in enumerate(results):
+        above = relative_difference(result.objective, reference)
+        found = result.objective is not None and result.solution is not None
+        rows.append(
+            (
+                result.solver,
+                format_cost(result.measures["expected_usd"]) if found else result.status.value,
+                format_duration(result.measures["expected_s"]) if found else NOTHING,
+                NOTHING if number == 0 or above is None else compare_amounts(above),
+                name_plan(instance, result.solution) if result.solution is not None else NOTHING,
+                *write_standing(result),
+            )
+        )
+    return Table("Solvers side by side", _COMPARISON_COLUMNS, rows)
+
+
+def _write_stage(stage: SearchStage, *, several: bool) -> tuple[str, ...]:
+    return (
+        f"{stage.bracket}.{stage.stage}" if several else str(stage.stage),
+        f"{stage.trials:,}",
+        f"{stage.iterations:,}",
+        f"{stage.instances:,}",
+        f"{stage.gpus_per_trial:,}",
+        "all" if stage.trials_at_once >= stage.trials else f"{stage.trials_at_once:,}",
+        format_duration(stage.starts_s) if stage.starts_s else "0 s",
+        format_duration(stage.ends_s),
+        format_cost(stage.cost_so_far_usd),
+    )
+
+
+def _say_duration(distribution: object) -> str:
+    mean = float(getattr(distribution, "expected_s", 0.0))
+    deviation = float(getattr(distribution, "deviation_s", 0.0))
+    return format_duration(mean) + (f" ± {format_duration(deviation)}" if deviation else "") if mean else "at once"

@@ -1,0 +1,172 @@
+"""What the answers and pages of all formulations have in common: how good, by whom, how to check it, where from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Instance, Result, Solution, Status
+from optplan.reporting.pages import Card, Command, Page, Section, Terms
+from optplan.reporting.phrases import LEAST_SHARE, PROOF_NAMES, PROOF_WORDS, format_seconds, format_share
+from optplan.reporting.presenters import Beside
+from optplan.reporting.standing import add_trust, name_status
+from optplan.reporting.tables import Column, Table, fact_table, plain_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+#: Columns that end every table of several solvers.
+STANDING_COLUMNS = (Column("gap", is_number=True), Column("proof"), Column("solved in", is_number=True))
+NOTHING_PROVEN = "This solver proves nothing: how far its plan is from the best possible is not known."
+
+
+def say_bound(
+    result: Result[Solution], format_objective: Callable[[float], str], *, plan: str = "plan", proviso: str = ""
+) -> str:
+    """Say how far a plan is from the best possible, and what that rests on.
+
+    Parameters
+    ----------
+    result
+        Of any status but infeasible.
+    format_objective
+        Writes an objective with its unit.
+    plan
+        The plans that the bound speaks of.
+    proviso
+        What the proof takes for granted, with a comma before it.
+    """
+    if result.bound is None:
+        return NOTHING_PROVEN
+    checked, gap, bound = PROOF_WORDS[result.bound_proof], result.gap, format_objective(result.bound)
+    if gap is None:
+        return f"No {plan} can be better than {bound}; this bound {checked}."
+    if result.status is Status.OPTIMAL and gap <= LEAST_SHARE:
+        return f"No {plan} can be better: proven{proviso}. The proof {checked}."
+    lower = f"the best possible is at most {format_share(gap)} lower"
+    return f"No {plan} can be better than {bound}, so {lower}. The bound {checked}."
+
+
+def list_status(result: Result[Solution]) -> list[tuple[str, str]]:
+    """List what is known of a result, as the first of its facts."""
+    return [("status", f"{name_status(result)[0]} (stopped: {result.termination.value})")]
+
+
+def list_bound(result: Result[Solution], format_objective: Callable[[float], str]) -> list[tuple[str, str]]:
+    """List the bound of a result, if it has one."""
+    if result.bound is None:
+        return []
+    gap = "" if result.gap is None else f"gap {format_share(result.gap)}; "
+    return [("bound", f"{format_objective(result.bound)} ({gap}{result.bound_proof.value})")]
+
+
+def list_origin(result: Result[Solution]) -> list[tuple[str, str]]:
+    """List who found a result, and how long that took."""
+    engine = f"{result.engine} {result.engine_version}".strip()
+    verified = f"verified in {format_seconds(result.verify_seconds)}" if result.verify_seconds else "not verified"
+    return [
+        ("solver", f"{result.solver} (engine {engine}, seed {result.seed})"),
+        ("time", f"{format_seconds(result.solve_seconds)}, {verified}"),
+    ]
+
+
+def write_standing(result: Result[Solution]) -> tuple[str, str, str]:
+    """Write what :data:`STANDING_COLUMNS` show of a result."""
+    gap = "-" if result.gap is None else format_share(result.gap)
+    return gap, PROOF_NAMES[result.bound_proof], format_seconds(result.solve_seconds)
+
+
+def present_answer(
+    result: Result[Solution],
+    answer: str,
+    how_good: str,
+    facts: Iterable[tuple[str, str]],
+    *tables: RenderableType,
+    first: Sequence[RenderableType] = (),
+) -> list[RenderableType]:
+    """Present a result on a terminal: the answer, how good it is, what comes first, facts, notes, tables."""
+    parts: list[RenderableType] = [
+        plain_text(add_trust(answer, result), "bold"),
+        plain_text(how_good),
+        *(part for table in first for part in ("", table)),
+        "",
+        fact_table(facts),
+        *(plain_text(f"note: {warning}") for warning in result.warnings),
+    ]
+    return [*parts, *(part for table in tables for part in ("", table))]
+
+
+def build_answer_page(
+    instance: Instance,
+    result: Result[Solution],
+    *,
+    answer: str,
+    how_good: str,
+    cards: Sequence[Card],
+    sections: Sequence[Section],
+    window_title: str = "",
+) -> Page:
+    """Put the page of a result together."""
+    badge, kind = name_status(result)
+    return Page(
+        name=instance.name,
+        title=add_trust(answer, result),
+        lead=how_good,
+        badge=badge,
+        badge_kind=kind,
+        warnings=result.warnings,
+        cards=cards,
+        sections=sections,
+        window_title=window_title,
+    )
+
+
+def tell_relaxations(
+    rows: Sequence[Sequence[str]], *said: str, parts: Sequence[tuple[str, str]] = (), least: str = "least that works"
+) -> Section:
+    """Tell which limits would have to be others.
+
+    Parameters
+    ----------
+    rows
+        Of each limit its name, what is given, and what works.
+    said
+        What comes first.
+    parts
+        What the limits have to suffice for.
+    least
+        What the last column is called.
+    """
+    columns = (Column("limit"), Column("given", is_number=True), Column(least, is_number=True))
+    tables = [Table("Limits to relax", columns, rows)] if rows else []
+    return Section("help", "What would help", [*said, *tables, Terms(parts)])
+
+
+def tell_proof(result: Result[Solution], beside: Beside, said: str, *terms: tuple[str, str]) -> Section:
+    """Tell how a result is checked.
+
+    Parameters
+    ----------
+    result, beside
+        The result, and the report it is in.
+    said
+        What the command does.
+    terms
+        The certificates.
+    """
+    bound = [] if result.infeasibility is not None else [("the bound", PROOF_WORDS[result.bound_proof])]
+    checked = []
+    if beside.verification is not None:
+        found = beside.verification
+        checked = [("verified", f"{len(found.checks)} checks hold, in {format_seconds(found.seconds)}")]
+        checked += [("taken on trust", text) for text in found.on_trust]
+        checked += [("never checked", text) for text in found.never_checked]
+    return Section(
+        "proof", "How to check this", [said, Terms([*bound, *terms, *checked]), Command(beside.verify_command)]
+    )
+
+
+def tell_sources(instance: Instance, result: Result[Solution]) -> Section:
+    """Tell where the figures come from."""
+    own = ("instance", f"{instance.name}, hash {result.instance_hash}")
+    return Section("provenance", "Where this comes from", [Terms([*instance.source.items(), own])])

@@ -1,0 +1,197 @@
+"""What is listed of SEER's searches and their plans, for a terminal and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optplan.contracts import Result, Solution
+from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.data.search_space import Choices, count_configurations
+from optplan.formulations.seer.laws.rounds import Round, list_rounds
+from optplan.reporting.phrases import NOTHING, ROUNDING, compare_amounts, format_share, format_usd, relative_difference
+from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
+from optplan.reporting.seer.quality import list_loss_facts, list_prior_facts, say_expectation
+from optplan.reporting.seer.words import (
+    describe_budget,
+    format_gpu_min,
+    format_minutes,
+    format_number,
+    name_groups,
+    name_round,
+    require_brackets,
+    say_how_good,
+    seeks_quality,
+)
+from optplan.reporting.tables import Column, Table
+
+_ROUND_COLUMNS = (
+    Column("round"),
+    Column("trials", is_number=True),
+    Column("trials x GPUs"),
+    Column("go on", is_number=True),
+    Column("GPUs", is_number=True),
+    Column("starts", is_number=True),
+    Column("ends", is_number=True),
+    Column("GPU-min", is_number=True),
+)
+_COMPARISON_COLUMNS = (
+    Column("solver"),
+    Column("GPU-min", is_number=True),
+    Column("difference", is_number=True),
+    Column("trials", is_number=True),
+    Column("to the end", is_number=True),
+    Column("trials x GPUs"),
+    *STANDING_COLUMNS,
+)
+_BRACKET_COLUMNS = (
+    Column("GPUs of a trial"),
+    Column("share of the budget", is_number=True),
+    Column("trials as published", is_number=True),
+    Column("trials here", is_number=True),
+    Column("trained to the end", is_number=True),
+)
+
+
+def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
+    """List what an instance says, and the rounds that follow from it, by name."""
+    most = "or more" if instance.most_gpus is None else f"to {instance.most_gpus:g}"
+    gpus = f"{instance.least_gpus:g} {most}{'' if instance.whole_gpus else ', also fractions'}"
+    facts = [
+        ("deadline", format_minutes(instance.deadline_min)),
+        ("budget", describe_budget(instance)),
+        ("GPUs of a trial", gpus),
+        ("eta, nu", f"{instance.eta:g}, {instance.nu:g}"),
+        ("shortest round", format_minutes(instance.least_round_min)),
+    ]
+    if instance.resize_s:
+        facts.append(("a resize takes", f"{format_minutes(instance.resize_min)} without training"))
+    if instance.price_usd_per_gpu_hour is not None:
+        source = ", ".join(part for part in (instance.price_source, instance.price_date) if part)
+        price = f"{format_usd(instance.price_usd_per_gpu_hour)} an hour of one {instance.gpu_type}"
+        facts.append(("price", price + (f" ({source})" if source else "")))
+    if instance.gpus_per_node is not None:
+        facts.append(("nodes", f"of {instance.gpus_per_node} GPUs, whole ones are measured besides"))
+    if instance.search_space:
+        facts.append(("search space", _describe_space(instance)))
+    published = instance.brackets
+    if published is not None:
+        rounds = ", ".join(
+            format_minutes(published.round_min * instance.eta**number) for number in range(published.rounds)
+        )
+        of = "published rounds" if seeks_quality(instance) else "rounds"
+        facts += [(of, f"{published.rounds}, of {rounds}"), ("R*", f"{published.ratio:.8g}")]
+    return facts + list_prior_facts(instance)
+
+
+def list_result_facts(instance: SeerInstance, result: Result[Solution]) -> list[tuple[str, str]]:
+    """List what a result says, by name."""
+    measures = result.measures
+    facts = list_status(result)
+    if result.objective is not None:
+        share = measures["spent_gpu_min"] / instance.budget_gpu_min
+        if seeks_quality(instance):
+            facts += [*list_loss_facts(result), ("training", format_gpu_min(measures["training_gpu_min"]))]
+        else:
+            facts.append(("training", f"{format_gpu_min(result.objective)} ({result.objective:.9g})"))
+        if measures["resize_gpu_min"]:
+            facts.append(("resizing", format_gpu_min(measures["resize_gpu_min"])))
+        facts.append(("of the budget", f"{format_share(share)}, {say_unused(instance, measures)} unused"))
+        facts.append(("in the last round", format_gpu_min(measures["last_round_gpu_min"])))
+        facts += list_costs(measures)
+    return [*facts, *list_bound(result, format_gpu_min), *list_origin(result)]
+
+
+def say_quality(instance: SeerInstance, result: Result[Solution]) -> str:
+    """Say how good a result is: what it trains at most, or what loss it may expect."""
+    if seeks_quality(instance) and result.objective is not None:
+        return say_expectation(result)
+    return say_how_good(instance, result)
+
+
+def say_unused(instance: SeerInstance, measures: dict[str, float]) -> str:
+    """Write what is left of the budget; rounding errors are nothing."""
+    unused = measures["unused_gpu_min"]
+    return format_gpu_min(unused if abs(unused) > ROUNDING * instance.budget_gpu_min else 0.0)
+
+
+def list_costs(measures: dict[str, float]) -> list[tuple[str, str]]:
+    """List what a search costs, and what whole nodes take, as far as that was measured."""
+    facts = []
+    if "cost_usd" in measures:
+        facts.append(("cost", format_usd(measures["cost_usd"])))
+    if "node_gpu_min" in measures:
+        cost = f", {format_usd(measures['node_cost_usd'])}" if "node_cost_usd" in measures else ""
+        nodes = f"{measures['most_nodes_held']:,.0f} at most, {format_gpu_min(measures['node_gpu_min'])}{cost}"
+        facts.append(("in whole nodes", nodes))
+    return facts
+
+
+def list_rounds_of(instance: SeerInstance, solution: SeerSolution) -> Table:
+    """List who trains in each round."""
+    rounds = list_rounds(instance, solution)
+    rows = [_write_round(each, rounds[each.number : each.number + 1]) for each in rounds]
+    return Table("Who trains in each round", _ROUND_COLUMNS, rows)
+
+
+def compare_results(results: Sequence[Result[Solution]]) -> Table:
+    """Set results side by side; the first is what the others are compared with."""
+    reference = results[0].objective
+    rows: list[tuple[str, ...]] = []
+    for number, result in enumerate(results):
+        above = relative_difference(result.objective, reference)
+        measures = result.measures
+        found = result.objective is not None and result.solution is not None
+        rows.append(
+            (
+                result.solver,
+                format_number(result.objective) if result.objective is not None else result.status.value,
+                NOTHING if number == 0 or above is None else compare_amounts(above),
+                f"{measures['trials']:,.0f}" if found else NOTHING,
+                f"{measures['last_round_trials']:,.0f}" if found else NOTHING,
+                name_round(require_brackets(result.solution).brackets, 0) if result.solution is not None else NOTHING,
+                *write_standing(result),
+            )
+        )
+    return Table("Solvers side by side", _COMPARISON_COLUMNS, rows)
+
+
+def list_brackets(instance: SeerInstance, solution: SeerSolution | None) -> Table | None:
+    """List the published brackets, and what a solution makes of them; None where nothing was published."""
+    published = instance.brackets
+    rows: list[tuple[str, ...]] = []
+    for bracket in () if published is None else published.brackets:
+        row: tuple[str, ...] = (f"{bracket.gpus:g}", format_gpu_min(bracket.budget_gpu_min), f"{bracket.trials[0]:,}")
+        if solution is not None:
+            alike = (one for one in solution.brackets if abs(one.gpus - bracket.gpus) <= ROUNDING * bracket.gpus)
+            own = next((one.trials for one in alike), (0,))
+            row = (*row, f"{own[0]:,}", f"{own[-1]:,}")
+        rows.append(row)
+    columns = _BRACKET_COLUMNS if solution is not None else _BRACKET_COLUMNS[:3]
+    return Table("The brackets", columns, rows) if rows else None
+
+
+def _describe_space(instance: SeerInstance) -> str:
+    count = count_configurations(instance.search_space)
+    size = "no limit" if count is None else f"{count:,} configurations"
+    parts = (
+        f"{name} ({len(each.values)} values)"
+        if isinstance(each, Choices)
+        else f"{name} ({each.low:g} to {each.high:g})"
+        for name, each in instance.search_space.items()
+    )
+    return f"{size}: {', '.join(parts)}"
+
+
+def _write_round(now: Round, following: Sequence[Round]) -> tuple[str, ...]:
+    trials = sum(number for _, number in now.groups)
+    kept = sum(number for _, number in following[0].groups) if following else None
+    return (
+        str(now.number),
+        f"{trials:,}",
+        name_groups([(number, gpus) for gpus, number in reversed(now.groups)]),
+        "the best wins" if kept is None else f"{kept:,}",
+        f"{now.gpus:,g}",
+        format_minutes(now.start_min),
+        format_minutes(now.stop_min),
+        format_number(now.gpus * now.duration_min),
+    )

@@ -1,0 +1,225 @@
+"""What is listed of training jobs, the VMs on offer and fleets, for a terminal and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import cast
+
+from optplan.contracts import Result, Solution
+from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType
+from optplan.formulations.srift.laws.iteration import IterationModel
+from optplan.formulations.srift.planning import SriftPlan, build_plan
+from optplan.reporting.phrases import NOTHING, compare_amounts, format_share, relative_difference
+from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
+from optplan.reporting.srift.words import (
+    describe_job,
+    describe_limits,
+    format_cost,
+    format_count,
+    format_objective,
+    format_relaxation,
+    format_short,
+    name_fleet,
+    name_objective,
+    require_fleet,
+)
+from optplan.reporting.tables import Column, Table
+from optplan.units import format_duration
+
+_OFFER_COLUMNS = (
+    Column("VM"),
+    Column("GPUs"),
+    Column("price an hour", is_number=True),
+    Column("billing"),
+    Column("available", is_number=True),
+    Column("running", is_number=True),
+    Column("network", is_number=True),
+    Column("samples on a VM"),
+)
+_FLEET_COLUMNS = (
+    Column("VM"),
+    Column("VMs", is_number=True),
+    Column("to start", is_number=True),
+    Column("ranks"),
+    Column("samples on a VM", is_number=True),
+    Column("on a GPU", is_number=True),
+    Column("forward", is_number=True),
+    Column("backward", is_number=True),
+    Column("waits", is_number=True),
+    Column("cost", is_number=True),
+)
+_COMPARISON_COLUMNS = (
+    Column("solver"),
+    Column("cost", is_number=True),
+    Column("time", is_number=True),
+    Column("difference", is_number=True),
+    Column("fleet"),
+    *STANDING_COLUMNS,
+)
+
+
+def plan_of(instance: SriftInstance, result: Result[Solution]) -> SriftPlan:
+    """Return the plan of a result that has a solution."""
+    return build_plan(instance, cast(Result[SriftSolution], result))
+
+
+def list_facts(instance: SriftInstance) -> list[tuple[str, str]]:
+    """List what an instance says, by name."""
+    rules = [] if instance.mixed else ["VMs of one type only"]
+    rules += ["one batch for all VMs of a type"] if instance.one_batch_per_type else ["any batches for VMs of a type"]
+    facts = [
+        ("job", describe_job(instance)),
+        ("asked", f"least {name_objective(instance)}, {describe_limits(instance)}"),
+        ("fleets", "; ".join(rules)),
+        ("bandwidth", _describe_bandwidth(instance)),
+    ]
+    if instance.bucket_bytes is not None:
+        facts.append(("buckets", f"gradients are exchanged {instance.bucket_bytes / 1e6:g} MB at a time, at least"))
+    if instance.launch_s:
+        paid = "paid" if instance.launch_billed else "not paid"
+        facts.append(("new VMs", f"train after {format_duration(instance.launch_s)}, which are {paid}"))
+    losses = instance.interruptions
+    if losses is not None:
+        facts.append(
+            (
+                "interruptions",
+                f"a checkpoint every {format_duration(losses.checkpoint_every_s)} takes "
+                f"{format_duration(losses.checkpoint_s)}; a restart takes {format_duration(losses.restart_s)}, which "
+                f"{'is' if losses.restart_billed else 'is not'} paid",
+            )
+        )
+    if instance.job.source:
+        facts.append(("source of the profile", instance.job.source))
+    return facts
+
+
+def list_offers(instance: SriftInstance) -> Table:
+    """List the VMs on offer."""
+    rows = [_write_offer(instance, name, vm) for name, vm in instance.types.items()]
+    return Table("VMs on offer", _OFFER_COLUMNS, rows)
+
+
+def list_result_facts(instance: SriftInstance, result: Result[Solution]) -> list[tuple[str, str]]:
+    """List what a result says, by name."""
+    measures = result.measures
+    facts = list_status(result)
+    if result.objective is not None:
+        kind = "expected" if instance.interruptions is not None else "predicted"
+        facts += [
+            (f"{kind} time", f"{format_duration(measures['time_s'])} ({measures['time_s']:.6g} s)"),
+            (f"{kind} cost", f"{format_cost(measures['cost_usd'])} ({measures['cost_usd']:.6g} usd)"),
+            *list_parts(measures),
+            (
+                "throughput",
+                f"{format_count(measures['samples_per_s'])} samples a second on {measures['ranks']:,.0f} GPUs",
+            ),
+        ]
+    relaxations = result.infeasibility.relaxations if result.infeasibility is not None else ()
+    facts += [("would help", f"a {one.limit.replace('_', ' ')} of {format_relaxation(one)}") for one in relaxations]
+    return [*facts, *list_bound(result, partial(format_objective, instance)), *list_origin(result)]
+
+
+def list_parts(measures: dict[str, float]) -> list[tuple[str, str]]:
+    """List what an iteration is made of, and what else takes time."""
+    forward, backward, exchange = (measures[f"{part}_s"] for part in ("forward", "backward", "exchange"))
+    longer = "backward" if backward >= exchange else "exchange"
+    parts = (
+        f"forward {format_short(forward)}, then backward {format_short(backward)} and exchange "
+        f"{format_short(exchange)} together; the {longer} ends last"
+    )
+    facts = [("an iteration", f"{format_short(measures['iteration_s'])} ({parts})")]
+    if measures["launch_s"]:
+        facts.append(("launch", format_duration(measures["launch_s"])))
+    lost = measures["training_s"] - measures["work_s"]
+    if lost > 0:
+        facts.append(("checkpoints and losses", f"{format_duration(lost)} on average"))
+    return facts
+
+
+def list_fleet(instance: SriftInstance, plan: SriftPlan) -> Table:
+    """List the VMs of a plan."""
+    model = IterationModel(instance)
+    computed = plan.expected["forward_s"] + plan.expected["backward_s"]
+    rows: list[tuple[str, ...]] = []
+    for vms in plan.fleet:
+        forward, backward = model.passes_s(vms.type, vms.batch_per_vm)
+        ranks = f"{vms.first_rank} to {vms.last_rank}" if vms.last_rank > vms.first_rank else str(vms.first_rank)
+        rows.append(
+            (
+                vms.type,
+                f"{vms.count:,}",
+                f"{vms.started:,}",
+                ranks,
+                f"{vms.batch_per_vm:,}",
+                f"{vms.batch_per_rank:,}",
+                format_short(forward),
+                format_short(backward),
+                format_share(max(0.0, 1.0 - (forward + backward) / computed)),
+                format_cost(vms.cost_usd),
+            )
+        )
+    return Table("The fleet", _FLEET_COLUMNS, rows)
+
+
+def compare_results(results: Sequence[Result[Solution]]) -> Table:
+    """Set results side by side; the first is what the others are compared with."""
+    reference = results[0].objective
+    rows: list[tuple[str, ...]] = []
+    for number, result in enumerate(results):
+        above = relative_difference(result.objective, reference)
+        found = result.solution is not None
+        rows.append(
+            (
+                result.solver,
+                format_cost(result.measures["cost_usd"]) if found else result.status.value,
+                format_duration(result.measures["time_s"]) if found else NOTHING,
+                NOTHING if number == 0 or above is None else compare_amounts(above),
+                name_fleet(require_fleet(result.solution)) if found else NOTHING,
+                *write_standing(result),
+            )
+        )
+    return Table("Solvers side by side", _COMPARISON_COLUMNS, rows)
+
+
+def list_notes(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
+    """List what rivals that found no fleet say of it, by solver, such as by how much theirs breaks a limit.
+
+    What the first result warns of, too, is not said again.
+    """
+    return [
+        (rival.solver, said)
+        for rival in results[1:]
+        if rival.solution is None
+        for said in (*rival.warnings, *([rival.infeasibility.reason] if rival.infeasibility is not None else ()))
+        if said not in results[0].warnings
+    ]
+
+
+def _write_offer(instance: SriftInstance, name: str, vm: VmType) -> tuple[str, ...]:
+    batches = instance.batches_of[name]
+    choices = (
+        ", ".join(f"{batch:,}" for batch in batches)
+        if len(batches) <= 6
+        else (f"{batches[0]:,}, {batches[1]:,} ... {batches[-1]:,} ({len(batches)} choices)")
+    )
+    return (
+        name,
+        f"{vm.gpus} {vm.gpu}",
+        format_cost(vm.price_usd_per_hour),
+        "spot" if vm.spot else "on demand",
+        "not known" if vm.available is None else f"{vm.available:,}",
+        f"{vm.running:,}",
+        f"{vm.network_gbit_per_s:g} Gbit/s",
+        choices or "none",
+    )
+
+
+def _describe_bandwidth(instance: SriftInstance) -> str:
+    bandwidth = instance.bandwidth
+    if isinstance(bandwidth, LatencyBandwidth):
+        said = f"the VMs' networks, {format_short(bandwidth.step_latency_s)} for a step of an all-reduce"
+    else:
+        said = f"tables for {', '.join(bandwidth.tables)}"
+    return f"{said} ({bandwidth.source})" if bandwidth.source else said
