@@ -164,7 +164,7 @@ def _write_row(row: Row, num_columns: int) -> list[str]:
         texts.append("" if cell is None else show_text(cell if isinstance(cell, str) else cell.text))
         texts += [""] * (cell.columns - 1 if isinstance(cell, Cell) else 0)
     if row.style == "part":
-        texts[0] = "\n".join(f"{_INDENT}{line}" for line in texts[0].splitlines())
+        texts[0] = f"{_INDENT}{texts[0]}"
     return texts + [""] * (num_columns - len(texts))
 
 

@@ -270,7 +270,7 @@ def test_a_solver_that_fails_costs_nothing_else(run: Runner, monkeypatch: pytest
             raise EngineError("the engine fell over")
         return solve(instance, solver="layered-paths", **settings)
 
-    monkeypatch.setattr("optplan.reporting.boa.sweeps.solve", fail_at_more)
+    monkeypatch.setattr("optplan.reporting.boa.gathering.solve", fail_at_more)
     told = run("frontier", "boa-one-table", "--solver", "highs", "--solver", "layered-paths", "--json")
     assert told.code == EngineError.exit_code
     assert told.error["message"] == "the engine fell over"

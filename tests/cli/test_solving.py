@@ -57,7 +57,7 @@ def test_an_answer_with_types(run: Runner) -> None:
     assert lines[0].startswith(
         "With $65,700 a month ($90.00 an hour) and at most 24 rtx-2080-ti and 16 a100 on average"
     )
-    for part in ("one more dollar an hour saves", "8 a100", "by type", "share of the cost", "all types", "$ a month"):
+    for part in ("one more dollar an hour saves", "8 a100", "by type", "share of the cost", "all types", "price an hour"):
         assert part in told.out
     (quota,) = (line for line in lines if line.startswith("quota of a100"))
     assert quota.split()[5:7] == ["16", "GPUs"]
@@ -342,7 +342,7 @@ def test_a_missing_extra_is_told_before_solving(run: Runner, tmp_path: Path, mon
     def fail() -> NoReturn:
         raise MissingExtraError("plotly", "plot")
 
-    monkeypatch.setattr("optplan.reporting.boa.html.load_plotly", fail)
+    monkeypatch.setattr("optplan.reporting.pages.load_plotly", fail)
     monkeypatch.setattr("optplan.solving.solve", lambda *_, **__: pytest.fail("solved"))
     told = run("solve", "boa-one-table", "--report", tmp_path / "report.html")
     assert (told.code, told.out) == (2, "")

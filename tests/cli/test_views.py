@@ -67,7 +67,7 @@ def test_samples_are_reported(run: Runner, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert "What wrong estimates do to the plan" in text
     assert "20 samples in which the estimates are wrong: speedups by 10\N{NO-BREAK SPACE}%" in text
-    assert "chart-sensitivity-2" in text
+    assert "chart-estimates-2" in text
 
 
 @pytest.mark.parametrize("command", [("explain",), ("sensitivity", "--speedup", "0.1")])
@@ -95,7 +95,7 @@ def test_several_frontiers_are_reported(run: Runner, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.count("<td>6gpu</td>") == text.count("<td>mean completion time of 1\N{NO-BREAK SPACE}h") == 2
     assert "<title>What budgets buy: boa-one-table, boa-two-epochs" in text
-    assert "chart-curves-1" in text
+    assert "chart-frontiers-1" in text
     assert "Marks are what solvers reach" not in text
     again = run("frontier", "boa-one-table", "--report", page)
     assert (again.code, again.out) == (1, "")

@@ -40,6 +40,8 @@ def present_instance(instance: Instance) -> list[RenderableType]:
 
 def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
     """Say what was found, how good it is, and which class gets which widths."""
+    from rich.console import Group
+
     boa = require_boa(instance)
     tables: list[RenderableType] = []
     mixed, relaxations = say_mixed(instance, result), list_relaxations(result)
@@ -52,7 +54,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
             *([list_classes(boa, result)] if has_types(boa) else []),
             *(table for table in used if table is not None),
         ]
-        tables += [plain_text("\n".join(say_prices(boa, result)))] if used[1] is not None else []
+        tables += [Group(*map(plain_text, say_prices(boa, result)))] if used[1] is not None else []
     first = [relaxations] if relaxations is not None else []
     answer, how_good = say_answer(boa, result), say_how_good(boa, result)
     return present_answer(result, answer, how_good, list_result_facts(boa, result), *tables, first=first)
