@@ -14,6 +14,8 @@ from optplan.errors import DataError, nearest_name_hint, show_value
 
 #: Characters of a name for which a similar one is looked for.
 _LONGEST_NAME = 200
+#: Fields by which the members of a union are told apart.
+_TAGS = ("form", "when")
 
 #: Where pydantic's context holds the names that are allowed, by its kinds of error about one that is not.
 _CHOICES = {"union_tag_invalid": "expected_tags", "enum": "expected", "literal_error": "expected"}
@@ -124,13 +126,14 @@ def _only_member(annotation: object) -> object:
 
 
 def _union_member(annotation: object, part: int | str) -> object | None:
-    """Return the union member that a location part names, by its tag (field ``form``) or its class."""
+    """Return the union member that a location part names, by its tag or its class."""
     members = _members(annotation)
     if len(members) < 2:
         return None
     for member in members:
-        form = member.model_fields.get("form") if isinstance(member, type) and issubclass(member, BaseModel) else None
-        if part in (getattr(member, "__name__", None), form.default if form is not None else None):
+        fields = member.model_fields if isinstance(member, type) and issubclass(member, BaseModel) else {}
+        tags = [fields[name].default for name in _TAGS if name in fields]
+        if part in (getattr(member, "__name__", None), *tags):
             return member
     # Function validators and containers have descriptive names such as ``list[float]``: not the user's either.
     return object if isinstance(part, str) and "[" in part else None

@@ -26,6 +26,7 @@ from optplan.contracts import (
     Status,
     Termination,
 )
+from optplan.contracts.conditions import Arrived, EpochsDone
 from optplan.contracts.registry import SolverEntry
 from optplan.errors import InfeasibleError, InternalError, UnsupportedError, UsageError, VerificationError
 from optplan.formulations import formulations
@@ -403,7 +404,7 @@ def test_plans_are_built_for_results() -> None:
     """The plan of the textbook case: 1 GPU from arrival to the end."""
     instance = named("boa-two-epochs")
     plan = build_plan(instance, solve(instance))
-    assert [(step.trigger, step.until, step.gpus) for step in plan.steps] == [("arrival", "end of epoch 2", 1)]
+    assert [(each.enter, each.exit, each.gpus) for each in plan.segments] == [(Arrived(), EpochsDone(epochs=2), 1)]
     assert plan.bound == pytest.approx(14580.0)
 
 

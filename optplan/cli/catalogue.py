@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
@@ -139,17 +141,19 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
 @click.option(
     "--formulation",
     metavar="NAME",
-    default="boa",
-    show_default=True,
+    show_default="boa; of plans: all of them",
     help="Whose; `optplan list formulations` lists them.",
     **known_name("formulation", list_formulations),
 )
-def schema(record: str, *, formulation: str, as_json: bool) -> int:  # noqa: ARG001 - it is JSON in any case
+def schema(record: str, *, formulation: str | None, as_json: bool) -> int:  # noqa: ARG001 - it is JSON in any case
     """Print the JSON Schema of a kind of file."""
     from optplan.contracts import Explanation
     from optplan.formulations import formulation_named
 
-    declared = formulation_named(formulation)
+    if record == "plan" and formulation is None:
+        print_json(_describe_plans())
+        return 0
+    declared = formulation_named(formulation or "boa")
     if record in _OPTIONAL_RECORDS:
         getattr(declared, _OPTIONAL_RECORDS[record])  # refuses what the formulation has not
     types: dict[str, Callable[[], Any]] = {
@@ -161,6 +165,17 @@ def schema(record: str, *, formulation: str, as_json: bool) -> int:  # noqa: ARG
     }
     print_json(types[record]().model_json_schema())
     return 0
+
+
+def _describe_plans() -> dict[str, Any]:
+    """Return the JSON Schema of every formulation's plans; the field ``formulation`` says which one holds."""
+    from pydantic import Field, TypeAdapter
+
+    from optplan.formulations import formulations
+
+    types = [declared.plan_type for declared in formulations().values()]
+    any_plan: Any = Annotated[reduce(or_, types), Field(discriminator="formulation")]
+    return TypeAdapter(any_plan).json_schema()
 
 
 def _read(name: str, sizes: dict[str, int]) -> Instance:

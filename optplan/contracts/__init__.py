@@ -6,7 +6,8 @@ from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.contracts.judgement import Check, Evaluation, PathCosts, Verification
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.parts import Description
-from optplan.contracts.plan import Action, Plan, PlanStep, Price
+from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.resources import Billing, Price, Resource
 from optplan.contracts.result import (
     Answer,
     BoundProof,
@@ -27,9 +28,10 @@ from optplan.contracts.result import (
 from optplan.contracts.sensitivity import SampledPlan, Sensitivity, SensitivityRequest
 
 __all__ = [
-    "Action",
     "Alternative",
     "Answer",
+    "Billing",
+    "Binding",
     "BoundProof",
     "Certificate",
     "Check",
@@ -37,6 +39,7 @@ __all__ = [
     "Direction",
     "EnumeratedCertificate",
     "Evaluation",
+    "Expected",
     "ExplainedChoice",
     "Explanation",
     "Frontier",
@@ -45,15 +48,18 @@ __all__ = [
     "Infeasibility",
     "Instance",
     "LagrangianCertificate",
+    "Limit",
     "ParetoFrontier",
     "ParetoPoint",
     "PathCosts",
     "Plan",
-    "PlanStep",
     "Price",
     "Relaxation",
+    "Resource",
     "Result",
     "SampledPlan",
+    "Segment",
+    "Semantics",
     "Sense",
     "Sensitivity",
     "SensitivityRequest",
@@ -64,5 +70,7 @@ __all__ = [
     "Status",
     "Termination",
     "TreeCertificate",
+    "Unit",
+    "UnitKind",
     "Verification",
 ]

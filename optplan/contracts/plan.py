@@ -1,76 +1,199 @@
-"""Plans: decisions as actions that any executor can run, with everything needed to run and to price them."""
+"""Plans: decisions as a desired state that any executor can follow, with everything needed to run and to price them.
+
+A plan does not list actions. It says which *segments* there are: who (a *unit*: a class of jobs, trials by rank, a
+group of VMs) holds what (nodes of a *resource*, workers, GPUs), from when until when (typed conditions). What an
+executor has to do is the difference between that and what it observes, so that every step can be repeated and a run
+can be resumed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from optplan.contracts.conditions import Arrived, Entry, EpochsDone, Exit, waits_for
+from optplan.contracts.resources import Price, Resource
+from optplan.errors import DataError, nearest_name_hint
 from optplan.schema import ByName, FrozenModel
 
-
-class Action(StrEnum):
-    """What an executor does at a step."""
-
-    START = "start"
-    RESIZE = "resize"
-    #: To another GPU type, with the same or another number of them.
-    MOVE = "move"
-    CONTINUE = "continue"
-    STOP = "stop"
+_Amount = Annotated[float, Field(ge=0)]
+_Count = Annotated[int, Field(ge=1)]
+_Name = Annotated[str, Field(min_length=1)]
 
 
-class Price(FrozenModel):
-    """A price and where it comes from.
+class UnitKind(StrEnum):
+    """What a unit is."""
 
-    Parameters
-    ----------
-    usd_per_hour
-        For one GPU, in US dollars.
-    source, date
-        Who published it and when.
-    """
-
-    usd_per_hour: Annotated[float, Field(gt=0)]
-    source: str = ""
-    date: str = ""
+    JOB_CLASS = "job-class"
+    TRIALS = "trials"
+    FLEET_GROUP = "fleet-group"
 
 
-class PlanStep(FrozenModel):
-    """One action and how long what follows is expected to last.
+class Unit(FrozenModel):
+    """Who holds resources: a class of jobs, trials that start together, a group of VMs of one job.
 
     Parameters
     ----------
-    subject
-        Whom it concerns: a job class, a trial, the job.
-    branch, share
-        Which of the subject's alternatives, numbered from 1, and the fraction of its jobs that take it.
-    trigger, until
-        Events between which the step lasts, such as ``arrival`` and ``end of epoch 12``.
-    action
-        What to do at the trigger.
-    gpu_type, gpus
-        Resources held from then on.
-    expected_overhead_s
-        Seconds at the start of the step without progress (checkpoint, restart).
-    expected_duration_s
-        Seconds of the whole step, overhead included.
-    expected_gpu_hours
-        ``gpus * expected_duration_s / 3600``.
+    id, label
+        For programs, and for people.
+    kind
+        What it is.
+    members
+        Trials, numbered from 1 in the order of drawing; 1 for other kinds.
     """
 
-    subject: str
-    branch: Annotated[int, Field(ge=1)] = 1
+    id: _Name
+    label: str = ""
+    kind: UnitKind
+    members: _Count = 1
+
+
+class Expected(FrozenModel):
+    """What a segment is expected to take; means, as the instance has them.
+
+    Parameters
+    ----------
+    start_s
+        When it begins, since the plan's origin of time.
+    seconds
+        How long it lasts, pause included.
+    pause_s, launch_s
+        Seconds at its beginning without progress, while nodes are launched and members are moved; and those of them
+        until the last new node is ready.
+    member_s, member_sd_s
+        Seconds for which one of its members is busy, and their standard deviation; where it ends by the clock, as long
+        as it trains.
+    iteration_s
+        Mean seconds of an iteration of one member; None where it is not known.
+    gpu_hours, busy_gpu_hours
+        Held by the segment (its nodes' GPUs where nodes are paid), and those of them that belong to busy members.
+    cost_usd
+        What it adds to the bill, its share of minimum charges included; None where prices are not known.
+    """
+
+    start_s: _Amount = 0.0
+    seconds: _Amount
+    pause_s: _Amount = 0.0
+    launch_s: _Amount = 0.0
+    member_s: _Amount = 0.0
+    member_sd_s: _Amount = 0.0
+    iteration_s: _Amount | None = None
+    gpu_hours: _Amount
+    busy_gpu_hours: _Amount
+    cost_usd: _Amount | None = None
+
+
+class Segment(FrozenModel):
+    """What some of a unit's members hold between two conditions.
+
+    Parameters
+    ----------
+    id, label
+        For programs, and for people.
+    unit
+        Whose.
+    first_rank, last_rank
+        Which of its members, by rank; before a metric is known, in the order of drawing.
+    at_once
+        How many of them run at a time; the others wait for their turn.
+    share
+        Fraction of the unit's jobs that have the segment.
+    resource, pool, nodes
+        Nodes of a resource that are held while it runs, together with all segments of the same pool; of a class of
+        jobs, by each job.
+    workers, gpus_per_worker, batch_per_worker
+        Processes of one member, GPUs of each, and samples of an iteration of each where they are known.
+    enter, exit
+        When it begins and ends.
+    expected
+        What it is expected to take.
+    """
+
+    id: _Name
+    label: str = ""
+    unit: _Name
+    first_rank: _Count = 1
+    last_rank: _Count = 1
+    at_once: _Count = 1
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
-    trigger: str
-    until: str
-    action: Action
-    gpu_type: str
-    gpus: Annotated[int, Field(ge=1)]
-    expected_overhead_s: Annotated[float, Field(ge=0)] = 0.0
-    expected_duration_s: Annotated[float, Field(ge=0)]
-    expected_gpu_hours: Annotated[float, Field(ge=0)]
+    resource: _Name
+    pool: _Name
+    nodes: _Count
+    workers: _Count
+    gpus_per_worker: _Count = 1
+    batch_per_worker: _Count | None = None
+    enter: Entry
+    exit: Exit
+    expected: Expected
+
+    @property
+    def members(self) -> int:
+        """How many members it has."""
+        return self.last_rank - self.first_rank + 1
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one member."""
+        return self.workers * self.gpus_per_worker
+
+    @property
+    def end_s(self) -> float:
+        """When it is expected to end."""
+        return self.expected.start_s + self.expected.seconds
+
+
+class Binding(StrEnum):
+    """How strictly a limit holds."""
+
+    #: In every run: nothing begins that would break it.
+    HARD = "hard"
+    #: In the mean over runs, or over time.
+    AVERAGE = "average"
+
+
+class Limit(FrozenModel):
+    """A limit that the plan was made to keep.
+
+    Parameters
+    ----------
+    amount, unit
+        Such as 1200 and ``s``, 25 and ``usd``, 120 and ``gpu``.
+    binding
+        How strictly it holds.
+    probability
+        With which it is kept, where one was asked for.
+    """
+
+    amount: Annotated[float, Field(gt=0)]
+    unit: _Name
+    binding: Binding
+    probability: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+
+class Semantics(FrozenModel):
+    """What the plan's words mean.
+
+    Parameters
+    ----------
+    iteration, epoch
+        What they are.
+    clock, origin
+        Which clock counts, and when it shows zero.
+    rounding
+        How numbers became whole.
+    winner
+        What a search returns.
+    """
+
+    iteration: str = ""
+    epoch: str = ""
+    clock: Literal["wall"] = "wall"
+    origin: str
+    rounding: str = ""
+    winner: str = ""
 
 
 class Plan(FrozenModel):
@@ -79,20 +202,30 @@ class Plan(FrozenModel):
     Parameters
     ----------
     version
-        Version of the schema; a reader refuses those it does not know.
+        Version of the schema; a reader translates version 1 and refuses those it does not know.
+    plan_id
+        SHA-256 of everything else; a plan that was changed by hand is refused. Leave it out to have it computed.
+    supersedes
+        The id of the plan that this one takes the place of; empty where it is the first.
     formulation, instance_name, instance_hash
         What the plan solves.
     solver, objective, objective_unit, bound
         Who found it, how good it is, and how good anything could be.
-    prices
-        By GPU type; empty when the instance has none.
+    limits
+        By name.
+    resources
+        By name.
+    units, segments
+        Who holds what, and when; a segment waits for earlier ones only.
+    semantics
+        What the words mean.
     expected
-        Measures of the plan as it will be run; names carry units.
-    steps
-        What to do. Totals can be recomputed from them alone.
+        Measures of the plan as it will be run; names carry units. Totals can be recomputed from the segments.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
+    plan_id: str = ""
+    supersedes: str = ""
     formulation: str
     instance_name: str
     instance_hash: str
@@ -100,6 +233,129 @@ class Plan(FrozenModel):
     objective: float
     objective_unit: str
     bound: float | None = None
-    prices: ByName[Price] = Field(default_factory=dict)
+    limits: ByName[Limit] = Field(default_factory=dict)
+    resources: ByName[Resource]
+    units: tuple[Unit, ...]
+    segments: tuple[Segment, ...]
+    semantics: Semantics
     expected: ByName[float] = Field(default_factory=dict)
-    steps: tuple[PlanStep, ...]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _require_distinct("units", [unit.id for unit in self.units])
+        _require_distinct("segments", [segment.id for segment in self.segments])
+        units = {unit.id: unit for unit in self.units}
+        known: set[str] = set()
+        for number, segment in enumerate(self.segments):
+            path = f"segments.{number}"
+            _require_known(f"{path}.unit", segment.unit, units)
+            _require_known(f"{path}.resource", segment.resource, self.resources)
+            for other in waits_for(segment.enter):
+                _require_known(f"{path}.enter", other, known)
+            if not segment.first_rank <= segment.last_rank <= units[segment.unit].members:
+                problem = f"got ranks {segment.first_rank} to {segment.last_rank}"
+                fix = f"unit {segment.unit!r} has ranks 1 to {units[segment.unit].members}"
+                raise DataError(f"{path}.last_rank", problem, fix)
+            known.add(segment.id)
+        return self._seal()
+
+    def _seal(self) -> Self:
+        """Compute the plan's id, or hold the given one against the content."""
+        given = self.plan_id
+        self.__dict__["plan_id"] = ""
+        computed = self.content_hash()
+        self.__dict__["plan_id"] = computed
+        if given not in ("", computed):
+            problem = f"is {given[:12]}..., and the content's is {computed[:12]}...: the plan was changed by hand"
+            raise DataError("plan_id", problem, "leave plan_id out to make it a plan of its own")
+        return self
+
+    @property
+    def prices(self) -> dict[str, Price]:
+        """By resource, the price of one of its GPUs; those without one are left out."""
+        return {
+            name: Price(
+                usd_per_hour=resource.price_usd_per_hour / resource.gpus_per_node,
+                source=resource.price_source,
+                date=resource.price_date,
+            )
+            for name, resource in self.resources.items()
+            if resource.price_usd_per_hour is not None
+        }
+
+    def segment(self, name: str) -> Segment:
+        """Return the segment of that id.
+
+        Raises
+        ------
+        DataError
+            When there is none.
+        """
+        for segment in self.segments:
+            if segment.id == name:
+                return segment
+        raise DataError("segments", f"none is {name!r}", nearest_name_hint(name, [s.id for s in self.segments]))
+
+    def totals(self) -> dict[str, float]:
+        """Recompute from the segments alone what the plan takes in all.
+
+        Returns
+        -------
+        dict
+            ``time_s`` (along the longest chain of segments that wait for one another), ``gpu_hours``,
+            ``busy_gpu_hours`` and, where prices are known, ``cost_usd``.
+        """
+        ends: dict[str, float] = {}
+        for segment in self.segments:
+            begin_s = max((ends[other] for other in waits_for(segment.enter)), default=0.0)
+            ends[segment.id] = begin_s + segment.expected.seconds
+        return {"time_s": max(ends.values(), default=0.0), **_add_up(self.segments)}
+
+
+def follow(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
+    """Yield the ways that jobs of a class take: segments that follow one another from arrival to the last epoch.
+
+    Parameters
+    ----------
+    segments
+        Of one unit; each way begins with an arrival and goes on where the segment before ends.
+    """
+    way: list[Segment] = []
+    for segment in segments:
+        if isinstance(segment.enter, Arrived) and way:
+            yield tuple(way)
+            way = []
+        way.append(segment)
+    if way:
+        yield tuple(way)
+
+
+def span(segment: Segment) -> tuple[int, int]:
+    """Return the epochs completed when a segment of a class of jobs begins and ends."""
+    first = segment.enter.epochs if isinstance(segment.enter, EpochsDone) else 0
+    last = segment.exit.epochs if isinstance(segment.exit, EpochsDone) else first
+    return first, last
+
+
+def _add_up(segments: Sequence[Segment]) -> dict[str, float]:
+    totals = {
+        "gpu_hours": sum(segment.expected.gpu_hours for segment in segments),
+        "busy_gpu_hours": sum(segment.expected.busy_gpu_hours for segment in segments),
+    }
+    costs = [segment.expected.cost_usd for segment in segments]
+    if None not in costs:
+        totals["cost_usd"] = sum(cost or 0.0 for cost in costs)
+    return totals
+
+
+def _require_distinct(field: str, names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for number, name in enumerate(names):
+        if name in seen:
+            raise DataError(f"{field}.{number}.id", f"got {name!r} twice", "give each an id of its own")
+        seen.add(name)
+
+
+def _require_known(path: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise DataError(path, f"got {name!r}", nearest_name_hint(name, known))

@@ -23,13 +23,14 @@ InstanceT = TypeVar("InstanceT", bound=Instance)
 PlanT = TypeVar("PlanT", bound=Plan)
 RecordT = TypeVar("RecordT", bound=FrozenModel)
 
-#: What is made for an instance, each with a field that no other kind of file has.
+#: Fields that only one kind of file has, of those that are made for an instance.
 _MADE_KINDS = {
-    "a result": "termination",
-    "a plan": "steps",
-    "an explanation": "choices",
-    "a sensitivity": "plans",
-    "a frontier": "points",
+    "termination": "a result",
+    "segments": "a plan",
+    "steps": "a plan",  # of version 1
+    "choices": "an explanation",
+    "plans": "a sensitivity",
+    "points": "a frontier",
 }
 
 
@@ -143,8 +144,7 @@ def read_plan(path: Path | str, kind: type[Plan] = Plan) -> Plan:
     _require_path(path)
     name = Path(path).name
     fields, formulation = _take_apart(read_data(Path(path)), name, "a plan")
-    plan: Plan = _parse_versioned(formulation.plan_type, fields, name)
-    return _require_type(plan, kind, path)
+    return _require_type(_parse_plan(fields, formulation, name), kind, path)
 
 
 def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
@@ -170,9 +170,10 @@ def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
     fields, formulation = _take_apart(data, path.name, "an instance, a result or a plan")
     if "instance_hash" not in fields:  # what is made for an instance names it
         return parse_instance(data, path=path.name)
-    model = formulation.plan_type if "steps" in fields else formulation.result_type()
-    record: Result[Solution] | Plan = _parse_versioned(model, fields, path.name)
-    return record
+    if "segments" in fields or "steps" in fields:
+        return _parse_plan(fields, formulation, path.name)
+    result: Result[Solution] = _parse_versioned(formulation.result_type(), fields, path.name)
+    return result
 
 
 def write_json(record: FrozenModel, path: Path | str, *, overwrite: bool = False) -> None:
@@ -310,7 +311,7 @@ def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], For
 
 def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
     """Refuse another kind of file by its kind, instead of by the first field that does not fit."""
-    made = [kind for kind, field in _MADE_KINDS.items() if field in fields]
+    made = [kind for field, kind in _MADE_KINDS.items() if field in fields]
     if "instance_hash" in fields:
         if len(made) == 1 and made[0] not in what:
             known = f", such as the one it was made for, {fields.get('instance_name')!r}" if "instance" in what else ""
@@ -319,12 +320,23 @@ def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
         raise DataError(path, f"is an instance, not {what}", f"give {what}")
 
 
-def _parse_versioned(model: type[FrozenModel], fields: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - of that type
+def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> Plan:
+    """Parse a plan; those of version 1, which had steps and no segments, are translated."""
+    version = fields.get("version", 1 if "steps" in fields else 2)
+    if version == 1 and not isinstance(version, bool) and formulation.declares("translate_plan"):
+        return formulation.translate_plan(fields, path)
+    plan: Plan = _parse_versioned(formulation.plan_type, fields, path, translated=(1,))
+    return plan
+
+
+def _parse_versioned(
+    model: type[FrozenModel], fields: dict[str, Any], path: str, *, translated: tuple[int, ...] = ()
+) -> Any:  # noqa: ANN401 - of that type
     """Parse after a look at the version: what another version added would read like a misspelt field."""
     understood = get_args(model.model_fields["version"].annotation)
     version = fields.get("version", understood[-1])
     if version not in understood or isinstance(version, bool):
         field = f"{path}.version" if path else "version"
-        numbers = ", ".join(str(number) for number in understood)
+        numbers = ", ".join(str(number) for number in (*translated, *understood))
         raise DataError(field, f"got {version!r}; understood: {numbers}", "use the release of optplan that wrote it")
     return model.parse(fields, path=path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,8 +144,23 @@ def test_schemas_are_schemas(run: Runner, record: str) -> None:
     told = run("schema", record)
     assert (told.code, told.err) == (0, "")
     jsonschema.Draft202012Validator.check_schema(told.data)
-    assert "formulation" in told.data["properties"]
+    described = told.data.get("oneOf") or [told.data]
+    for each in described:
+        fields = told.data["$defs"][each["$ref"].rpartition("/")[2]] if "$ref" in each else each
+        assert "formulation" in fields["properties"]
     assert run("schema", record, "--json").out == told.out
+
+
+def test_one_schema_describes_every_plan(run: Runner, tmp_path: Path) -> None:
+    """The field ``formulation`` says which fields a plan has besides the common ones; a misspelt one is refused."""
+    schema = run("schema", "plan").data
+    assert set(schema["discriminator"]["mapping"]) == {"boa", "rubberband", "seer", "srift"}
+    for name in ("boa-two-epochs", "rubberband-two-stages", "seer-paper-example", "srift-case3"):
+        assert run("solve", name, "--plan", tmp_path / f"{name}.json").code == 0
+        plan = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+        jsonschema.validate(plan, schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(plan | {"formulation": "seer" if plan["formulation"] == "boa" else "boa"}, schema)
 
 
 def test_schema_of_an_unknown_formulation(run: Runner) -> None:

@@ -25,7 +25,7 @@ def test_case_3_is_solved_compared_and_planned(run: Runner, tmp_path: Path) -> N
     assert f"{FLEET} train ShuffleNet v2 x2.0 in 6 min 19 s for $2.74" in told.out
     assert "2 p3.8xlarge@1024 + 8 g3.8xlarge@256 + 8 g4dn.8xlarge@256, which breaks deadline" in told.out
     plan = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))
-    assert [(vms["count"], vms["batch_per_rank"]) for vms in plan["fleet"]] == [(4, 256), (8, 64), (8, 128)]
+    assert [(vms["count"], vms["batch_per_rank"]) for vms in plan["units"]] == [(4, 256), (8, 64), (8, 128)]
     assert (plan["world_size"], plan["global_batch"]) == (40, 6144)
     checked = run("verify", CASE, tmp_path / "r.json")
     assert (checked.code, "all " in checked.out) == (0, True)

@@ -49,8 +49,8 @@ def test_solve_compares_and_writes_result_and_plan(run: Runner, tmp_path: Path) 
     assert "The search takes 4 min 40 s and costs $0.380 on average; the deadline is 4 min 40 s." in told.out
     assert "16 % more" in told.out
     plan = json.loads((tmp_path / "p.json").read_text(encoding="utf-8"))
-    assert [stage["instances"] for stage in plan["stages"]] == [2, 1]
-    assert plan["total_usd"] == pytest.approx(0.38)
+    assert [segment["nodes"] for segment in plan["segments"]] == [2, 1]
+    assert sum(segment["expected"]["cost_usd"] for segment in plan["segments"]) == pytest.approx(0.38)
     checked = run("verify", TEXTBOOK, tmp_path / "r.json")
     assert (checked.code, "all " in checked.out) == (0, True)
 

@@ -25,7 +25,7 @@ def test_solve_compare_plan_and_verify(run: Runner, tmp_path: Path) -> None:
     assert "published-seer" in told.out
     written = read_plan(plan)
     assert isinstance(written, SeerPlan)
-    assert written.stages[-1].stop_min == pytest.approx(8.0)
+    assert written.segments[-1].end_s == pytest.approx(480.0)
     assert run("verify", asked[0], str(result), *asked[1:]).code == 0
 
 
@@ -68,7 +68,7 @@ def test_explanations_are_refused(run: Runner) -> None:
 
 def test_schemas(run: Runner) -> None:
     """Of the instance, the result and the plan."""
-    for record, field in (("instance", "deadline_min"), ("result", "bound_proof"), ("plan", "stages")):
+    for record, field in (("instance", "deadline_min"), ("result", "bound_proof"), ("plan", "search_space")):
         shown = json.loads(run("schema", record, "--formulation", "seer").out)
         assert field in shown["properties"]
 

@@ -1,77 +1,187 @@
-"""Plans and prices."""
+"""Plans: what holds for those of every formulation, and how those of version 1 are read."""
 
 from __future__ import annotations
 
+import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from optplan.contracts import Action, Plan, PlanStep, Price
+from optplan.contracts import Plan, Price, Segment
+from optplan.contracts.conditions import AllEnded, Promoted, waits_for
 from optplan.errors import DataError
+from optplan.instances.files import format_json, read_instance, read_plan, read_record
+from optplan.solving import build_plan, solve
 
-STEP: dict[str, Any] = {
-    "subject": "bert",
-    "trigger": "arrival",
-    "until": "end of epoch 2",
-    "action": "start",
-    "gpu_type": "t4",
-    "gpus": 4,
-    "expected_duration_s": 1800.0,
-    "expected_gpu_hours": 2.0,  # 4 GPUs for half an hour
-}
+EARLIER = Path(__file__).parent / "earlier_plans"
+
+#: Two trials of one GPU for 100 s, and the better one on both GPUs of the node for 50 s more.
 PLAN: dict[str, Any] = {
-    "formulation": "boa",
+    "version": 2,
+    "formulation": "any",
     "instance_name": "tiny",
     "instance_hash": "0" * 64,
-    "solver": "layered-paths",
-    "objective": 1800.0,
-    "objective_unit": "s",
-    "steps": [STEP],
+    "solver": "by-hand",
+    "objective": 0.15,
+    "objective_unit": "usd",
+    "resources": {
+        "t4": {"gpu_type": "t4", "gpus_per_node": 2, "price_usd_per_hour": 3.6, "price_source": "a list"},
+    },
+    "units": [{"id": "trials", "kind": "trials", "members": 2}],
+    "segments": [
+        {
+            "id": "first",
+            "unit": "trials",
+            "last_rank": 2,
+            "at_once": 2,
+            "resource": "t4",
+            "pool": "cluster",
+            "nodes": 1,
+            "workers": 1,
+            "enter": {"when": "start"},
+            "exit": {"when": "iterations", "iterations": 10},
+            "expected": {"seconds": 100.0, "gpu_hours": 1 / 18, "busy_gpu_hours": 1 / 18, "cost_usd": 0.1},
+        },
+        {
+            "id": "second",
+            "unit": "trials",
+            "resource": "t4",
+            "pool": "cluster",
+            "nodes": 1,
+            "workers": 2,
+            "enter": {"when": "promoted", "of": [{"segment": "first", "top": 1}]},
+            "exit": {"when": "iterations", "iterations": 20},
+            "expected": {"seconds": 50.0, "gpu_hours": 1 / 36, "busy_gpu_hours": 1 / 36, "cost_usd": 0.05},
+        },
+    ],
+    "semantics": {"origin": "the start"},
 }
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """Return the plan with one field changed, named by its path."""
+    data = copy.deepcopy(PLAN)
+    *folders, name = path.split(".")
+    place: Any = data
+    for folder in folders:
+        place = place[int(folder) if folder.isdigit() else folder]
+    place[name] = value
+    return data
 
 
 def test_json_round_trip() -> None:
     """Defaults are written out, empty fields left out, and reading gives the same plan."""
-    plan = Plan.parse(PLAN | {"prices": {"t4": {"usd_per_hour": 0.526, "source": "price list", "date": "2025-01-01"}}})
-    data = plan.to_json_data()
-    assert data["version"] == 1
+    plan = Plan.parse(PLAN)
+    data = json.loads(json.dumps(plan.to_json_data()))
+    assert data["version"] == 2
     assert "bound" not in data
     assert Plan.parse(data) == plan
-    assert plan.steps[0].action is Action.START
-    assert plan.prices["t4"] == Price(usd_per_hour=0.526, source="price list", date="2025-01-01")
+    assert plan.prices["t4"] == Price(usd_per_hour=1.8, source="a list")
 
 
-def test_unknown_versions_are_refused() -> None:
-    """The message names the version that is understood."""
-    with pytest.raises(DataError, match="version: got 2; allowed: 1"):
-        Plan.parse(PLAN | {"version": 2})
+def test_totals_follow_from_the_segments() -> None:
+    """100 s, then 50 s; 2 GPUs for 150 s; 10 and 5 cents."""
+    totals = Plan.parse(PLAN).totals()
+    assert totals == pytest.approx({"time_s": 150.0, "gpu_hours": 1 / 12, "busy_gpu_hours": 1 / 12, "cost_usd": 0.15})
+
+
+def test_an_unknown_price_leaves_the_cost_unknown() -> None:
+    """Nothing is counted as free."""
+    data = changed("segments.0.expected", PLAN["segments"][0]["expected"] | {"cost_usd": None})
+    assert "cost_usd" not in Plan.parse(data).totals()
+
+
+def test_the_id_is_a_hash_of_the_content() -> None:
+    """It is the same for the same content and another for any change; a file that was edited is refused."""
+    plan = Plan.parse(PLAN)
+    assert len(plan.plan_id) == 64
+    assert Plan.parse(PLAN).plan_id == plan.plan_id
+    assert Plan.parse(changed("segments.1.nodes", 2)).plan_id != plan.plan_id
+    assert Plan.parse(PLAN | {"supersedes": plan.plan_id}).plan_id != plan.plan_id
+    edited = plan.to_json_data() | {"objective": 0.14}
+    with pytest.raises(DataError, match=r"plan_id: is .*: the plan was changed by hand; leave plan_id out to make it"):
+        Plan.parse(edited)
+    assert Plan.parse({name: value for name, value in edited.items() if name != "plan_id"}).objective == 0.14
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
+    ("path", "value", "message"),
     [
-        ("gpus", 0, "steps.0.gpus: got 0; input should be greater than or equal to 1"),
-        ("share", 0.0, "steps.0.share: got 0.0; input should be greater than 0"),
-        ("share", 1.5, "steps.0.share: got 1.5; input should be less than or equal to 1"),
-        ("branch", 0, "steps.0.branch: got 0; input should be greater than or equal to 1"),
-        ("expected_duration_s", -1.0, "steps.0.expected_duration_s: got -1.0"),
-        ("action", "kill", "steps.0.action: got 'kill'; allowed: start, resize, .*stop"),
-        ("gpu", "t4", "steps.0.gpu: unknown field 'gpu'; did you mean 'gpus'"),
+        ("version", 3, "version: got 3; allowed: 2"),
+        ("segments.0.workers", 0, "segments.0.workers: got 0; input should be greater than or equal to 1"),
+        ("segments.0.share", 1.5, "segments.0.share: got 1.5; input should be less than or equal to 1"),
+        ("segments.0.unit", "trial", "segments.0.unit: got 'trial'; did you mean 'trials'"),
+        ("segments.0.resource", "t5", "segments.0.resource: got 't5'; known: t4"),
+        ("segments.0.last_rank", 3, "segments.0.last_rank: got ranks 1 to 3; unit 'trials' has ranks 1 to 2"),
+        ("segments.1.first_rank", 2, "segments.1.last_rank: got ranks 2 to 1"),
+        ("segments.1.id", "first", "segments.1.id: got 'first' twice; give each an id of its own"),
+        ("segments.1.enter.of.0.segment", "frist", "segments.1.enter: got 'frist'; did you mean 'first'"),
+        ("segments.1.enter.of.0.segment", "second", "segments.1.enter: got 'second'"),
+        ("segments.0.exit.when", "later", "segments.0.exit"),
+        ("segments.0.exit.iteration", 3, "0.exit.iteration: unknown field 'iteration'; did you mean 'iterations'"),
+        ("segments.0.expected.seconds", -1.0, "segments.0.expected.seconds: got -1.0"),
+        ("resources.t4.price_usd_per_hour", 0.0, "resources.t4.price_usd_per_hour: got 0.0"),
     ],
 )
-def test_impossible_steps_are_refused(field: str, value: object, message: str) -> None:
-    """An executor never meets them."""
+def test_plans_that_cannot_be_followed_are_refused(path: str, value: object, message: str) -> None:
+    """An executor never meets a segment of nobody, on nothing, or one that waits for a later one."""
     with pytest.raises(DataError, match=message):
-        Plan.parse(PLAN | {"steps": [STEP | {field: value}]})
+        Plan.parse(changed(path, value))
 
 
-def test_prices_are_above_zero() -> None:
-    """A free GPU is a missing price."""
-    with pytest.raises(DataError, match=r"usd_per_hour: got 0\.0; input should be greater than 0"):
-        Price(usd_per_hour=0.0)
+def test_segments_are_found_by_their_id() -> None:
+    """A name that is nearly right is suggested."""
+    plan = Plan.parse(PLAN)
+    assert plan.segment("second").end_s == 50.0
+    with pytest.raises(DataError, match="none is 'secnd'; did you mean 'second'"):
+        plan.segment("secnd")
 
 
-def test_steps_are_frozen() -> None:
+def test_plans_are_frozen() -> None:
     """A plan that was written down does not change."""
     with pytest.raises(ValueError, match="frozen"):
-        PlanStep.parse(STEP).gpus = 8  # type: ignore[misc]
+        Segment.parse(PLAN["segments"][0]).nodes = 8  # type: ignore[misc]
+
+
+def test_conditions_say_what_they_wait_for() -> None:
+    """Barriers and promotions wait for segments; others for none."""
+    assert list(waits_for(AllEnded(segments=("a", "b")))) == ["a", "b"]
+    assert list(waits_for(Promoted.parse({"of": [{"segment": "c", "top": 2}]}))) == ["c"]
+    assert list(waits_for(Plan.parse(PLAN).segments[0].enter)) == []
+
+
+@pytest.mark.parametrize("name", ["boa-two-epochs", "rubberband-two-stages", "seer-paper-example", "srift-case3"])
+def test_plans_of_version_1_are_read_as_plans_of_version_2(name: str) -> None:
+    """Written by an earlier release, they have the segments and totals of today's plan of the same instance."""
+    earlier = read_plan(EARLIER / f"{name}.json")
+    instance = read_instance(name)
+    today = build_plan(instance, solve(instance))
+    assert earlier.version == 2
+    assert read_record(EARLIER / f"{name}.json") == earlier
+    for old, new in zip(earlier.segments, today.segments, strict=True):
+        kept = ("id", "unit", "first_rank", "last_rank", "at_once", "share", "nodes", "workers", "gpus_per_worker")
+        assert [getattr(old, field) for field in kept] == [getattr(new, field) for field in kept]
+        assert (old.enter, old.exit) == (new.enter, new.exit)
+        assert old.expected.seconds == pytest.approx(new.expected.seconds)
+    assert earlier.totals() == pytest.approx(today.totals())
+    assert earlier.prices == today.prices
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value", "message"),
+    [
+        ("boa-two-epochs", "trigger", "whenever", "steps.0.trigger: got 'whenever'; plans of version 1 have"),
+        ("boa-two-epochs", "until", "noon", "steps.0.until: got 'noon'; plans of version 1 have 'end of epoch N' here"),
+        ("seer-paper-example", "gpus", 0, r"\.steps\.0\.gpus: got 0"),
+    ],
+)
+def test_bad_plans_of_version_1_are_refused(tmp_path: Path, name: str, field: str, value: object, message: str) -> None:
+    """With the field's path, as it stands in the file."""
+    data = json.loads((EARLIER / f"{name}.json").read_text(encoding="utf-8"))
+    data["steps"][0][field] = value
+    path = tmp_path / "plan.json"
+    path.write_text(format_json(data), encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_plan(path)

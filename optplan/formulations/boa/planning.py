@@ -1,20 +1,47 @@
-"""From BOA's widths to a plan: what an executor does when a job arrives and when one of its epochs ends."""
+"""From BOA's widths to a plan: what a job of each class holds from its arrival to its last epoch.
+
+A plan of streams is looked up: :func:`choose_way` says which way a job takes when it arrives, and
+:meth:`BoaPlan.held_at` what it holds once it has completed so many epochs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
+from optplan.contracts.conditions import Arrived, EpochsDone
 from optplan.contracts.explanation import ExplainedChoice, Explanation
-from optplan.contracts.plan import Action, Plan, PlanStep, Price
+from optplan.contracts.plan import (
+    Binding,
+    Expected,
+    Limit,
+    Plan,
+    Segment,
+    Semantics,
+    Unit,
+    UnitKind,
+    follow,
+    span,
+)
+from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result
 from optplan.errors import UsageError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem, has_real_widths
-from optplan.formulations.boa.judge.evaluation import evaluate, follow_epochs, speeds_along, types_along
-from optplan.schema import ByName, FloatArray, FrozenModel, WholeNumbers
-from optplan.speedup import lower_left_hull
+from optplan.formulations.boa.data.instance import (
+    BUDGET,
+    QUOTA,
+    BoaInstance,
+    BoaSolution,
+    Branch,
+    Policy,
+)
+from optplan.formulations.boa.judge.evaluation import evaluate, follow_epochs, types_along
+from optplan.formulations.boa.whole_widths import as_run
+from optplan.schema import FrozenModel, WholeNumbers
 from optplan.units import SECONDS_PER_HOUR
 
 
@@ -36,30 +63,153 @@ class WidthRow(FrozenModel):
     gpu_types: tuple[str, ...] | None = None
 
 
-class BoaPlan(Plan):
-    """Width table and steps: at each scheduling interval an executor looks up class and epoch.
+class JobClassUnit(Unit):
+    """A class of jobs.
 
     Parameters
     ----------
-    width_table
-        By class: rows of GPUs per epoch, and of their types where there are several. Where there are several rows, give
-        each arriving job one of them at random with the stated shares, and keep it for the job's whole life.
     arrival_rate_per_hour
-        By class: with it the steps add up to the time-average GPUs in ``expected``.
+        With it the segments add up to the time-average GPUs in ``expected``.
+    weight
+        Of the class in the objective.
+    epochs
+        Of a job.
+    """
+
+    kind: Literal[UnitKind.JOB_CLASS] = UnitKind.JOB_CLASS
+    arrival_rate_per_hour: Annotated[float, Field(gt=0)]
+    weight: Annotated[float, Field(ge=0)] = 1.0
+    epochs: Annotated[int, Field(ge=1)]
+
+
+class StreamSemantics(Semantics):
+    """What holds for streams of jobs besides.
+
+    Parameters
+    ----------
+    positions
+        How positions in a job are counted: ``epochs-completed`` since its arrival, so 0 in the first epoch.
+    unknown_class
+        What a job of a class that the plan does not have holds: ``one-gpu``, outside of the plan's expectations.
+    beyond_last_epoch
+        What a job holds that goes on after the last epoch of its class: ``as-in-last``.
+    shares
+        How the ways of a mixed plan are dealt out: ``furthest-behind``, which is :func:`choose_way`.
+    """
+
+    positions: Literal["epochs-completed"] = "epochs-completed"
+    unknown_class: Literal["one-gpu"] = "one-gpu"
+    beyond_last_epoch: Literal["as-in-last"] = "as-in-last"
+    shares: Literal["furthest-behind"] = "furthest-behind"
+
+
+class BoaPlan(Plan):
+    """What a job of each class holds, epoch by epoch; quantities of segments are those of one job.
+
+    Parameters
+    ----------
     reasons
         Which class holds what where, and what forcing it elsewhere would cost; empty unless the plan was made with an
         explanation.
     """
 
-    width_table: ByName[tuple[WidthRow, ...]]
-    arrival_rate_per_hour: ByName[float]
+    formulation: Literal["boa"] = "boa"
+    units: tuple[JobClassUnit, ...]
+    semantics: StreamSemantics
     reasons: tuple[ExplainedChoice, ...] = ()
+
+    @cached_property
+    def ways(self) -> dict[str, tuple[tuple[Segment, ...], ...]]:
+        """By class, the ways that its jobs take."""
+        return {
+            unit.id: tuple(follow([segment for segment in self.segments if segment.unit == unit.id]))
+            for unit in self.units
+        }
+
+    @property
+    def width_table(self) -> dict[str, tuple[WidthRow, ...]]:
+        """By class: rows of GPUs per epoch, and of their types where there are several resources."""
+        return {name: tuple(self._write_row(way) for way in ways) for name, ways in self.ways.items()}
+
+    @property
+    def arrival_rate_per_hour(self) -> dict[str, float]:
+        """By class."""
+        return {unit.id: unit.arrival_rate_per_hour for unit in self.units}
+
+    def held_at(self, job_class: str, way: int, epochs_done: int) -> Segment | None:
+        """Return the segment that a job is in; None for a class that the plan does not have.
+
+        Parameters
+        ----------
+        job_class
+            Which.
+        way
+            As :func:`choose_way` chose it, from 0.
+        epochs_done
+            How many epochs the job has completed; beyond its last one it stays in the last segment.
+        """
+        ways = self.ways.get(job_class)
+        if ways is None:
+            return None
+        return next((each for each in ways[way] if epochs_done < span(each)[1]), ways[way][-1])
+
+    def totals(self) -> dict[str, float]:
+        """Recompute time averages from the segments and the arrival rates alone.
+
+        Returns
+        -------
+        dict
+            ``gpus`` held on average, ``mean_jct_s`` and ``weighted_mean_jct_s`` of a job, and ``cost_usd_per_hour``
+            where prices are known.
+        """
+        units = {unit.id: unit for unit in self.units}
+        rated = [(units[s.unit], s.share * units[s.unit].arrival_rate_per_hour, s.expected) for s in self.segments]
+        rate = sum(unit.arrival_rate_per_hour for unit in self.units)
+        weight = sum(unit.weight * unit.arrival_rate_per_hour for unit in self.units)
+        totals = {
+            "gpus": sum(jobs * expected.gpu_hours for _, jobs, expected in rated),
+            "mean_jct_s": sum(jobs * expected.seconds for _, jobs, expected in rated) / rate,
+            "weighted_mean_jct_s": sum(u.weight * jobs * expected.seconds for u, jobs, expected in rated) / weight,
+        }
+        if all(expected.cost_usd is not None for _, _, expected in rated):
+            totals["cost_usd_per_hour"] = sum(jobs * (expected.cost_usd or 0.0) for _, jobs, expected in rated)
+        return totals
+
+    def _write_row(self, way: tuple[Segment, ...]) -> WidthRow:
+        epochs = [last - first for first, last in map(span, way)]
+        types = np.repeat([segment.resource for segment in way], epochs)
+        return WidthRow(
+            share=way[0].share,
+            gpus=np.repeat([segment.gpus for segment in way], epochs),
+            gpu_types=tuple(types.tolist()) if len(self.resources) > 1 else None,
+        )
+
+
+def choose_way(shares: Sequence[float], dealt: Sequence[int]) -> int:
+    """Return the way of the next job of a class: that which is furthest behind its share. No dice are needed.
+
+    Parameters
+    ----------
+    shares
+        Of the class's ways; they add up to one.
+    dealt
+        How many jobs each of them has got.
+
+    Returns
+    -------
+    int
+        Number of the way, from 0; of equal ones the first. After any number of jobs, no way is a whole job per other
+        way away from its share.
+    """
+    total = sum(dealt) + 1
+    behind = [share * total - got for share, got in zip(shares, dealt, strict=True)]
+    return behind.index(max(behind))
 
 
 def build_plan(
     instance: BoaInstance, result: Result[BoaSolution], *, explanation: Explanation | None = None
 ) -> BoaPlan:
-    """Turn widths into a width table and steps.
+    """Turn widths into segments.
 
     Parameters
     ----------
@@ -86,133 +236,103 @@ def build_plan(
         raise UsageError(message)
     run_instance, run_solution = as_run(instance, result.solution)
     run_instance = run_instance.replace(policy=Policy.MIXED)
-    branches = run_solution.branches
     judged = evaluate(run_instance, run_solution)
-    steps = [
-        step
-        for name, rows in branches.items()
-        for number, branch in enumerate(rows, start=1)
-        for step in _branch_steps(run_instance, name, number, branch)
-    ]
+    several = len(instance.gpu_types) > 1
     return BoaPlan(
-        formulation=instance.formulation,
         instance_name=instance.name,
         instance_hash=result.instance_hash,
         solver=result.solver,
         objective=judged.objective,
         objective_unit=result.objective_unit,
         bound=result.bound,
-        prices=_prices(instance),
+        limits=_limits(instance),
+        resources={name: _describe(instance, name) for name in instance.gpu_types},
+        units=tuple(
+            JobClassUnit(
+                id=name,
+                label=f"jobs of class {name}",
+                arrival_rate_per_hour=job_class.arrival_rate_per_hour,
+                weight=job_class.weight,
+                epochs=job_class.num_epochs,
+            )
+            for name, job_class in instance.classes.items()
+        ),
+        segments=tuple(
+            segment
+            for name, rows in run_solution.branches.items()
+            for number, branch in enumerate(rows, start=1)
+            for segment in _list_segments(run_instance, name, number, branch, several=several)
+        ),
+        semantics=SEMANTICS,
         expected=judged.measures,
-        steps=tuple(steps),
-        width_table={
-            name: tuple(WidthRow(share=b.fraction, gpus=b.widths.astype(np.int64), gpu_types=b.gpu_types) for b in rows)
-            for name, rows in branches.items()
-        },
-        arrival_rate_per_hour={name: c.arrival_rate_per_hour for name, c in instance.classes.items()},
         reasons=() if explanation is None else explanation.choices,
     )
 
 
-def as_run(instance: BoaInstance, solution: BoaSolution) -> tuple[BoaInstance, BoaSolution]:
-    """Return the problem with whole widths that a solution is run as, and its widths there.
-
-    Parameters
-    ----------
-    instance, solution
-        Those of whole widths are returned as they are; real widths become fractions of the jobs at whole ones.
-    """
-    if instance.problem is not Problem.CONTINUOUS:
-        return instance, solution
-    branches = {name: tuple(_whole_branches(instance, name, rows)) for name, rows in solution.branches.items()}
-    return instance.replace(problem=Problem.WHOLE, policy=Policy.MIXED), BoaSolution(branches=branches)
+SEMANTICS = StreamSemantics(
+    epoch="a part of a job's work, as long as its class says; widths change between two epochs only",
+    origin="the job's arrival",
+    rounding="real widths are whole ones for fractions of the jobs, so that the GPU use of each epoch is kept",
+)
 
 
-def _prices(instance: BoaInstance) -> dict[str, Price]:
-    return {
-        name: Price(usd_per_hour=t.price_usd_per_hour, source=t.price_source, date=t.price_date)
-        for name, t in instance.gpu_types.items()
-        if t.price_usd_per_hour is not None
-    }
+def _limits(instance: BoaInstance) -> dict[str, Limit]:
+    limits = {}
+    if instance.budget is not None:
+        amount, unit = instance.limit_as_given(BUDGET)
+        limits[BUDGET] = Limit(amount=amount, unit=unit, binding=Binding.AVERAGE)
+    for name, gpus in instance.quotas.items():
+        limits[f"{QUOTA}{name}"] = Limit(amount=gpus, unit="gpu", binding=Binding.AVERAGE)
+    return limits
 
 
-def _branch_steps(instance: BoaInstance, name: str, number: int, branch: Branch) -> list[PlanStep]:
-    """List the steps of one branch: a start, then a resize or a move wherever the GPUs change."""
+def _describe(instance: BoaInstance, name: str) -> Resource:
+    """Describe a GPU type; BOA knows no nodes, so that one GPU is one."""
+    gpu_type = instance.gpu_types[name]
+    return Resource(
+        gpu_type=name,
+        price_usd_per_hour=gpu_type.price_usd_per_hour,
+        price_source=gpu_type.price_source,
+        price_date=gpu_type.price_date,
+        billing=Billing.GPUS,
+        spot=gpu_type.spot is not None,
+    )
+
+
+def _list_segments(
+    instance: BoaInstance, name: str, number: int, branch: Branch, *, several: bool
+) -> Iterator[Segment]:
+    """Yield the segments of one branch: a new one begins wherever the GPUs change."""
     timing = follow_epochs(instance, name, branch)
     types = types_along(instance, branch)
-    firsts = np.append(np.flatnonzero(timing.change), branch.widths.size)
-    steps = []
-    for first, end in zip(firsts[:-1].tolist(), firsts[1:].tolist(), strict=True):
+    firsts = np.append(np.flatnonzero(timing.change), branch.widths.size).tolist()
+    ends_s = np.cumsum(timing.total_h) * SECONDS_PER_HOUR
+    for first, end in pairwise(firsts):
         epochs = slice(first, end)
-        gpus = int(branch.widths[first])
-        steps.append(
-            PlanStep(
-                subject=name,
-                branch=number,
-                share=branch.fraction,
-                trigger="arrival" if first == 0 else f"start of epoch {first + 1}",
-                until=f"end of epoch {end}",
-                action=_act(types, first),
-                gpu_type=str(types[first]),
-                gpus=gpus,
-                expected_overhead_s=float(timing.pause_h[first] * timing.wall[first]) * SECONDS_PER_HOUR,
-                expected_duration_s=float(timing.total_h[epochs].sum()) * SECONDS_PER_HOUR,
-                expected_gpu_hours=gpus * float(timing.held_h[epochs].sum()),
-            )
+        gpus, gpu_type = int(branch.widths[first]), str(types[first])
+        begins_s = float(ends_s[first - 1]) if first else 0.0
+        held_h = gpus * float(timing.held_h[epochs].sum())
+        price = instance.gpu_types[gpu_type].price_usd_per_hour
+        of_type = f" of {gpu_type}" if several else ""
+        which = f"epochs {first + 1} to {end}" if end > first + 1 else f"epoch {end}"
+        yield Segment(
+            id=f"{name}/{number}/{first + 1}",
+            label=f"{name}, {which}: {gpus} GPU{'s' if gpus > 1 else ''}{of_type}",
+            unit=name,
+            share=branch.fraction,
+            resource=gpu_type,
+            pool=name,
+            nodes=gpus,
+            workers=gpus,
+            enter=EpochsDone(epochs=first) if first else Arrived(),
+            exit=EpochsDone(epochs=end),
+            expected=Expected(
+                start_s=begins_s,
+                seconds=float(timing.total_h[epochs].sum()) * SECONDS_PER_HOUR,
+                pause_s=float(timing.pause_h[first] * timing.wall[first]) * SECONDS_PER_HOUR,
+                member_s=float(timing.held_h[epochs].sum()) * SECONDS_PER_HOUR,
+                gpu_hours=held_h,
+                busy_gpu_hours=held_h,
+                cost_usd=None if price is None else price * held_h,
+            ),
         )
-    return steps
-
-
-def _act(types: NDArray[np.str_], epoch: int) -> Action:
-    if epoch == 0:
-        return Action.START
-    return Action.RESIZE if types[epoch] == types[epoch - 1] else Action.MOVE
-
-
-def _whole_branches(instance: BoaInstance, name: str, rows: tuple[Branch, ...]) -> list[Branch]:
-    """Divide real widths among whole ones.
-
-    In each epoch the jobs are split between two allowed widths so that the epoch's GPU-hours stay the same. Sorting the
-    split fractions gives the common branches: at most one more than there are different fractions.
-    """
-    branches = []
-    for row in rows:
-        low, high, high_fraction = row.widths.copy(), row.widths.copy(), np.zeros(row.widths.size)
-        types = types_along(instance, row)
-        for gpu_type in np.unique(types).tolist():
-            # With several types fractions are rows of their own already, except for the real widths of closed forms.
-            if not instance.is_typed or has_real_widths(instance, name, gpu_type):
-                epochs = types == gpu_type
-                for kept, found in zip(
-                    (low, high, high_fraction), _neighbours(instance, name, gpu_type, row.widths), strict=True
-                ):
-                    kept[epochs] = found[epochs]
-        cuts = np.unique(np.concatenate(([0.0, 1.0], high_fraction)))
-        for start, end in pairwise(cuts.tolist()):
-            widths = np.where(high_fraction > (start + end) / 2, high, low)
-            branches.append(row.replace(fraction=row.fraction * (end - start), widths=widths))
-    return branches
-
-
-def _neighbours(
-    instance: BoaInstance, name: str, gpu_type: str, widths: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Find the two whole widths around each real one and the fraction (E,) of jobs that gets the larger."""
-    allowed, epochs = instance.allowed_widths(name, gpu_type), np.arange(widths.size)
-    speeds = np.broadcast_to(instance.speeds(name, gpu_type), (widths.size, allowed.size))
-    vertex = lower_left_hull(allowed / speeds, 1.0 / speeds)
-    every = np.arange(allowed.size)
-    last_before = np.maximum.accumulate(np.where(vertex, every, -1), axis=1)
-    first_after = np.minimum.accumulate(np.where(vertex, every, allowed.size)[:, ::-1], axis=1)[:, ::-1]
-    floor = np.clip(np.searchsorted(allowed, widths, side="right") - 1, 0, allowed.size - 1)
-    ceiling = np.clip(np.searchsorted(allowed, widths), 0, allowed.size - 1)
-    below, above = last_before[epochs, floor], first_after[epochs, ceiling]
-    below = np.where(below < 0, above, below)
-    above = np.where(above == allowed.size, below, above)
-    # GPU-hours per GPU-hour of size at the two whole widths and at the real one: the split keeps them.
-    use_below, use_above = allowed[below] / speeds[epochs, below], allowed[above] / speeds[epochs, above]
-    wanted = widths / speeds_along(instance, name, widths, gpu_type)
-    spread = use_above - use_below
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fraction = np.where(spread > 0, np.clip((wanted - use_below) / spread, 0.0, 1.0), 0.0)
-    return allowed[below].astype(float), allowed[above].astype(float), fraction

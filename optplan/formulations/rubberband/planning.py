@@ -2,43 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
+from optplan.contracts.conditions import AllEnded, Entry, IterationsDone, Promoted, Selection, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import Action, Plan, PlanStep, Price
+from optplan.contracts.plan import (
+    Binding,
+    Expected,
+    Limit,
+    Plan,
+    Segment,
+    Semantics,
+    Unit,
+    UnitKind,
+)
+from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result
 from optplan.errors import UsageError
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.judge.evaluation import evaluate, growth
-from optplan.formulations.rubberband.laws.execution import StageRun, list_runs
-from optplan.formulations.rubberband.laws.stages import option_of
-from optplan.schema import FrozenModel
+from optplan.formulations.rubberband.data.instance import (
+    DEADLINE,
+    RubberBandInstance,
+    RubberBandSolution,
+    StageAllocation,
+)
+from optplan.formulations.rubberband.judge.evaluation import (
+    evaluate,
+    expected_latest_s,
+    expected_shortfall_s,
+    growth,
+)
+from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
+from optplan.formulations.rubberband.laws.stages import option_of, trial_time
 from optplan.units import SECONDS_PER_HOUR
 
-_Time = Annotated[float, Field(ge=0)]
+_Amount = Annotated[float, Field(ge=0)]
 _Count = Annotated[int, Field(ge=0)]
 
 
-class SearchStage(FrozenModel):
-    """One stage of a search, with what it is expected to take.
+class SearchStage(Segment):
+    """One stage of a search.
 
     Parameters
     ----------
     bracket, stage
         Numbers from 1.
-    trials, iterations
-        How many trials run, and for how many iterations more each.
+    iterations
+        How many each trial adds in it.
     kept
-        How many of them go on to the next stage; 1 after the last.
-    instances, added, released
-        Held in the stage, got before it, and given back before it.
-    gpus_per_trial, trials_at_once
-        GPUs of each trial, and how many run at a time; the others wait for their turn.
-    starts_s, trains_s, ends_s
-        Expected seconds since the search began: the stage begins with getting instances, trains, and ends with a
-        barrier.
+        How many trials go on to the next stage; 1 after the last.
+    added, released
+        Instances got before it, and given back before it.
     checkpoints
         Trials that store their state at its end: those that go on.
     moves
@@ -46,57 +63,54 @@ class SearchStage(FrozenModel):
         trials wait for their turn. Where only instances are released, at most so many: which trials go on is known when
         the stage before ends, and those instances stay that most of them are on. For given ones
         :func:`~optplan.formulations.rubberband.published.stage_placement.place_stages` says which move, and where to.
-    training_usd, growth_usd
-        Expected cost of training, and of getting instances (their data included).
-    cost_so_far_usd
-        Of the bracket until the stage ends, without minimum charges.
+    training_usd, growth_usd, minimum_charge_usd
+        Expected cost of training, of getting instances (their data included), and of what those given back at its end
+        have not used up of their minimum charge; they add up to the stage's cost.
     """
 
     bracket: Annotated[int, Field(ge=1)]
     stage: Annotated[int, Field(ge=1)]
-    trials: Annotated[int, Field(ge=1)]
     iterations: Annotated[int, Field(ge=1)]
     kept: Annotated[int, Field(ge=1)]
-    instances: Annotated[int, Field(ge=1)]
     added: _Count
     released: _Count
-    gpus_per_trial: Annotated[int, Field(ge=1)]
-    trials_at_once: Annotated[int, Field(ge=1)]
-    starts_s: _Time
-    trains_s: _Time
-    ends_s: _Time
     checkpoints: _Count
     moves: _Count
-    training_usd: _Time
-    growth_usd: _Time
-    cost_so_far_usd: _Time
+    training_usd: _Amount
+    growth_usd: _Amount
+    minimum_charge_usd: _Amount
+
+    @property
+    def trains_s(self) -> float:
+        """When its first trials are expected to begin."""
+        return self.expected.start_s + self.expected.pause_s
 
 
 class RubberBandPlan(Plan):
-    """Stages with their times, and what each costs.
+    """Stages in the order of brackets; their costs add up to the expected cost."""
 
-    Parameters
-    ----------
-    stages
-        In the order of brackets and stages. Their training and growth costs, and the minimum charges, add up to the
-        expected cost.
-    instance_type, instance_price_usd_per_hour, gpus_per_instance
-        What is rented.
-    billing
-        ``per-instance`` or ``per-function``.
-    minimum_charges_usd
-        Expected, of instances that are given back before what they are paid for at least.
-    total_usd
-        Expected cost of the search.
-    """
+    formulation: Literal["rubberband"] = "rubberband"
+    segments: tuple[SearchStage, ...]
 
-    stages: tuple[SearchStage, ...]
-    instance_type: str = ""
-    instance_price_usd_per_hour: Annotated[float, Field(gt=0)]
-    gpus_per_instance: Annotated[int, Field(ge=1)]
-    billing: str
-    minimum_charges_usd: _Time
-    total_usd: _Time
+    @property
+    def stages(self) -> tuple[SearchStage, ...]:
+        """The segments, by the name that the paper has for them."""
+        return self.segments
+
+    @property
+    def total_usd(self) -> float:
+        """Expected cost of the search."""
+        return self.totals()["cost_usd"]
+
+    @property
+    def minimum_charges_usd(self) -> float:
+        """Part of it that is paid for instances given back before their minimum charge is used up."""
+        return sum(stage.minimum_charge_usd for stage in self.segments)
+
+    def paid_until_end_of(self, stage: SearchStage) -> float:
+        """Return US dollars that a bracket is expected to have cost when a stage ends, without minimum charges."""
+        upto = (each for each in self.segments if each.bracket == stage.bracket and each.stage <= stage.stage)
+        return sum(each.training_usd + each.growth_usd for each in upto)
 
 
 def build_plan(
@@ -124,81 +138,167 @@ def build_plan(
     if explanation is not None:
         raise UsageError("explanation: plans of searches have none; leave it out")
     judged = evaluate(instance, result.solution)
-    stages = tuple(
-        stage for bracket in range(len(instance.brackets)) for stage in _time_stages(instance, result.solution, bracket)
-    )
-    cloud = instance.cloud
-    name = cloud.instance_type or "gpu"
+    cohorts, stages = [], []
+    for bracket in range(len(instance.brackets)):
+        planned = _time_stages(instance, result.solution, bracket)
+        cohorts += [stage for stage in planned if not isinstance(stage.enter, Promoted)]
+        stages += planned
     return RubberBandPlan(
-        formulation=instance.formulation,
         instance_name=instance.name,
         instance_hash=result.instance_hash,
         solver=result.solver,
         objective=judged.objective,
         objective_unit=result.objective_unit,
         bound=result.bound,
-        prices={
-            name: Price(
-                usd_per_hour=cloud.price_usd_per_hour / cloud.gpus_per_instance,
-                source=cloud.price_source,
-                date=cloud.price_date,
-            )
-        },
+        limits=_limits(instance),
+        resources={_name_resource(instance): _describe(instance)},
+        units=tuple(
+            Unit(id=stage.unit, label=f"{stage.members:,} trials", kind=UnitKind.TRIALS, members=stage.members)
+            for stage in cohorts
+        ),
+        segments=tuple(stages),
+        semantics=SEMANTICS,
         expected=judged.measures,
-        steps=tuple(step for stage in stages for step in _list_steps(instance, stage, name)),
-        stages=stages,
+    )
+
+
+SEMANTICS = Semantics(
+    iteration="one call of the trial's step, as the instance's seconds per iteration were measured",
+    origin="the first request for instances",
+    rounding="GPUs of a stage are divided equally among its trials, rounded down",
+    winner="the best trial of the last stages, the only ones that no stage follows",
+)
+
+
+def _limits(instance: RubberBandInstance) -> dict[str, Limit]:
+    limits = {}
+    for name, amount in instance.limits.items() if instance.has_limit else ():
+        unit = "s" if name == DEADLINE else "usd"
+        limits[name] = Limit(amount=amount, unit=unit, binding=Binding.AVERAGE, probability=instance.confidence)
+    return limits
+
+
+def _name_resource(instance: RubberBandInstance) -> str:
+    return instance.cloud.instance_type or "gpu"
+
+
+def _describe(instance: RubberBandInstance) -> Resource:
+    cloud = instance.cloud
+    return Resource(
+        gpu_type=_name_resource(instance),
+        gpus_per_node=cloud.gpus_per_instance,
         instance_type=cloud.instance_type,
-        instance_price_usd_per_hour=cloud.price_usd_per_hour,
-        gpus_per_instance=cloud.gpus_per_instance,
-        billing=cloud.billing,
-        minimum_charges_usd=judged.measures["minimum_charge_usd"],
-        total_usd=judged.measures["expected_usd"],
+        region=cloud.region,
+        price_usd_per_hour=cloud.price_usd_per_hour,
+        price_source=cloud.price_source,
+        price_date=cloud.price_date,
+        billing=Billing.NODES if cloud.is_per_instance else Billing.GPUS,
+        minimum_charge_s=cloud.minimum_charge_s if cloud.is_per_instance else 0.0,
+        start_usd=cloud.data_usd_per_instance,
+        request_s=cloud.provision_s.expected_s,
+        request_sd_s=cloud.provision_s.deviation_s,
+        launch_s=cloud.initialise_s.expected_s,
+        launch_sd_s=cloud.initialise_s.deviation_s,
     )
 
 
 def _time_stages(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int) -> list[SearchStage]:
     """Put the stages of a bracket one after another."""
-    cloud, runs = instance.cloud, list_runs(instance, solution, bracket)
+    runs, chain = list_runs(instance, solution, bracket), solution.brackets[bracket]
+    missing_usd = _charge_minima(instance, chain, bracket, runs)
     stages: list[SearchStage] = []
-    now, cost, before = 0.0, 0.0, None
     following: list[StageRun | None] = [*runs[1:], None]
-    for run, after, allocation in zip(runs, following, solution.brackets[bracket], strict=True):
-        held_before = before.held if before else 0
-        growth_s, growth_usd = (float(part) for part in growth(instance, held_before, run.held))
-        option = option_of(instance, bracket, run.stage, allocation.gpus)
-        train_s = float(option.expected_s[0])
-        if cloud.is_per_instance:
-            training_usd = run.held * train_s * cloud.price_usd_per_s
-        else:
-            training_usd = float(option.busy_gpu_s[0]) * cloud.gpu_price_usd_per_s
-        cost += growth_usd + training_usd
+    for number, (run, after) in enumerate(zip(runs, following, strict=True)):
+        before, last = (runs[number - 1], stages[-1]) if number else (None, None)
         # Trials of a new bracket, in sequence on the same cluster, go on from nothing.
         goes_on = before is not None and run.trials <= before.trials
         kept = after.trials if after and after.trials <= run.trials else 1
+        expected, training_usd, growth_usd = _expect(
+            instance, bracket, run, chain[number].gpus, before.held if before else 0, last.end_s if last else 0.0
+        )
+        enter: Entry = Started()
+        if last is not None:
+            enter = AllEnded(segments=(last.id,))
+        done = run.iterations
+        if last is not None and goes_on:
+            enter = Promoted(of=(Selection(segment=last.id, top=run.trials),))
+            done += last.exit.iterations if isinstance(last.exit, IterationsDone) else 0
+        name = f"b{bracket + 1}-s{run.stage + 1}"
         stages.append(
             SearchStage(
+                id=name,
+                label=_label(instance, bracket, run),
+                unit=last.unit if last is not None and goes_on else f"{name}-trials",
+                last_rank=run.trials,
+                at_once=run.slots,
+                resource=_name_resource(instance),
+                pool=f"bracket-{bracket + 1}",
+                nodes=run.held,
+                workers=run.gpus_per_trial,
+                enter=enter,
+                exit=IterationsDone(iterations=done),
+                expected=expected.replace(cost_usd=training_usd + growth_usd + missing_usd[number]),
                 bracket=bracket + 1,
                 stage=run.stage + 1,
-                trials=run.trials,
                 iterations=run.iterations,
                 kept=kept,
-                instances=run.held,
                 added=run.added,
-                released=max(0, held_before - run.held),
-                gpus_per_trial=run.gpus_per_trial,
-                trials_at_once=run.slots,
-                starts_s=now,
-                trains_s=now + growth_s,
-                ends_s=now + growth_s + train_s,
+                released=max(0, (before.held if before else 0) - run.held),
                 checkpoints=kept if after else 1,
-                moves=_count_moves(before, run, cloud.gpus_per_instance) if before and goes_on else 0,
+                moves=_count_moves(before, run, instance.cloud.gpus_per_instance) if before and goes_on else 0,
                 training_usd=training_usd,
                 growth_usd=growth_usd,
-                cost_so_far_usd=cost,
+                minimum_charge_usd=missing_usd[number],
             )
         )
-        now, before = now + growth_s + train_s, run
     return stages
+
+
+def _expect(
+    instance: RubberBandInstance, bracket: int, run: StageRun, gpus: int, held_before: int, start_s: float
+) -> tuple[Expected, float, float]:
+    """Return what a stage takes, and the US dollars of its training and of its growth."""
+    cloud = instance.cloud
+    growth_s, growth_usd = (float(part) for part in growth(instance, held_before, run.held))
+    option = option_of(instance, bracket, run.stage, gpus)
+    train_s, busy_gpu_s = float(option.expected_s[0]), float(option.busy_gpu_s[0])
+    trial = trial_time(instance, instance.brackets[bracket][run.stage], run.gpus_per_trial)
+    latest_s = float(expected_latest_s(instance, np.array(run.added)))
+    held_s = held_before * growth_s + run.added * latest_s + run.held * train_s
+    if cloud.is_per_instance:
+        training_usd = run.held * train_s * cloud.price_usd_per_s
+    else:
+        training_usd = busy_gpu_s * cloud.gpu_price_usd_per_s
+    expected = Expected(
+        start_s=start_s,
+        seconds=growth_s + train_s,
+        pause_s=growth_s,
+        launch_s=growth_s,
+        member_s=trial.expected_s,
+        member_sd_s=trial.deviation_s,
+        iteration_s=run.seconds_per_iteration,
+        gpu_hours=cloud.gpus_per_instance * held_s / SECONDS_PER_HOUR,
+        busy_gpu_hours=busy_gpu_s / SECONDS_PER_HOUR,
+    )
+    return expected, training_usd, growth_usd
+
+
+def _charge_minima(
+    instance: RubberBandInstance, chain: Sequence[StageAllocation], bracket: int, runs: Sequence[StageRun]
+) -> list[float]:
+    """Return by stage what the instances given back at its end have not used up of their minimum charge."""
+    missing_usd = [0.0] * len(runs)
+    for cohort in group_instances(runs):
+        short_s = expected_shortfall_s(instance, bracket, chain, cohort.first, cohort.last)
+        missing_usd[cohort.last] += cohort.count * short_s * instance.cloud.price_usd_per_s
+    return missing_usd
+
+
+def _label(instance: RubberBandInstance, bracket: int, run: StageRun) -> str:
+    where = f"bracket {bracket + 1}, " if len(instance.brackets) > 1 else ""
+    gpus = f"{run.gpus_per_trial} GPU{'s' if run.gpus_per_trial > 1 else ''}"
+    trials = f"{run.trials:,} trials of {gpus}" if run.trials > 1 else f"a trial of {gpus}"
+    return f"{where}stage {run.stage + 1}: {trials} on {run.held:,} instance{'s' if run.held > 1 else ''}"
 
 
 def _count_moves(before: StageRun, run: StageRun, per_instance: int) -> int:
@@ -212,24 +312,3 @@ def _count_moves(before: StageRun, run: StageRun, per_instance: int) -> int:
     each, more = divmod(run.trials, used)
     staying = min(run.held, used)
     return run.trials - staying * each - min(more, staying)
-
-
-def _list_steps(instance: RubberBandInstance, stage: SearchStage, name: str) -> list[PlanStep]:
-    """Write what an executor does with the cluster at the beginning of a stage."""
-    duration = stage.ends_s - stage.starts_s
-    gpus = stage.instances * instance.cloud.gpus_per_instance
-    action = Action.START if stage.stage == 1 else Action.RESIZE if stage.added or stage.released else Action.CONTINUE
-    several = len(instance.brackets) > 1
-    return [
-        PlanStep(
-            subject=f"bracket {stage.bracket}" if several else "search",
-            trigger="start" if stage.stage == 1 else f"end of stage {stage.stage - 1}",
-            until=f"end of stage {stage.stage}",
-            action=action,
-            gpu_type=name,
-            gpus=gpus,
-            expected_overhead_s=stage.trains_s - stage.starts_s,
-            expected_duration_s=duration,
-            expected_gpu_hours=gpus * duration / SECONDS_PER_HOUR,
-        )
-    ]

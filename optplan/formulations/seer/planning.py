@@ -2,78 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from optplan.contracts.conditions import Elapsed, Entry, Promoted, Selection, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import Action, Plan, PlanStep, Price
+from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result
 from optplan.errors import UsageError
-from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.data.instance import DEADLINE, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Hyperparameter
 from optplan.formulations.seer.judge.evaluation import evaluate
+from optplan.formulations.seer.laws.nodes import count_nodes
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
-from optplan.schema import ByName, FrozenModel
+from optplan.schema import ByName
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 
-class StageGroup(FrozenModel):
-    """Trials of neighbouring ranks that hold as many GPUs each in a stage.
+class SkewedSegment(Segment):
+    """Trials of neighbouring ranks that hold as many GPUs each in a round.
 
     Parameters
     ----------
-    first_rank, last_rank
-        Of the trials; rank 1 has the least loss so far. Before the first stage ranks are those of drawing, any order.
-    trials
-        How many.
-    gpus
-        Of each.
+    round
+        From 1; the segments of a round begin and end together.
     kept
-        How many of them, the best, go on to the next stage; after the last one all of them.
+        How many of its trials, the best, go on to the next round; after the last one all of them.
     """
 
-    first_rank: Annotated[int, Field(ge=1)]
-    last_rank: Annotated[int, Field(ge=1)]
-    trials: Annotated[int, Field(ge=1)]
-    gpus: Annotated[int, Field(ge=1)]
+    round: Annotated[int, Field(ge=1)]
     kept: Annotated[int, Field(ge=0)]
 
 
-class SkewedStage(FrozenModel):
-    """One round as an executor runs it.
-
-    Parameters
-    ----------
-    number
-        From 1.
-    start_min, training_from_min, stop_min
-        Minutes from the start of the search: when the GPUs are there, when trials train, when they stop by the clock,
-        write a checkpoint and are evaluated, wherever in an epoch they are.
-    groups
-        By rank, the best first.
-    """
-
-    number: Annotated[int, Field(ge=1)]
-    start_min: float
-    training_from_min: float
-    stop_min: float
-    groups: tuple[StageGroup, ...]
-
-
 class SeerPlan(Plan):
-    """Skewed stages; a step is one group of one of them, its GPUs those of all its trials together.
+    """Skewed stages: rounds that end by the clock, in which trials hold different numbers of GPUs by their rank.
 
     Parameters
     ----------
-    stages
-        In order. After each of them every group keeps its best trials; these are ranked anew, all groups together.
     search_space
         What trials are drawn from, none of them twice; empty where it is not stated.
     """
 
-    stages: tuple[SkewedStage, ...]
+    formulation: Literal["seer"] = "seer"
+    segments: tuple[SkewedSegment, ...]
     search_space: ByName[Hyperparameter] = Field(default_factory=dict)
+
+    @property
+    def rounds(self) -> tuple[tuple[SkewedSegment, ...], ...]:
+        """The segments by round."""
+        return tuple(tuple(group) for _, group in groupby(self.segments, key=lambda segment: segment.round))
+
+    def totals(self) -> dict[str, float]:
+        """Recompute what the search takes; its segments of a round run side by side."""
+        return {**super().totals(), "spent_gpu_min": 60.0 * sum(each.expected.gpu_hours for each in self.segments)}
 
 
 def build_plan(
@@ -108,69 +93,104 @@ def build_plan(
         raise UsageError(message)
     judged = evaluate(instance, solution)
     rounds = list_rounds(instance, solution)
-    stages = [_write_stage(each, solution) for each in rounds]
+    segments: list[SkewedSegment] = []
+    last: list[SkewedSegment] = []
+    for each in rounds:
+        last = _write_round(instance, solution, each, last)
+        segments += last
+    places = sum(segment.members for segment in segments if segment.round == 1)
     return SeerPlan(
-        formulation=instance.formulation,
         instance_name=instance.name,
         instance_hash=result.instance_hash,
         solver=result.solver,
         objective=judged.objective,
         objective_unit=result.objective_unit,
         bound=result.bound,
-        prices=_prices(instance),
+        limits=_limits(instance),
+        resources={instance.gpu_type: _describe(instance)},
+        units=(Unit(id=TRIALS, label=f"{places:,} trials", kind=UnitKind.TRIALS, members=places),),
+        segments=tuple(segments),
+        semantics=SEMANTICS,
         expected=judged.measures,
-        steps=tuple(
-            _write_step(instance, each, stage, group)
-            for each, stage in zip(rounds, stages, strict=True)
-            for group in stage.groups
-        ),
-        stages=tuple(stages),
         search_space=instance.search_space,
     )
 
 
-def _prices(instance: SeerInstance) -> dict[str, Price]:
-    if instance.price_usd_per_gpu_hour is None:
-        return {}
-    price = Price(usd_per_hour=instance.price_usd_per_gpu_hour, source=instance.price_source, date=instance.price_date)
-    return {instance.gpu_type: price}
+TRIALS = "trials"
+SEMANTICS = Semantics(
+    iteration="one call of the trial's step, as long as it takes: rounds end by the clock",
+    origin="the nodes of the first round are ready",
+    rounding="GPUs and trials are whole; brackets of equal GPUs are one",
+    winner="the trial that ranks first after the last round",
+)
 
 
-def _write_stage(now: Round, solution: SeerSolution) -> SkewedStage:
-    groups, rank = [], 1
-    for bracket in reversed(solution.brackets):
-        trials = bracket.trials[now.number - 1]
-        if trials:
-            groups.append(
-                StageGroup(
-                    first_rank=rank,
-                    last_rank=rank + trials - 1,
-                    trials=trials,
-                    gpus=round(bracket.gpus),
-                    kept=bracket.trials[now.number] if now.number < solution.rounds else trials,
-                )
-            )
-            rank += trials
-    return SkewedStage(
-        number=now.number,
-        start_min=now.start_min,
-        training_from_min=now.start_min + now.pause_min,
-        stop_min=now.stop_min,
-        groups=tuple(groups),
-    )
+def _limits(instance: SeerInstance) -> dict[str, Limit]:
+    limits = {}
+    for name in instance.limits:
+        amount, unit = instance.limit_as_given(name)
+        if name == DEADLINE:
+            amount, unit = amount * SECONDS_PER_MINUTE, "s"
+        limits[name] = Limit(amount=amount, unit=unit, binding=Binding.HARD)
+    return limits
 
 
-def _write_step(instance: SeerInstance, now: Round, stage: SkewedStage, group: StageGroup) -> PlanStep:
-    ranks = f"rank {group.first_rank}" if group.trials == 1 else f"ranks {group.first_rank} to {group.last_rank}"
-    gpus, seconds = group.trials * group.gpus, now.duration_min * SECONDS_PER_MINUTE
-    return PlanStep(
-        subject=f"{ranks}, {group.gpus} GPU{'s' if group.gpus > 1 else ''} each",
-        trigger="start" if stage.number == 1 else f"end of round {stage.number - 1}",
-        until=f"end of round {stage.number}",
-        action=Action.START if stage.number == 1 else Action.RESIZE,
+def _describe(instance: SeerInstance) -> Resource:
+    """Describe the GPUs; a budget of GPU-minutes counts them while trials hold them."""
+    per_node, price = instance.gpus_per_node or 1, instance.price_usd_per_gpu_hour
+    return Resource(
         gpu_type=instance.gpu_type,
-        gpus=gpus,
-        expected_overhead_s=now.pause_min * SECONDS_PER_MINUTE,
-        expected_duration_s=seconds,
-        expected_gpu_hours=gpus * seconds / SECONDS_PER_HOUR,
+        gpus_per_node=per_node,
+        price_usd_per_hour=None if price is None else price * per_node,
+        price_source=instance.price_source,
+        price_date=instance.price_date,
+        billing=Billing.GPUS,
     )
+
+
+def _write_round(
+    instance: SeerInstance, solution: SeerSolution, now: Round, last: Sequence[SkewedSegment]
+) -> list[SkewedSegment]:
+    """Write the segments of a round, by rank, the best first."""
+    nodes = count_nodes(instance.gpus_per_node or 1, now.groups)
+    enter: Entry = Started()
+    if last:
+        enter = Promoted(of=tuple(Selection(segment=each.id, top=each.kept) for each in last if each.kept))
+    seconds, pause_s = now.duration_min * SECONDS_PER_MINUTE, now.pause_min * SECONDS_PER_MINUTE
+    segments: list[SkewedSegment] = []
+    for bracket in reversed(solution.brackets):
+        trials, gpus = bracket.trials[now.number - 1], round(bracket.gpus)
+        if not trials:
+            continue
+        first = segments[-1].last_rank + 1 if segments else 1
+        held_h = trials * gpus * seconds / SECONDS_PER_HOUR
+        price = instance.price_usd_per_gpu_hour
+        ranks = f"rank {first}" if trials == 1 else f"ranks {first} to {first + trials - 1}"
+        segments.append(
+            SkewedSegment(
+                id=f"r{now.number}-g{gpus}",
+                label=f"round {now.number}, {ranks}: {gpus} GPU{'s' if gpus > 1 else ''} each",
+                unit=TRIALS,
+                first_rank=first,
+                last_rank=first + trials - 1,
+                at_once=trials,
+                resource=instance.gpu_type,
+                pool="search",
+                nodes=nodes,
+                workers=gpus,
+                enter=enter,
+                exit=Elapsed(seconds=now.stop_min * SECONDS_PER_MINUTE),
+                expected=Expected(
+                    start_s=now.start_min * SECONDS_PER_MINUTE,
+                    seconds=seconds,
+                    pause_s=pause_s,
+                    member_s=now.training_min * SECONDS_PER_MINUTE,
+                    gpu_hours=held_h,
+                    busy_gpu_hours=held_h,
+                    cost_usd=None if price is None else price * held_h,
+                ),
+                round=now.number,
+                kept=bracket.trials[now.number] if now.number < solution.rounds else trials,
+            )
+        )
+    return segments

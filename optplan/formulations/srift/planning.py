@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from optplan.contracts.conditions import IterationsDone, Started
 from optplan.contracts.explanation import Explanation
-from optplan.contracts.plan import Action, Plan, PlanStep, Price
+from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
+from optplan.contracts.resources import Resource
 from optplan.contracts.result import Result
 from optplan.errors import DataError, UsageError
-from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, SriftSolution, VmGroup
+from optplan.formulations.srift.data.instance import DEADLINE, Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
-from optplan.schema import FrozenModel
 from optplan.units import SECONDS_PER_HOUR
 
 _Amount = Annotated[float, Field(ge=0)]
@@ -20,7 +21,7 @@ _Count = Annotated[int, Field(ge=1)]
 _CountOrZero = Annotated[int, Field(ge=0)]
 
 
-class PlannedVms(FrozenModel):
+class PlannedVms(Unit):
     """VMs of one type with one batch, and what an executor needs to know of them.
 
     Parameters
@@ -46,6 +47,7 @@ class PlannedVms(FrozenModel):
         Their part of the cost.
     """
 
+    kind: Literal[UnitKind.FLEET_GROUP] = UnitKind.FLEET_GROUP
     type: str
     instance_type: str = ""
     region: str = ""
@@ -65,12 +67,10 @@ class PlannedVms(FrozenModel):
 
 
 class SriftPlan(Plan):
-    """A fleet with its ranks; a step is one group of its VMs.
+    """A fleet with its ranks: its units are groups of VMs, in the order of ranks, which train one job together.
 
     Parameters
     ----------
-    fleet
-        In the order of ranks.
     world_size
         Ranks of the whole fleet.
     global_batch, iterations
@@ -81,15 +81,12 @@ class SriftPlan(Plan):
         Predicted means: of an iteration, of all of them, and until VMs that do not run yet can train.
     launch_billed
         Whether the fleet is paid meanwhile.
-    deadline_s, budget_usd
-        The limits, where there are any.
     checkpoints
         How often to write one, and what it takes; None where no VM is ever lost.
-    price_usd_per_hour, total_usd
-        Of the fleet, and of the job.
     """
 
-    fleet: tuple[PlannedVms, ...]
+    formulation: Literal["srift"] = "srift"
+    units: tuple[PlannedVms, ...]
     world_size: _Count
     global_batch: _Count
     iterations: _Count
@@ -98,19 +95,30 @@ class SriftPlan(Plan):
     training_s: _Amount
     launch_s: _Amount
     launch_billed: bool
-    deadline_s: _Amount | None = None
-    budget_usd: _Amount | None = None
     checkpoints: Interruptions | None = None
-    price_usd_per_hour: _Amount
-    total_usd: _Amount
+
+    @property
+    def fleet(self) -> tuple[PlannedVms, ...]:
+        """The units, by the name that the formulation has for them."""
+        return self.units
+
+    @property
+    def price_usd_per_hour(self) -> float:
+        """Of the whole fleet."""
+        return sum(vms.count * vms.price_usd_per_hour for vms in self.units)
+
+    @property
+    def total_usd(self) -> float:
+        """Of the job."""
+        return self.totals()["cost_usd"]
 
     @model_validator(mode="after")
     def _check_sums(self) -> SriftPlan:
-        samples = sum(vms.count * vms.batch_per_vm for vms in self.fleet)
+        samples = sum(vms.count * vms.batch_per_vm for vms in self.units)
         if samples != self.global_batch:
             problem = f"is {self.global_batch}, and the batches of the fleet add up to {samples}"
             raise DataError("global_batch", problem, "an iteration trains on the global batch exactly")
-        ranks = sum(vms.count * vms.gpus_per_vm for vms in self.fleet)
+        ranks = sum(vms.count * vms.gpus_per_vm for vms in self.units)
         if ranks != self.world_size:
             problem = f"is {self.world_size}, and the fleet has {ranks} GPUs"
             raise DataError("world_size", problem, "every GPU is one rank")
@@ -144,22 +152,19 @@ def build_plan(
     judged = evaluate(instance, result.solution)
     measures = judged.measures
     fleet = _number_ranks(instance, result.solution.groups, measures["cost_usd"])
-    used = {vms.type: instance.types[vms.type] for vms in fleet}
     return SriftPlan(
-        formulation=instance.formulation,
         instance_name=instance.name,
         instance_hash=result.instance_hash,
         solver=result.solver,
         objective=judged.objective,
         objective_unit=result.objective_unit,
         bound=result.bound,
-        prices={
-            name: Price(usd_per_hour=vm.price_usd_per_hour / vm.gpus, source=vm.price_source, date=vm.price_date)
-            for name, vm in used.items()
-        },
+        limits=_limits(instance),
+        resources={vms.type: _describe(instance, vms.type) for vms in fleet},
+        units=fleet,
+        segments=tuple(_write_segment(instance, vms, measures) for vms in fleet),
+        semantics=SEMANTICS,
         expected=measures,
-        steps=tuple(_write_step(instance, vms, measures["launch_s"], measures["time_s"]) for vms in fleet),
-        fleet=fleet,
         world_size=sum(vms.count * vms.gpus_per_vm for vms in fleet),
         global_batch=instance.global_batch,
         iterations=instance.iterations,
@@ -168,11 +173,39 @@ def build_plan(
         training_s=measures["training_s"],
         launch_s=measures["launch_s"],
         launch_billed=instance.launch_billed,
-        deadline_s=instance.deadline_s,
-        budget_usd=None if instance.budget is None else instance.budget.value,
         checkpoints=instance.interruptions,
-        price_usd_per_hour=sum(vms.count * vms.price_usd_per_hour for vms in fleet),
-        total_usd=measures["cost_usd"],
+    )
+
+
+SEMANTICS = Semantics(
+    iteration="a step of the whole fleet on one global batch, gradients exchanged",
+    origin="the request for the VMs",
+    rounding="batches are whole on every GPU, and add up to the global batch exactly",
+)
+
+
+def _limits(instance: SriftInstance) -> dict[str, Limit]:
+    # Where VMs may be lost, times and costs are expectations.
+    binding = Binding.HARD if instance.interruptions is None else Binding.AVERAGE
+    return {
+        name: Limit(amount=amount, unit="s" if name == DEADLINE else "usd", binding=binding)
+        for name, amount in instance.limits.items()
+    }
+
+
+def _describe(instance: SriftInstance, name: str) -> Resource:
+    vm = instance.types[name]
+    return Resource(
+        gpu_type=vm.gpu,
+        gpus_per_node=vm.gpus,
+        instance_type=vm.instance_type,
+        region=vm.region,
+        price_usd_per_hour=vm.price_usd_per_hour,
+        price_source=vm.price_source,
+        price_date=vm.price_date,
+        launch_s=instance.launch_s,
+        launch_billed=instance.launch_billed,
+        spot=vm.spot,
     )
 
 
@@ -189,6 +222,8 @@ def _number_ranks(instance: SriftInstance, groups: tuple[VmGroup, ...], cost_usd
         per_rank, ranks = group.batch // vm.gpus, group.count * vm.gpus
         fleet.append(
             PlannedVms(
+                id=f"{group.type}@{group.batch}",
+                label=f"{group.count:,} {group.type}, {per_rank:,} samples on each GPU",
                 type=group.type,
                 instance_type=vm.instance_type,
                 region=vm.region,
@@ -211,21 +246,29 @@ def _number_ranks(instance: SriftInstance, groups: tuple[VmGroup, ...], cost_usd
     return tuple(fleet)
 
 
-def _write_step(instance: SriftInstance, vms: PlannedVms, launch_s: float, time_s: float) -> PlanStep:
-    """Write what an executor does with a group: start it, keep it, or add to what runs of it."""
-    gpus = vms.count * vms.gpus_per_vm
-    if not vms.started:
-        action = Action.CONTINUE
-    else:
-        action = Action.RESIZE if vms.kept else Action.START
-    return PlanStep(
-        subject=f"{vms.count} {vms.type}, {vms.batch_per_rank} samples on each GPU",
-        trigger="start",
-        until=f"end of iteration {instance.iterations}",
-        action=action,
-        gpu_type=vms.type,
-        gpus=gpus,
-        expected_overhead_s=launch_s,
-        expected_duration_s=time_s,
-        expected_gpu_hours=gpus * time_s / SECONDS_PER_HOUR,
+def _write_segment(instance: SriftInstance, vms: PlannedVms, measures: dict[str, float]) -> Segment:
+    """Write what a group of VMs does: all of them train the one job, from their launch to its last iteration."""
+    gpus, seconds, launch_s = vms.count * vms.gpus_per_vm, measures["time_s"], measures["launch_s"]
+    held_h = gpus * measures["billed_s"] / SECONDS_PER_HOUR
+    return Segment(
+        id=f"train/{vms.id}",
+        label=vms.label,
+        unit=vms.id,
+        resource=vms.type,
+        pool=vms.id,
+        nodes=vms.count,
+        workers=gpus,
+        batch_per_worker=vms.batch_per_rank,
+        enter=Started(),
+        exit=IterationsDone(iterations=instance.iterations),
+        expected=Expected(
+            seconds=seconds,
+            pause_s=launch_s,
+            launch_s=launch_s if vms.started else 0.0,
+            member_s=measures["training_s"],
+            iteration_s=measures["iteration_s"],
+            gpu_hours=held_h,
+            busy_gpu_hours=gpus * measures["training_s"] / SECONDS_PER_HOUR,
+            cost_usd=vms.cost_usd,
+        ),
     )

@@ -121,10 +121,8 @@ def _only_type(side: Compared) -> str:
     types = set()
     if side.instance is not None:
         types = set(require_boa(side.instance).gpu_types)
-    elif isinstance(side.answer, BoaPlan) and all(
-        r.gpu_types is None for t in side.answer.width_table.values() for r in t
-    ):
-        types = {step.gpu_type for step in side.answer.steps}
+    elif isinstance(side.answer, BoaPlan):
+        types = set(side.answer.resources)
     return types.pop() if len(types) == 1 else ""
 
 

@@ -108,7 +108,7 @@ def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
     """
     graph_objects = load_plotly()
     figure = new_figure(height=340, top=36)
-    scale = time_scale(max(stage.ends_s for _, plan in plans for stage in plan.stages))
+    scale = time_scale(max(stage.end_s for _, plan in plans for stage in plan.stages))
     for number, (name, plan) in enumerate(plans):
         times, held, hover = _follow_cluster(plan)
         figure.add_trace(
@@ -136,15 +136,15 @@ def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
 def _follow_cluster(plan: RubberBandPlan) -> tuple[list[float], list[int], list[str]]:
     """List when stages begin and end, the instances held from then on, and what runs on them."""
     several = plan.stages[-1].bracket > 1
-    times = sorted({0.0, *(time for stage in plan.stages for time in (stage.starts_s, stage.ends_s))})
+    times = sorted({0.0, *(time for stage in plan.stages for time in (stage.expected.start_s, stage.end_s))})
     held, hover = [], []
     for time in times:
-        running = [stage for stage in plan.stages if stage.starts_s <= time < stage.ends_s]
-        held.append(sum(stage.instances for stage in running))
+        running = [stage for stage in plan.stages if stage.expected.start_s <= time < stage.end_s]
+        held.append(sum(stage.nodes for stage in running))
         lines = [f"{format_duration(time) if time else 'at the start'}: {_count(held[-1], 'instance')}"]
         lines += [
-            f"stage {f'{stage.bracket}.' if several else ''}{stage.stage}: {_count(stage.trials, 'trial')} on "
-            f"{_count(stage.gpus_per_trial, 'GPU')} each, on {_count(stage.instances, 'instance')}"
+            f"stage {f'{stage.bracket}.' if several else ''}{stage.stage}: {_count(stage.members, 'trial')} on "
+            f"{_count(stage.gpus, 'GPU')} each, on {_count(stage.nodes, 'instance')}"
             for stage in running
         ]
         hover.append("<br>".join(lines))

@@ -139,17 +139,17 @@ def compare_results(instance: RubberBandInstance, results: Sequence[Result[Solut
     return Table("Solvers side by side", _COMPARISON_COLUMNS, rows)
 
 
-def _write_stage(stage: SearchStage, *, several: bool) -> tuple[str, ...]:
+def _write_stage(plan: RubberBandPlan, stage: SearchStage, *, several: bool) -> tuple[str, ...]:
     return (
         f"{stage.bracket}.{stage.stage}" if several else str(stage.stage),
-        f"{stage.trials:,}",
+        f"{stage.members:,}",
         f"{stage.iterations:,}",
-        f"{stage.instances:,}",
-        f"{stage.gpus_per_trial:,}",
-        "all" if stage.trials_at_once >= stage.trials else f"{stage.trials_at_once:,}",
-        format_duration(stage.starts_s) if stage.starts_s else "0 s",
-        format_duration(stage.ends_s),
-        format_cost(stage.cost_so_far_usd),
+        f"{stage.nodes:,}",
+        f"{stage.gpus:,}",
+        "all" if stage.at_once >= stage.members else f"{stage.at_once:,}",
+        format_duration(stage.expected.start_s) if stage.expected.start_s else "0 s",
+        format_duration(stage.end_s),
+        format_cost(plan.paid_until_end_of(stage)),
     )
 
 

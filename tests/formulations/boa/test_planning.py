@@ -1,4 +1,4 @@
-"""Plans: their steps add up to what they promise, and real widths become whole ones for fractions of the jobs."""
+"""Plans: their segments add up to what they promise, and real widths become whole ones for fractions of the jobs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.contracts import Action, BoundProof, Result, Status, Termination
+from optplan.contracts import BoundProof, Result, Status, Termination
+from optplan.contracts.conditions import Arrived, EpochsDone
+from optplan.contracts.plan import span
 from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.formulations.boa.judge.evaluation import evaluate, speeds_along
-from optplan.formulations.boa.planning import BoaPlan, build_plan
+from optplan.formulations.boa.planning import BoaPlan, build_plan, choose_way
 from optplan.instances.files import read_instance, read_plan, write_json
 from optplan.instances.generators import random_boa
 from optplan.solving import build_plan as build_any_plan
@@ -61,30 +63,24 @@ def hand_instance(curve: Speedup, problem: Problem = Problem.RESCALING) -> BoaIn
     return BoaInstance(name="hand", classes={"job": job_class}, gpu_types={"t4": price}, budget=budget, problem=problem)
 
 
-def test_steps_by_hand() -> None:
+def test_segments_by_hand() -> None:
     """Widths (2, 2, 8) with s(k) = k: start on 2 GPUs for 0.01 + 0.5 + 1 h, then on 8 for 0.01 + 0.5 h."""
     instance = hand_instance(PowerSpeedup(exponent=np.array(1.0)))
     plan = build_plan(
         instance, result_of(instance, BoaSolution(branches={"job": (Branch(widths=np.array([2, 2, 8.0])),)}))
     )
-    start, resize = plan.steps
-    assert (start.action, start.trigger, start.until, start.gpus) == (Action.START, "arrival", "end of epoch 2", 2)
-    assert (resize.action, resize.trigger, resize.until) == (Action.RESIZE, "start of epoch 3", "end of epoch 3")
-    assert (resize.gpus, resize.gpu_type, resize.subject, resize.share) == (8, "t4", "job", 1.0)
-    assert start.expected_duration_s == pytest.approx(1.51 * 3600.0, rel=1e-14)
-    assert resize.expected_duration_s == pytest.approx(0.51 * 3600.0, rel=1e-14)
-    assert start.expected_overhead_s == pytest.approx(36.0, rel=1e-14)
-    assert (start.expected_gpu_hours, resize.expected_gpu_hours) == pytest.approx((3.02, 4.08), rel=1e-14)
+    start, resize = plan.segments
+    assert (start.enter, start.exit, start.gpus) == (Arrived(), EpochsDone(epochs=2), 2)
+    assert (resize.enter, resize.exit) == (EpochsDone(epochs=2), EpochsDone(epochs=3))
+    assert (resize.gpus, resize.resource, resize.unit, resize.share) == (8, "t4", "job", 1.0)
+    assert start.expected.seconds == pytest.approx(1.51 * 3600.0, rel=1e-14)
+    assert resize.expected.seconds == pytest.approx(0.51 * 3600.0, rel=1e-14)
+    assert resize.expected.start_s == pytest.approx(1.51 * 3600.0, rel=1e-14)
+    assert start.expected.pause_s == pytest.approx(36.0, rel=1e-14)
+    assert (start.expected.gpu_hours, resize.expected.gpu_hours) == pytest.approx((3.02, 4.08), rel=1e-14)
+    assert start.expected.cost_usd == pytest.approx(1.51, rel=1e-14)  # 50 cents a GPU-hour
     assert plan.width_table["job"][0].gpus.tolist() == [2, 2, 8]
     assert plan.objective == pytest.approx(2.02 * 3600.0, rel=1e-14)
-
-
-def recompute(plan: BoaPlan) -> tuple[float, float]:
-    """Return time-average GPUs and mean completion time by the steps alone."""
-    rates = plan.arrival_rate_per_hour
-    gpus = sum(rates[step.subject] * step.share * step.expected_gpu_hours for step in plan.steps)
-    seconds = sum(rates[step.subject] * step.share * step.expected_duration_s for step in plan.steps)
-    return gpus, seconds / sum(rates.values())
 
 
 def random_solution(instance: BoaInstance, seed: int) -> BoaSolution:
@@ -113,14 +109,13 @@ def _largest_on_hull(instance: BoaInstance, name: str) -> np.ndarray[tuple[int],
 
 @settings(max_examples=60)
 @given(seed=SEEDS, problem=st.sampled_from(list(Problem)), policy=st.sampled_from(list(Policy)))
-def test_steps_add_up_to_what_is_expected(seed: int, problem: Problem, policy: Policy) -> None:
-    """Whatever the problem, totals follow from the steps and the arrival rates alone."""
+def test_segments_add_up_to_what_is_expected(seed: int, problem: Problem, policy: Policy) -> None:
+    """Whatever the problem, totals follow from the segments and the arrival rates alone."""
     instance = random_boa(classes=2, epochs=4, widths=6, seed=seed, noise=0.0, problem=problem, policy=policy)
     plan = build_plan(instance, result_of(instance, random_solution(instance, seed)))
-    gpus, mean_s = recompute(plan)
-    assert gpus == pytest.approx(plan.expected["gpus"], rel=1e-12)
-    assert mean_s == pytest.approx(plan.expected["mean_jct_s"], rel=1e-12)
-    assert plan.objective == pytest.approx(plan.expected["weighted_mean_jct_s"], rel=1e-12)
+    for name, total in plan.totals().items():
+        assert total == pytest.approx(plan.expected[name], rel=1e-12)
+    assert plan.totals()["weighted_mean_jct_s"] == pytest.approx(plan.objective, rel=1e-12)
 
 
 @given(seed=SEEDS, policy=st.sampled_from(list(Policy)))
@@ -195,20 +190,54 @@ def test_real_widths_by_hand() -> None:
     plan = build_plan(instance, result_of(instance, solution))
     rows = {tuple(row.gpus.tolist()): row.share for row in plan.width_table["job"]}
     assert rows == pytest.approx({(2, 2, 4): 5 / 9, (2, 2, 2): 8 / 13 - 5 / 9, (1, 2, 2): 5 / 13}, rel=1e-12)
-    assert {step.trigger for step in plan.steps} == {"arrival", "start of epoch 2", "start of epoch 3"}
-    assert all(step.expected_overhead_s == 0.0 for step in plan.steps)  # the continuous problem has no pauses
+    assert {span(each)[0] for each in plan.segments} == {0, 1, 2}
+    assert all(each.expected.pause_s == 0.0 for each in plan.segments)  # the continuous problem has no pauses
 
 
-def test_steps_change_at_the_ends_of_epochs_only() -> None:
-    """Within an epoch nothing happens: triggers and ends are whole epochs, one after the other."""
+def test_segments_change_at_the_ends_of_epochs_only() -> None:
+    """Within an epoch nothing happens: every way covers whole epochs, one after the other."""
     instance = random_boa(classes=1, epochs=6, widths=4, seed=3, problem=Problem.CONTINUOUS, noise=0.0)
     plan = build_plan(instance, result_of(instance, random_solution(instance, 5)))
-    for branch in {step.branch for step in plan.steps}:
-        steps = [step for step in plan.steps if step.branch == branch]
-        assert steps[0].trigger == "arrival"
-        assert steps[-1].until == "end of epoch 6"
-        ends = [int(step.until.removeprefix("end of epoch ")) for step in steps]
-        assert [step.trigger for step in steps[1:]] == [f"start of epoch {end + 1}" for end in ends[:-1]]
+    (ways,) = plan.ways.values()
+    assert len(ways) > 1
+    for way in ways:
+        spans = [span(each) for each in way]
+        assert (spans[0][0], spans[-1][1]) == (0, 6)
+        assert [first for first, _ in spans[1:]] == [last for _, last in spans[:-1]]
+
+
+def test_an_executor_looks_up_what_a_job_holds() -> None:
+    """Widths (2, 2, 8): 2 GPUs until two epochs are complete, then 8, also after the last; unknown classes are not."""
+    instance = hand_instance(PowerSpeedup(exponent=np.array(1.0)))
+    plan = build_plan(
+        instance, result_of(instance, BoaSolution(branches={"job": (Branch(widths=np.array([2, 2, 8.0])),)}))
+    )
+    held = [plan.held_at("job", 0, done) for done in (0, 1, 2, 3, 9)]
+    assert [segment.gpus for segment in held if segment is not None] == [2, 2, 8, 8, 8]
+    assert plan.held_at("other", 0, 0) is None
+
+
+@given(cut=st.lists(st.floats(0.001, 1.0), min_size=2, max_size=5), jobs=st.integers(1, 60))
+def test_ways_are_dealt_out_without_dice(cut: list[float], jobs: int) -> None:
+    """After any number of jobs every way is less than one job per other way from its share."""
+    shares = [part / sum(cut) for part in cut]
+    dealt = [0] * len(shares)
+    for _ in range(jobs):
+        dealt[choose_way(shares, dealt)] += 1
+    assert sum(dealt) == jobs
+    for share, got in zip(shares, dealt, strict=True):
+        assert abs(share * jobs - got) < len(shares) - 1 + 1e-9
+
+
+def test_shares_of_a_quarter_take_every_fourth_job() -> None:
+    """Behind by .75 and .25, then .5 and .5 (the first), then .25 and .75, then .0 and ...: a stated rotation."""
+    dealt = [0, 0]
+    order = []
+    for _ in range(8):
+        way = choose_way((0.75, 0.25), dealt)
+        dealt[way] += 1
+        order.append(way)
+    assert order == [0, 0, 1, 0, 0, 0, 1, 0]
 
 
 def test_plans_carry_prices_bound_and_hash() -> None:
@@ -237,9 +266,9 @@ def test_writing_and_reading_is_the_identity(tmp_path: Path, problem: Problem) -
 def test_plans_of_another_version_are_refused(tmp_path: Path) -> None:
     """The version is looked at before the fields, which another version may have renamed."""
     path = tmp_path / "plan.json"
-    path.write_text('{"formulation": "boa", "version": 2, "steps_by_class": {}}', encoding="utf-8")
+    path.write_text('{"formulation": "boa", "version": 3, "steps_by_class": {}}', encoding="utf-8")
     with pytest.raises(
-        DataError, match=r"plan\.json\.version: got 2; understood: 1; use the release of optplan that wrote"
+        DataError, match=r"plan\.json\.version: got 3; understood: 1, 2; use the release of optplan that wrote"
     ):
         read_plan(path)
 

@@ -1,4 +1,4 @@
-"""Plans of searches: timed stages worked out by hand, bills that add up to what the judge says, steps to execute."""
+"""Plans of searches: timed stages worked out by hand, bills that add up to what the judge says, segments to execute."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.contracts import Action, BoundProof, Explanation, Result, Status, Termination
-from optplan.errors import UsageError
+from optplan.contracts import Billing, BoundProof, Result, Status, Termination
+from optplan.contracts.conditions import AllEnded, IterationsDone, Promoted, Selection, Started
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
@@ -62,12 +62,12 @@ def result_of(instance: RubberBandInstance, solution: RubberBandSolution | None)
 
 def times(stage: SearchStage) -> tuple[float, float, float]:
     """Return when a stage begins, trains and ends."""
-    return stage.starts_s, stage.trains_s, stage.ends_s
+    return stage.expected.start_s, stage.trains_s, stage.end_s
 
 
 def counts(stage: SearchStage) -> tuple[int, int, int]:
     """Return instances held, added and released."""
-    return stage.instances, stage.added, stage.released
+    return stage.nodes, stage.added, stage.released
 
 
 def test_the_textbook_plan() -> None:
@@ -76,16 +76,16 @@ def test_the_textbook_plan() -> None:
     first, second = plan.stages
     assert (times(first), times(second)) == ((0.0, 0.0, 100.0), (100.0, 100.0, 280.0))
     assert (counts(first), counts(second)) == ((2, 2, 0), (1, 0, 1))
-    assert (first.gpus_per_trial, first.trials_at_once) == (1, 4)
-    assert (second.gpus_per_trial, second.trials_at_once) == (2, 1)
+    assert (first.gpus, first.at_once) == (1, 4)
+    assert (second.gpus, second.at_once) == (2, 1)
     assert (first.kept, first.checkpoints, first.moves) == (1, 1, 0)
     assert (second.kept, second.checkpoints) == (1, 1)
-    assert first.cost_so_far_usd == pytest.approx(0.20)
-    assert second.cost_so_far_usd == pytest.approx(0.38)
+    assert plan.paid_until_end_of(first) == pytest.approx(0.20)
+    assert plan.paid_until_end_of(second) == pytest.approx(0.38)
     assert plan.total_usd == pytest.approx(0.38)
     assert plan.minimum_charges_usd == 0.0
     assert plan.objective == plan.expected["expected_usd"] == plan.total_usd
-    assert plan.billing == "per-instance"
+    assert plan.resources["gpu"].billing is Billing.NODES
 
 
 def test_growing_takes_time_that_is_paid() -> None:
@@ -108,7 +108,8 @@ def test_minimum_charges_are_apart() -> None:
     plan = planned(build(cloud={"minimum_charge_s": 150.0}), [(2, 4), (1, 2)])
     assert plan.minimum_charges_usd == pytest.approx(0.05)
     assert plan.total_usd == pytest.approx(0.43)
-    assert plan.stages[-1].cost_so_far_usd == pytest.approx(0.38)
+    assert plan.paid_until_end_of(plan.stages[-1]) == pytest.approx(0.38)
+    assert [stage.minimum_charge_usd for stage in plan.stages] == pytest.approx([0.05, 0.0])
 
 
 def test_functions_are_paid_while_trials_run() -> None:
@@ -117,7 +118,7 @@ def test_functions_are_paid_while_trials_run() -> None:
     plan = planned(build(cloud=cloud), [(3, 4), (1, 2)])
     assert [stage.training_usd for stage in plan.stages] == pytest.approx([0.20, 0.18])
     assert [stage.growth_usd for stage in plan.stages] == pytest.approx([0.30, 0.0])
-    assert (plan.billing, plan.minimum_charges_usd) == ("per-function", 0.0)
+    assert (plan.resources["gpu"].billing, plan.minimum_charges_usd) == (Billing.GPUS, 0.0)
 
 
 def test_brackets_side_by_side_begin_together() -> None:
@@ -130,7 +131,7 @@ def test_brackets_side_by_side_begin_together() -> None:
         [(3, 4)],
     ]
     plan = planned(instance, [(2, 4), (1, 2), (1, 2)], [(1, 2), (1, 2)], [(2, 3)])
-    assert [(s.bracket, s.stage, s.starts_s, s.ends_s) for s in plan.stages] == [
+    assert [(s.bracket, s.stage, s.expected.start_s, s.end_s) for s in plan.stages] == [
         (1, 1, 0.0, 10.0),
         (1, 2, 10.0, 20.0),
         (1, 3, 20.0, 32.0),
@@ -140,10 +141,11 @@ def test_brackets_side_by_side_begin_together() -> None:
     ]
     assert [stage.kept for stage in plan.stages] == [2, 1, 1, 1, 1, 1]
     # 2 x 10 + 10 + 12, 32 and 2 x 40 instance-seconds, each instance for at least 60 s
-    assert [s.cost_so_far_usd for s in plan.stages if s.stage == 1] == pytest.approx([0.02, 0.02, 0.08])
+    assert [plan.paid_until_end_of(s) for s in plan.stages if s.stage == 1] == pytest.approx([0.02, 0.02, 0.08])
     # short of the 60 s: 50 and 28 s in the first bracket, 28 s in the second, 2 x 20 s in the third
     assert plan.minimum_charges_usd == pytest.approx(0.146)
-    assert {step.subject for step in plan.steps} == {"bracket 1", "bracket 2", "bracket 3"}
+    assert {s.pool for s in plan.stages} == {"bracket-1", "bracket-2", "bracket-3"}
+    assert [s.enter for s in plan.stages if s.stage == 1] == [Started()] * 3
 
 
 def test_brackets_in_sequence_begin_anew_on_the_same_cluster() -> None:
@@ -160,7 +162,10 @@ def test_brackets_in_sequence_begin_anew_on_the_same_cluster() -> None:
         (1, 0, 0),
         (2, 1, 0),
     ]
-    assert plan.stages[-1].ends_s == plan.expected["expected_s"]
+    assert plan.stages[-1].end_s == plan.expected["expected_s"]
+    assert [unit.members for unit in plan.units] == [4, 2, 3]
+    assert plan.stages[3].enter == AllEnded(segments=("b1-s3",))
+    assert plan.stages[5].exit == IterationsDone(iterations=4)
 
 
 @pytest.mark.parametrize(
@@ -204,28 +209,23 @@ def test_moves_bound_those_of_the_placement_controller(data: st.DataObject, gpus
     assert len(second.released) == held - stays
 
 
-def test_steps_say_what_to_do_with_the_cluster() -> None:
-    """Start with two instances of two GPUs, keep them, go down to one."""
+def test_segments_say_who_holds_what_and_until_when() -> None:
+    """Four trials, the best two, the best one; a trial counts its iterations from its own beginning."""
     stages = [{"trials": 4, "iterations": 10}, {"trials": 2, "iterations": 10}, {"trials": 1, "iterations": 30}]
     cloud = {"instance_type": "p3.8xlarge", "provision_s": 5.0, "price_source": "a list", "price_date": "2021-11"}
     plan = planned(build(cloud=cloud, experiment={"form": "stages", "stages": stages}), [(2, 4), (2, 4), (1, 2)])
-    assert [(step.action, step.gpus) for step in plan.steps] == [
-        (Action.START, 4),
-        (Action.CONTINUE, 4),
-        (Action.RESIZE, 2),
+    assert [(each.nodes, each.members, each.gpus) for each in plan.segments] == [(2, 4, 1), (2, 2, 2), (1, 1, 2)]
+    assert [each.enter for each in plan.segments] == [
+        Started(),
+        Promoted(of=(Selection(segment="b1-s1", top=2),)),
+        Promoted(of=(Selection(segment="b1-s2", top=1),)),
     ]
-    assert [(step.trigger, step.until) for step in plan.steps] == [
-        ("start", "end of stage 1"),
-        ("end of stage 1", "end of stage 2"),
-        ("end of stage 2", "end of stage 3"),
-    ]
-    assert [(step.expected_overhead_s, step.expected_duration_s) for step in plan.steps] == [
-        (5, 105),
-        (0, 60),
-        (0, 180),
-    ]
-    assert plan.steps[0].expected_gpu_hours == pytest.approx(4 * 105 / 3600)
-    assert {step.subject for step in plan.steps} == {"search"}
+    assert [each.exit for each in plan.segments] == [IterationsDone(iterations=n) for n in (10, 20, 50)]
+    assert [(each.expected.pause_s, each.expected.seconds) for each in plan.segments] == [(5, 105), (0, 60), (0, 180)]
+    # 2 instances of 2 GPUs for 100 s; the request, of 5 s, is not paid
+    assert plan.segments[0].expected.gpu_hours == pytest.approx(4 * 100 / 3600)
+    assert {each.unit for each in plan.segments} == {plan.units[0].id}
+    assert plan.limits["deadline"].amount == 1000.0
     assert plan.prices["p3.8xlarge"].usd_per_hour == pytest.approx(1.8)
     assert (plan.prices["p3.8xlarge"].source, plan.prices["p3.8xlarge"].date) == ("a list", "2021-11")
 
@@ -261,30 +261,11 @@ def test_the_bill_and_the_clock_add_up(
     plan = planned(instance, chain)
     paid = math.fsum(stage.training_usd + stage.growth_usd for stage in plan.stages) + plan.minimum_charges_usd
     assert paid == pytest.approx(plan.total_usd)
-    assert plan.total_usd == plan.expected["expected_usd"]
-    assert plan.stages[-1].ends_s == pytest.approx(plan.expected["expected_s"])
-    assert math.fsum(step.expected_duration_s for step in plan.steps) == pytest.approx(plan.stages[-1].ends_s)
+    assert plan.total_usd == pytest.approx(plan.expected["expected_usd"])
+    totals = plan.totals()
+    assert totals["time_s"] == pytest.approx(plan.stages[-1].end_s) == pytest.approx(plan.expected["expected_s"])
+    assert totals["gpu_hours"] == pytest.approx(plan.expected["held_gpu_hours"])
+    assert totals["busy_gpu_hours"] == pytest.approx(plan.expected["busy_gpu_hours"])
     for before, after in zip(plan.stages, plan.stages[1:], strict=False):
-        assert after.starts_s == before.ends_s
-        assert after.instances == before.instances + after.added - after.released
-
-
-def test_without_a_solution_there_is_no_plan() -> None:
-    """And there are no explanations of searches to put in."""
-    instance = build()
-    with pytest.raises(UsageError, match=r"the result has no solution to plan \(status unknown\)"):
-        build_plan(instance, result_of(instance, None))
-    solution = RubberBandSolution.parse({"brackets": [[{"instances": 2, "gpus": 4}, {"instances": 1, "gpus": 2}]]})
-    explanation = Explanation(
-        formulation="rubberband",
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
-        solver="by-hand",
-        objective=0.38,
-        objective_unit="usd",
-        budget_unit="s",
-        multipliers={},
-        choices=(),
-    )
-    with pytest.raises(UsageError, match="explanation: plans of searches have none; leave it out"):
-        build_plan(instance, result_of(instance, solution), explanation=explanation)
+        assert after.expected.start_s == before.end_s
+        assert after.nodes == before.nodes + after.added - after.released

@@ -1,4 +1,4 @@
-"""Plans: skewed stages by rank, steps that add up, and what cannot be planned."""
+"""Plans: skewed stages by rank, segments that add up, and what cannot be planned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 import optplan
-from optplan.contracts import Action, BoundProof, Result, SolveRequest, Status, Termination
+from optplan.contracts import BoundProof, Result, SolveRequest, Status, Termination
+from optplan.contracts.conditions import Elapsed, Promoted, Selection, Started
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.spending import solve_spend_exact
@@ -46,20 +47,26 @@ def result_of(instance: SeerInstance, solver: Callable[..., object] = solve_publ
 def test_the_stages_of_figure_1c(example: SeerInstance) -> None:
     """Section 3.4: 4 trials of 2 GPUs and 8 of 1; the best 2 of 2 and 4 of 1; the best one of 2 and two of 1."""
     plan = build_plan(example, result_of(example))
-    groups = [[(group.first_rank, group.last_rank, group.gpus) for group in stage.groups] for stage in plan.stages]
+    groups = [[(each.first_rank, each.last_rank, each.gpus) for each in group] for group in plan.rounds]
     assert groups == [[(1, 4, 2), (5, 12, 1)], [(1, 2, 2), (3, 6, 1)], [(1, 1, 2), (2, 3, 1)]]
-    assert [[group.kept for group in stage.groups] for stage in plan.stages] == [[2, 4], [1, 2], [1, 2]]
-    times = [(stage.start_min, stage.stop_min) for stage in plan.stages]
+    assert [[each.kept for each in group] for group in plan.rounds] == [[2, 4], [1, 2], [1, 2]]
+    times = [(group[0].expected.start_s / 60, group[0].end_s / 60) for group in plan.rounds]
     assert times == [pytest.approx(pair) for pair in ((0, 10 / 7), (10 / 7, 30 / 7), (30 / 7, 10))]
-    assert [step.action for step in plan.steps] == [Action.START] * 2 + [Action.RESIZE] * 4
-    assert plan.steps[0].subject == "ranks 1 to 4, 2 GPUs each"
-    assert plan.steps[4].subject == "rank 1, 2 GPUs each"
+    assert [segment.id for segment in plan.segments] == ["r1-g2", "r1-g1", "r2-g2", "r2-g1", "r3-g2", "r3-g1"]
+    assert plan.segments[0].enter == Started()
+    best = (Selection(segment="r1-g2", top=2), Selection(segment="r1-g1", top=4))
+    assert plan.segments[2].enter == plan.segments[3].enter == Promoted(of=best)
+    bell = plan.segments[3].exit
+    assert isinstance(bell, Elapsed)
+    assert bell.seconds == pytest.approx(60 * 30 / 7)
+    assert plan.segments[4].label == "round 3, rank 1: 2 GPUs each"
+    assert {segment.nodes for segment in plan.segments} == {16, 8, 4}  # GPUs of a round, where nodes are not known
     assert plan.objective == pytest.approx(480 / 7)
     assert plan.bound == 80.0
 
 
-def test_steps_add_up(make_instance: MakeInstance) -> None:
-    """GPU-hours of the steps are what is spent, pauses included; the plan reads back as it was written."""
+def test_segments_add_up(make_instance: MakeInstance) -> None:
+    """GPU-hours of the segments are what is spent, pauses included; the plan reads back as it was written."""
     space = {"lr": {"form": "choices", "values": [0.1, 0.2]}}
     instance = make_instance(
         deadline_min="1h",
@@ -73,13 +80,18 @@ def test_steps_add_up(make_instance: MakeInstance) -> None:
         search_space=space,
     )
     plan = build_plan(instance, result_of(instance, solve_spend_exact))
-    assert 60 * sum(step.expected_gpu_hours for step in plan.steps) == pytest.approx(plan.expected["spent_gpu_min"])
-    assert plan.stages[-1].stop_min == pytest.approx(plan.expected["duration_min"])
-    assert plan.stages[0].training_from_min == 0.0
-    assert plan.stages[1].training_from_min == pytest.approx(plan.stages[1].start_min + 0.5)
-    assert {step.expected_overhead_s for step in plan.steps[3:]} == {30.0}
+    totals = plan.totals()
+    assert totals["spent_gpu_min"] == pytest.approx(plan.expected["spent_gpu_min"])
+    assert totals["cost_usd"] == pytest.approx(plan.expected["cost_usd"])
+    assert totals["time_s"] == pytest.approx(60 * plan.expected["duration_min"])
+    assert {each.expected.pause_s for each in plan.rounds[0]} == {0.0}
+    assert {each.expected.pause_s for group in plan.rounds[1:] for each in group} == {30.0}
     assert plan.prices["v100"].usd_per_hour == 3.0
-    assert {step.gpu_type for step in plan.steps} == {"v100"}
+    assert {each.resource for each in plan.segments} == {"v100"}
+    assert {name: (limit.amount, limit.unit) for name, limit in plan.limits.items()} == {
+        "budget": (50.0, "usd"),
+        "deadline": (3600.0, "s"),
+    }
     assert plan.search_space == instance.search_space
     assert SeerPlan.parse(plan.to_json_data()) == plan
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.contracts import Action, BoundProof, Explanation, Result, Status, Termination
+from optplan.contracts import Binding, BoundProof, Explanation, Result, Status, Termination
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
@@ -58,7 +58,10 @@ def test_ranks_batches_and_the_bill(make_instance: MakeInstance) -> None:
     assert (plan.iteration_s, plan.training_s) == pytest.approx((0.016, 1.6))
     assert (plan.price_usd_per_hour, plan.total_usd) == pytest.approx((14.4, 0.0064))
     assert (big.cost_usd, small.cost_usd) == pytest.approx((0.0032, 0.0032))
-    assert (plan.deadline_s, plan.budget_usd) == (10.0, 1.0)
+    assert {name: (limit.amount, limit.unit, limit.binding) for name, limit in plan.limits.items()} == {
+        "deadline": (10.0, "s", Binding.HARD),
+        "budget": (1.0, "usd", Binding.HARD),
+    }
 
 
 def test_every_sample_weighs_the_same(make_instance: MakeInstance) -> None:
@@ -76,12 +79,12 @@ def test_running_vms_are_kept(make_instance: MakeInstance) -> None:
     instance = make_instance(types={"big": big, "small": small}, launch_s=30.0, launch_billed=True)
     plan = build_plan(instance, result_of(instance, BALANCED))
     assert [(vms.kept, vms.started) for vms in plan.fleet] == [(1, 0), (3, 5)]
-    assert [step.action for step in plan.steps] == [Action.CONTINUE, Action.RESIZE]
-    assert {step.expected_overhead_s for step in plan.steps} == {30.0}
+    assert [(each.nodes, each.expected.launch_s) for each in plan.segments] == [(1, 0.0), (8, 30.0)]
+    assert {each.expected.pause_s for each in plan.segments} == {30.0}  # the large VM waits for the small ones
     assert plan.launch_billed
     all_run = make_instance(types={"small": {"running": 8, "available": 8}}, launch_s=30.0)
     kept = build_plan(all_run, result_of(all_run, fleet(("small", 8, 8))))
-    assert (kept.launch_s, kept.steps[0].action) == (0.0, Action.CONTINUE)
+    assert (kept.launch_s, kept.segments[0].expected.pause_s) == (0.0, 0.0)
 
 
 def test_groups_of_a_type_share_its_running_vms(make_instance: MakeInstance) -> None:
@@ -119,8 +122,9 @@ def test_totals_can_be_recomputed(make_instance: MakeInstance, count: int, price
     """GPU-hours at the price of a GPU are the cost; the groups' parts add up to it."""
     instance = make_instance(types={"small": {"price_usd_per_hour": price}})
     plan = build_plan(instance, result_of(instance, fleet(("small", count, 64 // count))))
-    bill = sum(step.expected_gpu_hours * plan.prices[step.gpu_type].usd_per_hour for step in plan.steps)
-    assert bill == pytest.approx(plan.total_usd)
+    bill = sum(each.expected.gpu_hours * plan.prices[each.resource].usd_per_hour for each in plan.segments)
+    assert bill == pytest.approx(plan.total_usd) == pytest.approx(plan.expected["cost_usd"])
+    assert plan.totals()["time_s"] == pytest.approx(plan.expected["time_s"])
     assert sum(vms.cost_usd for vms in plan.fleet) == pytest.approx(plan.total_usd)
 
 
@@ -136,6 +140,7 @@ def test_plans_whose_sums_are_wrong_are_refused(
 ) -> None:
     """An executor must not train on another global batch than was planned."""
     data: dict[str, Any] = build_plan(make_instance(), result_of(make_instance(), BALANCED)).to_json_data()
+    del data["plan_id"]  # which fits the sums as they were
     with pytest.raises(DataError, match=message):
         SriftPlan.parse(data | {field: value})
 

@@ -1,0 +1,137 @@
+"""When a segment of a plan begins and ends: typed conditions that a program can check without reading sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from optplan.schema import FrozenModel
+
+_Count = Annotated[int, Field(ge=0)]
+_Rank = Annotated[int, Field(ge=1)]
+_Segments = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class Mode(StrEnum):
+    """Which values of a metric are better."""
+
+    MIN = "min"
+    MAX = "max"
+
+
+class Started(FrozenModel):
+    """The run has begun."""
+
+    when: Literal["start"] = "start"
+
+
+class Arrived(FrozenModel):
+    """A job of the unit has arrived."""
+
+    when: Literal["arrival"] = "arrival"
+
+
+class EpochsDone(FrozenModel):
+    """The job has completed so many epochs since it arrived.
+
+    Parameters
+    ----------
+    epochs
+        Counted from the job's arrival: 12 is the end of the twelfth epoch, and the start of the thirteenth.
+    """
+
+    when: Literal["epochs"] = "epochs"
+    epochs: _Count
+
+
+class IterationsDone(FrozenModel):
+    """Each of the segment's members has done so many iterations since it began.
+
+    Parameters
+    ----------
+    iterations
+        Counted from the member's own beginning, over all segments that it has been in.
+    """
+
+    when: Literal["iterations"] = "iterations"
+    iterations: _Count
+
+
+class Elapsed(FrozenModel):
+    """The clock shows so many seconds since the run began: the segment ends then, wherever its members are.
+
+    Parameters
+    ----------
+    seconds
+        Since the plan's origin of time.
+    """
+
+    when: Literal["elapsed"] = "elapsed"
+    seconds: Annotated[float, Field(ge=0)]
+
+
+class AllEnded(FrozenModel):
+    """All of these segments have ended.
+
+    Parameters
+    ----------
+    segments
+        Their ids.
+    """
+
+    when: Literal["all-ended"] = "all-ended"
+    segments: _Segments
+
+
+class Selection(FrozenModel):
+    """The best members of a segment.
+
+    Parameters
+    ----------
+    segment
+        Its id.
+    top
+        How many of its members.
+    """
+
+    segment: str
+    top: _Rank
+
+
+class Promoted(FrozenModel):
+    """All of these segments have ended, and their best members go on.
+
+    From each segment its ``top`` members are taken; those of all segments are ranked together, and the segment that
+    has this condition gets those from its first rank to its last. Rank 1 is best. A member without a number for the
+    metric is worse than every other; equal ones rank as they did before.
+
+    Parameters
+    ----------
+    of
+        Which segments, and how many of each.
+    metric, mode
+        By what members are ranked, and which way.
+    """
+
+    when: Literal["promoted"] = "promoted"
+    of: Annotated[tuple[Selection, ...], Field(min_length=1)]
+    metric: str = "loss"
+    mode: Mode = Mode.MIN
+
+
+#: What a segment may wait for before it begins.
+Entry = Annotated[Started | Arrived | EpochsDone | AllEnded | Promoted, Field(discriminator="when")]
+#: What may end it.
+Exit = Annotated[EpochsDone | IterationsDone | Elapsed, Field(discriminator="when")]
+
+
+def waits_for(entry: Entry) -> Iterator[str]:
+    """Yield the ids of the segments that have to end before one with this condition begins."""
+    match entry:
+        case AllEnded():
+            yield from entry.segments
+        case Promoted():
+            yield from (selection.segment for selection in entry.of)

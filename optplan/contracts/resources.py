@@ -1,0 +1,86 @@
+"""What can be rented: nodes with GPUs, their price, how they are billed, and how long it takes to get them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from optplan.schema import FrozenModel
+
+_Amount = Annotated[float, Field(ge=0)]
+
+
+class Price(FrozenModel):
+    """A price and where it comes from.
+
+    Parameters
+    ----------
+    usd_per_hour
+        For one GPU, in US dollars.
+    source, date
+        Who published it and when.
+    """
+
+    usd_per_hour: Annotated[float, Field(gt=0)]
+    source: str = ""
+    date: str = ""
+
+
+class Billing(StrEnum):
+    """What is paid."""
+
+    #: Nodes, from the beginning of their launch until they are released.
+    NODES = "nodes"
+    #: GPUs, while they belong to a segment that runs.
+    GPUS = "gpus"
+
+
+class Resource(FrozenModel):
+    """Nodes of one kind that can be rented.
+
+    Parameters
+    ----------
+    gpu_type, gpus_per_node
+        What a node has; one GPU where nodes are not known.
+    provider, instance_type, region
+        What it is called where it is rented.
+    price_usd_per_hour
+        Of a node; None where it is not known.
+    price_source, price_date
+        Who published the price and when.
+    billing
+        What is paid.
+    minimum_charge_s
+        Seconds that a node is paid for at least.
+    start_usd
+        Paid once for every new node, such as for the data that it loads.
+    request_s, launch_s
+        Expected seconds from the request to the beginning of the launch, which nobody pays, and from there until the
+        node can train.
+    request_sd_s, launch_sd_s
+        Their standard deviations.
+    launch_billed
+        Whether the launch is paid.
+    spot
+        Whether the provider may take the node back.
+    """
+
+    gpu_type: Annotated[str, Field(min_length=1)]
+    gpus_per_node: Annotated[int, Field(ge=1)] = 1
+    provider: str = ""
+    instance_type: str = ""
+    region: str = ""
+    price_usd_per_hour: Annotated[float, Field(gt=0)] | None = None
+    price_source: str = ""
+    price_date: str = ""
+    billing: Billing = Billing.NODES
+    minimum_charge_s: _Amount = 0.0
+    start_usd: _Amount = 0.0
+    request_s: _Amount = 0.0
+    request_sd_s: _Amount = 0.0
+    launch_s: _Amount = 0.0
+    launch_sd_s: _Amount = 0.0
+    launch_billed: bool = True
+    spot: bool = False
