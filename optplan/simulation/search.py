@@ -7,13 +7,13 @@ section 4, writes it that way). Curves are those of one GPU and a fixed batch, s
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from optplan.clock import VirtualClock
 from optplan.errors import UsageError
 from optplan.schema import FloatArray
 
@@ -164,14 +164,17 @@ class SearchClock:
 
     def __init__(self, setting: SearchSetting) -> None:
         self.setting = setting
-        self.now_min = 0.0
         self.trials: list[Trial] = []
         self.spent_gpu_min = 0.0
         self.stretches: list[Stretch] = []
-        self._events: list[tuple[float, int, Trial]] = []
-        self._tickets = 0
+        self._clock: VirtualClock[Trial] = VirtualClock()
         self._stop_min = setting.deadline_min * (1 + TOLERANCE)
         self._pace: dict[int, float] = {}
+
+    @property
+    def now_min(self) -> float:
+        """What the clock shows."""
+        return self._clock.now
 
     @property
     def left_min(self) -> float:
@@ -222,25 +225,18 @@ class SearchClock:
             end = trial.begins_min + max(0.0, epochs - trial.epochs) / self.pace(gpus)
         else:
             end = self.now_min + (minutes or 0.0)
-        trial.ticket = self._tickets
-        heapq.heappush(self._events, (end, self._tickets, trial))
-        self._tickets += 1
+        trial.ticket = self._clock.schedule(end, trial)
 
     def wait(self) -> Trial | None:
         """Move the clock to the next trial that reaches its mark, and stop it; None when the deadline comes first."""
-        while self._events:
-            end, ticket, trial = heapq.heappop(self._events)
-            if trial.ticket != ticket:
-                continue
-            if end > self._stop_min:
-                heapq.heappush(self._events, (end, ticket, trial))
-                break
-            self.now_min = max(self.now_min, min(end, self.setting.deadline_min))
-            self.stop(trial)
-            if trial.until_epochs is not None:
-                trial.epochs = max(trial.epochs, trial.until_epochs)
-            return trial
-        return None
+        trial = self._clock.advance(self._stop_min)
+        if trial is None:
+            return None
+        self._clock.now = min(self._clock.now, self.setting.deadline_min)
+        self.stop(trial)
+        if trial.until_epochs is not None:
+            trial.epochs = max(trial.epochs, trial.until_epochs)
+        return trial
 
     def wait_all(self) -> None:
         """Move the clock until nothing trains any more, or the deadline comes."""
@@ -255,6 +251,7 @@ class SearchClock:
         self.spent_gpu_min += trial.gpus * (self.now_min - trial.since_min)
         if self.now_min > trial.since_min:
             self.stretches.append(Stretch(trial.number, trial.gpus, trial.since_min, self.now_min))
+        self._clock.cancel(trial.ticket)
         trial.gpus, trial.ends_min, trial.ticket = 0, self.now_min, -1
 
     def value(self, trial: Trial) -> float:
@@ -275,7 +272,7 @@ class SearchClock:
         """
         training = [trial for trial in self.trials if trial.gpus]
         if training:
-            self.now_min = self.setting.deadline_min
+            self._clock.now = self.setting.deadline_min
         for trial in training:
             self.stop(trial)
         spent = self.spent_gpu_min if cluster_gpus is None else cluster_gpus * self.setting.deadline_min
