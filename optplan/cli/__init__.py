@@ -28,6 +28,7 @@ from optplan.cli.imports import import_data
 from optplan.cli.measuring import probe, profile
 from optplan.cli.options import Group
 from optplan.cli.replanning import replan
+from optplan.cli.running import logs, run, status, stop
 from optplan.cli.scaling import scaling
 from optplan.cli.sensitivity import sensitivity
 from optplan.cli.solving import solve
@@ -80,6 +81,10 @@ _COMMANDS = (
     sensitivity,
     replan,
     scaling,
+    run,
+    status,
+    logs,
+    stop,
     verify,
     show,
     list_registered,

@@ -142,9 +142,27 @@ def read_plan(path: Path | str, kind: type[Plan] = Plan) -> Plan:
         When the path is none, or the plan of another kind.
     """
     _require_path(path)
-    name = Path(path).name
-    fields, formulation = _take_apart(read_data(Path(path)), name, "a plan")
-    return _require_type(_parse_plan(fields, formulation, name), kind, path)
+    plan = parse_plan(read_data(Path(path)), path=Path(path).name)
+    return _require_type(plan, kind, path)
+
+
+def parse_plan(data: object, *, path: str = "") -> Plan:
+    """Build a plan from plain data.
+
+    Parameters
+    ----------
+    data
+        What a JSON reader returned.
+    path
+        File name for messages.
+
+    Raises
+    ------
+    DataError
+        When the data is not a valid plan.
+    """
+    fields, formulation = _take_apart(data, path, "a plan")
+    return _parse_plan(fields, formulation, path)
 
 
 def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:

@@ -135,7 +135,7 @@ def _write_segment(plan: EarlierSriftPlan, vms: PlannedVms) -> Segment:
         expected=Expected(
             seconds=plan.launch_s + plan.training_s,
             pause_s=plan.launch_s,
-            launch_s=plan.launch_s if vms.started else 0.0,
+            launch_s=plan.launch_s,
             member_s=plan.training_s,
             iteration_s=plan.iteration_s,
             gpu_hours=gpus * billed_s / SECONDS_PER_HOUR,

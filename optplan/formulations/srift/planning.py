@@ -264,7 +264,7 @@ def _write_segment(instance: SriftInstance, vms: PlannedVms, measures: dict[str,
         expected=Expected(
             seconds=seconds,
             pause_s=launch_s,
-            launch_s=launch_s if vms.started else 0.0,
+            launch_s=launch_s,
             member_s=measures["training_s"],
             iteration_s=measures["iteration_s"],
             gpu_hours=held_h,

@@ -79,7 +79,7 @@ def test_running_vms_are_kept(make_instance: MakeInstance) -> None:
     instance = make_instance(types={"big": big, "small": small}, launch_s=30.0, launch_billed=True)
     plan = build_plan(instance, result_of(instance, BALANCED))
     assert [(vms.kept, vms.started) for vms in plan.fleet] == [(1, 0), (3, 5)]
-    assert [(each.nodes, each.expected.launch_s) for each in plan.segments] == [(1, 0.0), (8, 30.0)]
+    assert [each.nodes for each in plan.segments] == [1, 8]
     assert {each.expected.pause_s for each in plan.segments} == {30.0}  # the large VM waits for the small ones
     assert plan.launch_billed
     all_run = make_instance(types={"small": {"running": 8, "available": 8}}, launch_s=30.0)

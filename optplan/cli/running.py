@@ -1,0 +1,195 @@
+"""``optplan run``, ``status``, ``logs`` and ``stop``: plans followed, looked at and stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.console import note, print_answer, print_json, print_text
+from optplan.cli.options import Command, read_budget, read_duration
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.units import Amount, BudgetUnit
+
+if TYPE_CHECKING:
+    from optplan.runtime.outcomes import RunOutcome
+
+_FOLDER = click.Path(path_type=Path)
+_EXECUTORS = ("virtual", "local", "ray")
+#: Lines of a log that are shown.
+_LINES = 40
+
+
+@click.command(
+    cls=Command,
+    short_help="Follow a plan: on a virtual clock, with processes here, or on Ray.",
+    examples=(
+        "optplan run plan.json",
+        "optplan run plan.json --sample --seed 3 --json",
+        "optplan run plan.json --train train.py:Trainable --space space.yaml --executor local --out runs/first",
+        "optplan run --resume runs/first",
+    ),
+)
+@click.argument("plan", required=False, metavar="PLAN", type=_FOLDER)
+@click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable.")
+@click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train.")
+@click.option("--space", metavar="FILE", type=_FOLDER, help="What configurations are drawn from (YAML or JSON).")
+@click.option("--executor", type=click.Choice(_EXECUTORS), help="Where it runs; the virtual clock by default.")
+@click.option("--out", metavar="DIR", type=_FOLDER, help="Folder of the run; with it the run can be resumed.")
+@click.option("--resume", "resumed", metavar="DIR", type=_FOLDER, help="Go on with the run in a folder.")
+@click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
+@click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
+@click.option("--seed", type=click.IntRange(min=0), help="Draws configurations, and luck on the virtual clock.")
+@click.option("--sample", "lucky", is_flag=True, default=None, help="Let times vary on the virtual clock.")
+@click.option("--budget", metavar="AMOUNT", callback=read_budget, help="Hard limit on the cost: 25usd.")
+@click.option("--deadline", metavar="TIME", callback=read_duration, help="Hard limit on the time: 20min.")
+@click.option("--retries", type=click.IntRange(min=0), help="Failures of a trial that are forgiven; 2 by default.")
+@click.option("--grace", metavar="TIME", callback=read_duration, help="Time to store a checkpoint when stopped: 30s.")
+@click.option("--node-wait", metavar="TIME", callback=read_duration, help="How long to wait for nodes: 10min.")
+@click.option("--slots", type=click.IntRange(min=1), help="GPUs or CPU slots of this machine that may be used.")
+@click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a worker.")
+@click.option("--events", metavar="FILE", type=_FOLDER, help="Write every event as a line of JSON.")
+@click.option("--force", is_flag=True, help="Replace the file of --events.")
+def run(
+    plan: Path | None,
+    *,
+    space: Path | None,
+    out: Path | None,
+    resumed: Path | None,
+    budget: Amount | None,
+    events: Path | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - the fields of RunOptions, None where they were not given
+) -> int:
+    """Follow the PLAN of a search or of one job, and show what was planned beside what happened.
+
+    On the virtual clock nothing is trained: times and costs are those that the plan expects, or with --sample drawn
+    around them. A run with --out can be interrupted at any moment, also by kill -9, and goes on with --resume.
+
+    Exits with 0 when it is done, 1 when every trial failed, 4 when it stopped at a limit, 130 when it was interrupted.
+    """
+    from optplan.cli.run_view import RunView
+    from optplan.instances.files import read_data, read_plan
+    from optplan.runtime.running import read_run
+    from optplan.runtime.running import resume as resume_run
+    from optplan.runtime.running import run as run_plan
+
+    given = _name_options(options, budget)
+    Outputs({"--events": events}, force=force, as_json=as_json)
+    if resumed is not None:
+        refused = sorted({"--space": space, "--out": out, "PLAN": plan}.items(), key=str)
+        _refuse([name for name, value in refused if value is not None])
+        state, rules, _ = read_run(resumed)
+        with RunView(state.plan, events=events, metric=rules.metric) as view:
+            return _show(resume_run(resumed, listener=view.listen, **given), as_json=as_json)
+    if plan is None:
+        raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
+    followed = read_plan(plan)
+    drawn_from = None if space is None else read_data(space)
+    with RunView(followed, events=events, metric=given.get("metric") or "loss") as view:
+        outcome = run_plan(
+            followed, given.pop("train", None), space=drawn_from, out=out, listener=view.listen, **given
+        )
+    return _show(outcome, as_json=as_json)
+
+
+@click.command(cls=Command, short_help="Show how a run stands.", examples=("optplan status runs/first",))
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+def status(folder: Path, *, as_json: bool) -> int:
+    """Show how the run in a folder stands, whether or not it is being followed."""
+    from optplan.runtime.outcomes import describe
+    from optplan.runtime.running import read_run
+
+    state, rules, _ = read_run(folder)
+    outcome = describe(state, rules)
+    if not as_json:
+        driver = find_driver(folder)
+        print_answer(f"{folder}: " + ("nobody follows it" if driver is None else f"followed by process {driver}"))
+    _print(outcome, as_json=as_json)
+    return 0
+
+
+@click.command(cls=Command, short_help="Show what trials wrote.", examples=("optplan logs runs/first trials-0001",))
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("trial", required=False, metavar="[TRIAL]")
+@click.option("--lines", type=click.IntRange(min=1), default=_LINES, show_default=True, help="How many, at most.")
+def logs(folder: Path, trial: str | None, *, lines: int, as_json: bool) -> int:
+    """Show the last lines that a trial wrote; without TRIAL, list the trials that wrote any."""
+    written = {path.parent.name: path for path in sorted(folder.glob("trials/*/output.log"))}
+    if trial is None:
+        if as_json:
+            print_json({"trials": list(written)})
+        else:
+            print_text("".join(f"{name}\n" for name in written))
+        return 0
+    if trial not in written:
+        raise UsageError(f"{folder}: trial {trial!r} has written nothing; {nearest_name_hint(trial, written)}")
+    text = written[trial].read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+    if as_json:
+        print_json({"trial": trial, "lines": text})
+    else:
+        print_text("".join(f"{line}\n" for line in text))
+    return 0
+
+
+@click.command(cls=Command, short_help="Stop a run; it can be resumed.", examples=("optplan stop runs/first",))
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+def stop(folder: Path, *, as_json: bool) -> int:
+    """Ask whoever follows the run in a folder to store everything and to pause, as Ctrl-C there would."""
+    driver = find_driver(folder)
+    if driver is not None:
+        os.kill(driver, signal.SIGINT)
+    if as_json:
+        print_json({"driver": driver, "asked": driver is not None})
+    else:
+        note("nobody follows it" if driver is None else f"asked process {driver} to pause")
+    return 0
+
+
+def find_driver(folder: Path) -> int | None:
+    """Return the process that follows the run in a folder; None where nobody does.
+
+    Raises
+    ------
+    UsageError
+        When no run is there.
+    """
+    from optplan.runtime.journal import find_holder
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no run is there; give the folder that --out named")
+    return find_holder(folder)
+
+
+def _name_options(options: dict[str, Any], budget: Amount | None) -> dict[str, Any]:
+    """Return the fields of RunOptions that were given."""
+    if budget is not None and budget.unit is not BudgetUnit.USD:
+        raise UsageError(f"--budget: got {budget}; a run is limited in money, as in 25usd")
+    names = {"deadline": "deadline_s", "grace": "grace_s", "node_wait": "node_wait_s"}
+    fields = {names.get(name, name): value for name, value in options.items() if value is not None}
+    return fields if budget is None else fields | {"budget_usd": budget.value}
+
+
+def _refuse(names: list[str]) -> None:
+    if names:
+        raise UsageError(f"--resume: {', '.join(names)} cannot be given as well; the run has its own")
+
+
+def _show(outcome: RunOutcome, *, as_json: bool) -> int:
+    _print(outcome, as_json=as_json)
+    return outcome.code
+
+
+def _print(outcome: RunOutcome, *, as_json: bool) -> None:
+    if as_json:
+        print_json(outcome.to_json_data())
+        return
+    from optplan.reporting.runs import outcome_table, segment_table
+
+    print_answer(segment_table(outcome), "", outcome_table(outcome))
+

@@ -1,0 +1,201 @@
+"""The journal: an append-only SQLite file, one transaction for each decision of the loop.
+
+Write-ahead logging with full synchronisation: what was committed survives the loss of power. One driver at a time holds
+the folder, by a lock that the system drops when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from optplan.errors import DataError, OutputError, UsageError
+from optplan.runtime.records import Record, decode, encode
+
+#: Version of the tables; a reader migrates older ones, or refuses them by name.
+SCHEMA_VERSION = 1
+
+_JOURNAL = "journal.sqlite"
+_LOCK = "driver.lock"
+_TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE records (number INTEGER PRIMARY KEY, wall REAL NOT NULL, body TEXT NOT NULL);
+"""
+
+
+class Journal:
+    """The journal of one run, in its folder.
+
+    Parameters
+    ----------
+    folder
+        Of the run; it is made, for the user alone (mode 0700).
+    writable
+        Whether records are written: then no other driver may hold the folder.
+
+    Raises
+    ------
+    OutputError
+        When the folder cannot be written.
+    UsageError
+        When another driver holds the folder, or it has no journal and none may be made.
+    """
+
+    def __init__(self, folder: Path, *, writable: bool = True) -> None:
+        self.folder = folder
+        self._lock: int | None = None
+        path = folder / _JOURNAL
+        if not writable and not path.is_file():
+            raise UsageError(f"{folder}: no run is there; give the folder that --out named")
+        try:
+            if writable:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+                self._lock = _hold(folder / _LOCK)
+            self._connection = _open(path, writable=writable)
+        except (OSError, sqlite3.Error) as error:
+            self._unlock()
+            if isinstance(error, OptplanErrors):
+                raise
+            raise OutputError(f"{folder} cannot be written ({_reason(error)}); give another folder") from None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was written yet."""
+        return self.read_meta("plan") is None
+
+    def read_meta(self, name: str) -> Any:  # noqa: ANN401 - plain data
+        """Return what was stored under a name; None where nothing was."""
+        row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def begin(self, meta: dict[str, Any], records: Sequence[Record]) -> None:
+        """Store what the run is made from, and its first records."""
+        with self._writing():
+            rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in meta.items()]
+            self._connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+            self._append(records)
+
+    def commit(self, records: Sequence[Record]) -> None:
+        """Append records, all or none.
+
+        Raises
+        ------
+        OutputError
+            When the disk is full, or the folder has become read-only.
+        """
+        if records:
+            with self._writing():
+                self._append(records)
+
+    def replay(self) -> Iterator[Record]:
+        """Yield all records in their order."""
+        for (body,) in self._connection.execute("SELECT body FROM records ORDER BY number"):
+            yield decode(body)
+
+    def read_wall_times(self) -> tuple[float, float]:
+        """Return the wall clock's seconds at the first and at the last record."""
+        first, last = self._connection.execute("SELECT min(wall), max(wall) FROM records").fetchone()
+        return float(first), float(last)
+
+    def close(self) -> None:
+        """Close the file and let another driver have the folder."""
+        self._connection.close()
+        self._unlock()
+
+    def _append(self, records: Sequence[Record]) -> None:
+        wall = time.time()
+        rows = [(wall, encode(record)) for record in records]
+        self._connection.executemany("INSERT INTO records (wall, body) VALUES (?, ?)", rows)
+
+    def _writing(self) -> _Writing:
+        return _Writing(self._connection, self.folder)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+#: Errors that say themselves what is wrong.
+OptplanErrors = (DataError, OutputError, UsageError)
+
+
+class _Writing:
+    """A transaction whose failures name the folder."""
+
+    def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
+        self._connection = connection
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        try:
+            self._connection.execute("COMMIT" if kind is None else "ROLLBACK")
+        except sqlite3.Error as failure:
+            error = failure
+        if isinstance(error, sqlite3.Error):
+            message = f"{self._folder} cannot be written ({error}); make room, then go on with --resume"
+            raise OutputError(message) from None
+
+
+def _hold(path: Path) -> int:
+    """Take the lock of the folder; the system drops it when the process ends."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            folder = path.parent
+            message = f"{folder}: another driver follows a plan there; wait for it, or `optplan stop {folder}`"
+            raise UsageError(message) from None
+        raise
+    os.ftruncate(handle, 0)
+    os.write(handle, str(os.getpid()).encode())
+    return handle
+
+
+def find_holder(folder: Path) -> int | None:
+    """Return the process that holds a run's folder; None where nobody does."""
+    path = folder / _LOCK
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return int(file.read() or b"0") or None
+    return None
+
+
+def _open(path: Path, *, writable: bool) -> sqlite3.Connection:
+    new = not path.exists()
+    if not writable:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+    else:
+        connection = sqlite3.connect(path, isolation_level=None)
+        path.chmod(0o600)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if new or (writable and version == 0):
+        connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+    elif version != SCHEMA_VERSION:
+        connection.close()
+        problem = f"has version {version}; understood: {SCHEMA_VERSION}"
+        raise DataError(str(path), problem, "use the release of optplan that began the run")
+    return connection
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

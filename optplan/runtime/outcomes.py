@@ -1,0 +1,202 @@
+"""What a run came to: the winner, time and cost, and what was planned beside what happened, segment by segment."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import Field
+
+from optplan.runtime.cluster import segment_usd, spent_usd
+from optplan.runtime.scheduler import Rules, Scheduler
+from optplan.runtime.state import SegmentState, State
+from optplan.schema import FrozenModel
+
+
+class Winner(FrozenModel):
+    """The best trial.
+
+    Parameters
+    ----------
+    trial, configuration
+        Its name and what it tried.
+    metric
+        What it showed last; None where that is no number.
+    iterations
+        That it has done.
+    checkpoint
+        Where its state is stored, relative to the run's folder; None where it is not.
+    """
+
+    trial: str
+    configuration: dict[str, Any]
+    metric: float | None
+    iterations: int
+    checkpoint: str | None = None
+
+
+class SegmentOutcome(FrozenModel):
+    """A segment as planned and as it went.
+
+    Parameters
+    ----------
+    id, label
+        Which.
+    trials
+        How many it had.
+    planned_s, actual_s
+        Seconds from its opening to its end; None where it has not ended.
+    planned_pause_s, actual_pause_s
+        Of these, before its first trial was started.
+    start_s, iteration_s
+        Measured means: seconds until a trial's first iteration after its start, and of an iteration; None where
+        nothing was measured.
+    planned_iteration_s
+        What the plan took an iteration for.
+    planned_usd, actual_usd
+        Cost.
+    failures
+        How often a trial of it failed.
+    """
+
+    id: str
+    label: str
+    trials: int
+    planned_s: float
+    actual_s: float | None = None
+    planned_pause_s: float
+    actual_pause_s: float | None = None
+    start_s: float | None = None
+    iteration_s: float | None = None
+    planned_iteration_s: float | None = None
+    planned_usd: float | None = None
+    actual_usd: float | None = None
+    failures: int = 0
+
+
+class RunOutcome(FrozenModel):
+    """What a run came to.
+
+    Parameters
+    ----------
+    status
+        ``ended``, ``paused`` (it can be resumed) or ``running``.
+    code
+        Exit code: 0 done, 1 every trial failed, 3 the rest has become infeasible, 4 stopped at a limit, 130
+        interrupted.
+    why
+        Why it is paused, or has no winner.
+    plan_id, plans
+        The plan that was followed last, and all of them in their order.
+    winner
+        The best trial; None while there is none.
+    best
+        The best trial so far of a run that has not ended.
+    time_s, cost_usd
+        What it took, and cost; the cost is None where prices are not known.
+    planned_s, planned_usd
+        What the plan expected.
+    trials, failed
+        How many began, and those that were given up, with the reason.
+    segments
+        In the plan's order.
+    notes
+        What a reader should know.
+    """
+
+    status: Literal["ended", "paused", "running"]
+    code: int
+    why: str = ""
+    plan_id: str
+    plans: tuple[str, ...] = ()
+    winner: Winner | None = None
+    best: Winner | None = None
+    time_s: float
+    cost_usd: float | None = None
+    planned_s: float | None = None
+    planned_usd: float | None = None
+    trials: int
+    failed: dict[str, str] = Field(default_factory=dict)
+    segments: tuple[SegmentOutcome, ...]
+    notes: tuple[str, ...] = ()
+
+
+def describe(state: State, rules: Rules) -> RunOutcome:
+    """Describe a run as it stands.
+
+    Parameters
+    ----------
+    state, rules
+        Of the run.
+    """
+    totals = state.plan.totals()
+    end = state.ended or state.paused
+    status: Literal["ended", "paused", "running"] = "running" if end is None else "paused"
+    winner = best = None
+    if state.ended is not None:
+        status = "ended"
+        winner = None if state.ended.winner is None else _describe_trial(state, rules, state.ended.winner)
+    else:
+        leader = find_leader(state, rules)
+        best = None if leader is None else _describe_trial(state, rules, leader)
+    return RunOutcome(
+        status=status,
+        code=0 if end is None else end.code,
+        why="" if end is None else end.why,
+        plan_id=state.plan.plan_id,
+        winner=winner,
+        best=best,
+        time_s=state.t,
+        cost_usd=spent_usd(state, state.t),
+        planned_s=totals.get("time_s"),
+        planned_usd=totals.get("cost_usd"),
+        trials=len(state.trials),
+        failed={name: trial.why_dropped for name, trial in state.trials.items() if trial.why_dropped},
+        segments=tuple(_describe_segment(state, segment) for segment in state.segments.values()),
+        notes=tuple(state.notes),
+    )
+
+
+def find_leader(state: State, rules: Rules) -> str | None:
+    """Return the trial that shows most so far; None while none shows anything."""
+    scheduler = Scheduler(state, rules)
+    shown = [name for name in state.trials if not math.isnan(scheduler.value_of(name))]
+    return scheduler.rank(shown)[0] if shown else None
+
+
+def _describe_trial(state: State, rules: Rules, name: str) -> Winner:
+    trial, value = state.trials[name], Scheduler(state, rules).value_of(name)
+    return Winner(
+        trial=name,
+        configuration=dict(trial.configuration),
+        metric=None if math.isnan(value) else value,
+        iterations=trial.iterations,
+        checkpoint=None if trial.checkpoint is None else trial.checkpoint.path,
+    )
+
+
+def _describe_segment(state: State, segment: SegmentState) -> SegmentOutcome:
+    what, expected = segment.segment, segment.segment.expected
+    operations = [each for each in state.operations.values() if each.operation.segment == what.id]
+    opened_s, began_s, ended_s = segment.opened_s, segment.began_s, segment.ended_s
+    return SegmentOutcome(
+        id=what.id,
+        label=what.label,
+        trials=len(segment.members) if opened_s is not None else what.members,
+        planned_s=expected.seconds,
+        actual_s=None if opened_s is None or ended_s is None else ended_s - opened_s,
+        planned_pause_s=expected.launch_s,
+        actual_pause_s=None if opened_s is None or began_s is None else began_s - opened_s,
+        start_s=_mean([(each.timings.get("start_s"), 1.0) for each in operations]),
+        iteration_s=_mean([(each.timings.get("step_s"), each.timings.get("steps", 0.0)) for each in operations]),
+        planned_iteration_s=expected.iteration_s,
+        planned_usd=expected.cost_usd,
+        actual_usd=None if opened_s is None else segment_usd(state, segment, state.t),
+        failures=sum(each.phase.value == "failed" for each in operations),
+    )
+
+
+def _mean(weighted: list[tuple[float | None, float]]) -> float | None:
+    known = [(value, weight) for value, weight in weighted if value is not None and weight > 0]
+    total = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / total if total else None

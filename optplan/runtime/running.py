@@ -1,0 +1,329 @@
+"""``run``: follow a plan on an executor, in a folder from which it can be resumed."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from optplan.contracts.conditions import Mode, Promoted
+from optplan.contracts.plan import Binding, Plan, UnitKind
+from optplan.errors import DataWarning, UsageError
+from optplan.runtime.driver import Driver, Limits, Listener
+from optplan.runtime.journal import Journal
+from optplan.runtime.outcomes import RunOutcome, describe
+from optplan.runtime.protocol import Executor
+from optplan.runtime.records import Began, Record
+from optplan.runtime.scheduler import Rules, list_trials
+from optplan.runtime.spaces import Configuration, count_configurations, describe_plan_space, draw
+from optplan.runtime.state import State
+from optplan.runtime.trainables import name_trainable
+from optplan.schema import FrozenModel
+
+_Amount = Annotated[float, Field(ge=0)]
+_Limit = Annotated[float, Field(gt=0)]
+
+class RunOptions(FrozenModel):
+    """How a plan is followed; stored with the run, so that resuming needs nothing else.
+
+    Parameters
+    ----------
+    executor
+        Where it runs.
+    train
+        ``module:name`` or ``file.py:name`` of the trainable.
+    command
+        A command line instead.
+    folder
+        Relative files and modules of these are looked for there.
+    metric, mode
+        By what trials are ranked; None takes the plan's.
+    seed
+        Draws configurations, and on the virtual clock luck and metrics.
+    lucky
+        Whether times vary on the virtual clock.
+    budget_usd, deadline_s
+        Hard limits of this run, besides those that the plan says are hard.
+    retries
+        How often a trial is started again after a failure of its own.
+    grace_s
+        Seconds that a trial has to store its state when it is stopped.
+    node_wait_s
+        Seconds to wait for nodes before the run is paused.
+    slots
+        GPUs or CPU slots of this machine that may be used; None: its GPUs, or as many as the plan wants where it has
+        none.
+    launcher
+        ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker.
+    checkpoint_bytes
+        What checkpoints may take before those of trials that are out are deleted.
+    address
+        Of a Ray cluster; empty starts one here.
+    """
+
+    executor: Literal["virtual", "local", "ray"] = "virtual"
+    train: str = ""
+    command: str = ""
+    folder: str = "."
+    metric: str | None = None
+    mode: Mode | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+    lucky: bool = False
+    budget_usd: _Limit | None = None
+    deadline_s: _Limit | None = None
+    retries: Annotated[int, Field(ge=0)] = 2
+    grace_s: _Amount = 30.0
+    node_wait_s: _Amount = 600.0
+    slots: Annotated[int, Field(ge=1)] | None = None
+    launcher: Literal["single", "torchrun"] = "single"
+    checkpoint_bytes: _Amount = 10e9
+    address: str = ""
+
+
+def run(
+    plan: Plan,
+    trainable: object = None,
+    *,
+    space: object = None,
+    out: Path | str | None = None,
+    listener: Listener | None = None,
+    **options: Any,  # noqa: ANN401 - the fields of RunOptions
+) -> RunOutcome:
+    """Follow a plan to its end.
+
+    Parameters
+    ----------
+    plan
+        Of a search, or of one job.
+    trainable
+        A class or generator function at the top level of a module, or where to import it (``module:name``).
+    space
+        What configurations are drawn from (:mod:`optplan.runtime.spaces`); None takes the plan's own, or none.
+    out
+        Folder of the run; needed where processes are started, and to resume.
+    listener
+        Is told of every record.
+    **options
+        Fields of :class:`RunOptions`.
+
+    Returns
+    -------
+    RunOutcome
+        Also when the run is paused, at a limit or by an interruption.
+
+    Raises
+    ------
+    UsageError
+        When the plan is one of streams, the folder holds another run, or options do not fit.
+    DataError
+        When the space or an option is not understood.
+    OutputError
+        When the folder cannot be written.
+    """
+    if trainable is not None:
+        options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
+    chosen = RunOptions(**options)
+    _require_followable(plan)
+    _require_training(chosen)
+    configurations = _draw_configurations(plan, space, chosen.seed)
+    began = Began(0.0, configurations)
+    if out is None:
+        if chosen.executor != "virtual":
+            raise UsageError("out: a folder is needed for what the trials write")
+        return _follow(plan, chosen, None, [began], resumed=False, listener=listener)
+    journal = Journal(Path(out))
+    try:
+        _require_empty(journal, plan, Path(out))
+        meta = {"plan": plan.to_json_data(), "options": chosen.to_json_data()}
+        journal.begin(meta, [began])
+        return _follow(plan, chosen, journal, [began], resumed=False, listener=listener)
+    finally:
+        journal.close()
+
+
+def resume(out: Path | str, *, listener: Listener | None = None, **changes: Any) -> RunOutcome:  # noqa: ANN401 - fields
+    """Go on with a run that was paused, or whose driver is gone.
+
+    Parameters
+    ----------
+    out
+        Its folder.
+    listener
+        Is told of every record from now on.
+    **changes
+        Fields of :class:`RunOptions` that are others from now on: ``budget_usd``, ``deadline_s``, ``node_wait_s``,
+        ``slots``, ``retries``.
+
+    Raises
+    ------
+    UsageError
+        When no run is there, or another driver follows it.
+    """
+    if not Path(out).is_dir():
+        raise UsageError(f"{out}: no run is there; give the folder that --out named")
+    journal = Journal(Path(out))
+    try:
+        plan, options = _read_meta(journal, Path(out))
+        return _follow(
+            plan, options.replace(**changes), journal, list(journal.replay()), resumed=True, listener=listener
+        )
+    finally:
+        journal.close()
+
+
+def read_run(out: Path | str) -> tuple[State, Rules, RunOptions]:
+    """Read the state of a run from its journal, whether or not a driver follows it.
+
+    Raises
+    ------
+    UsageError
+        When no run is there.
+    """
+    journal = Journal(Path(out), writable=False)
+    try:
+        plan, options = _read_meta(journal, Path(out))
+        state = State(plan)
+        for record in journal.replay():
+            state.apply(record)
+        return state, _make_rules(plan, options), options
+    finally:
+        journal.close()
+
+
+def _follow(
+    plan: Plan,
+    options: RunOptions,
+    journal: Journal | None,
+    records: Sequence[Record],
+    *,
+    resumed: bool,
+    listener: Listener | None,
+) -> RunOutcome:
+    state, rules = State(plan), _make_rules(plan, options)
+    for record in records:
+        state.apply(record)
+    if state.ended is not None:
+        return describe(state, rules)
+    executor = _make_executor(plan, options, rules, state)
+    try:
+        driver = Driver(
+            state, rules, executor, journal=journal, limits=_make_limits(plan, options), listener=listener
+        )
+        with _interruptible(driver.interrupt):
+            if resumed:
+                driver.resume()
+            driver.follow()
+    finally:
+        executor.close()
+    return describe(state, rules)
+
+
+def _make_executor(plan: Plan, options: RunOptions, rules: Rules, state: State) -> Executor:
+    if options.executor == "virtual":
+        from optplan.runtime.virtual import VirtualExecutor
+
+        return VirtualExecutor(plan, metric=rules.metric, seed=options.seed, lucky=options.lucky, now_s=state.t)
+    message = f"executor: {options.executor!r} is not there"
+    raise UsageError(message)
+
+
+def _make_rules(plan: Plan, options: RunOptions) -> Rules:
+    promoted = [segment.enter for segment in plan.segments if isinstance(segment.enter, Promoted)]
+    metric = promoted[0].metric if promoted else "loss"
+    mode = promoted[0].mode if promoted else Mode.MIN
+    return Rules(options.metric or metric, options.mode or mode, options.retries)
+
+
+def _make_limits(plan: Plan, options: RunOptions) -> Limits:
+    """Join the run's own limits with those of the plan that every run has to keep."""
+    hard = [limit for limit in plan.limits.values() if limit.binding is Binding.HARD]
+
+    def least(unit: str, own: float | None, scale: float = 1.0) -> float | None:
+        amounts = [limit.amount * scale for limit in hard if limit.unit == unit]
+        return min([*amounts, *([] if own is None else [own])], default=None)
+
+    hours = [least("gpu-h", None), least("gpu-min", None, 1.0 / 60.0)]
+    return Limits(
+        budget_usd=least("usd", options.budget_usd),
+        budget_gpu_hours=min((amount for amount in hours if amount is not None), default=None),
+        deadline_s=least("s", options.deadline_s),
+        node_wait_s=options.node_wait_s,
+        grace_s=options.grace_s,
+    )
+
+
+def _require_followable(plan: Plan) -> None:
+    if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
+        raise UsageError(
+            "plan: it is one of streams of jobs, which a cluster's scheduler looks up as they arrive and end "
+            "(choose_way and held_at of optplan.formulations.boa.planning); run follows searches and single jobs"
+        )
+
+
+def _require_training(options: RunOptions) -> None:
+    if options.train and options.command:
+        raise UsageError("train: a command is given as well; give one of the two")
+    if options.executor == "virtual":
+        if options.command:
+            raise UsageError("command: nothing is started on a virtual clock; leave it out, or use --executor local")
+    elif not options.train and not options.command:
+        raise UsageError(f"train: executor {options.executor!r} needs something to train; give --train or --command")
+
+
+def _require_empty(journal: Journal, plan: Plan, out: Path) -> None:
+    if journal.is_new:
+        return
+    followed = journal.read_meta("plan")["plan_id"]
+    if followed == plan.plan_id:
+        raise UsageError(f"{out}: a run of this plan is there; go on with --resume {out}, or give another folder")
+    raise UsageError(f"{out}: holds the run of another plan ({followed[:12]}...); give another folder")
+
+
+def _read_meta(journal: Journal, out: Path) -> tuple[Plan, RunOptions]:
+    from optplan.instances.files import parse_plan
+
+    data = journal.read_meta("plan")
+    if data is None:
+        raise UsageError(f"{out}: no run is there; give the folder that --out named")
+    return parse_plan(data, path="plan"), RunOptions.parse(journal.read_meta("options"), path="options")
+
+
+def _draw_configurations(plan: Plan, space: object, seed: int) -> dict[str, Configuration]:
+    names = list_trials(plan)
+    if space is None:
+        own = describe_plan_space(plan.to_json_data().get("search_space", {}))
+        many = count_configurations(own)
+        if many is not None and many < len(names):
+            shortage = f"{many} configurations, and the plan has {len(names)} trials; the last places stay empty"
+            warnings.warn(f"plan.search_space: has {shortage}", DataWarning, stacklevel=3)
+            names = names[:many]
+        space = own
+    if plan.units[0].kind is UnitKind.FLEET_GROUP and isinstance(space, dict) and not space:
+        return {names[0]: {}}
+    return dict(zip(names, draw(space, len(names), seed=seed), strict=True))
+
+
+@contextmanager
+def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Turn Ctrl-C into a request: the loop stores everything and pauses. A second one is Python's own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(_: int, __: FrameType | None) -> None:
+        interrupt()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,197 @@
+"""The virtual executor: a plan on a virtual clock, as it is expected to go or with seeded luck.
+
+Without luck every segment takes exactly what the plan expects. With it, launches and the times of trials are drawn
+around their means with the plan's standard deviations (normal, cut off at zero), each from a stream named by what it
+is, so that a run that was interrupted goes on with the same luck.
+
+What trials show is drawn once for each of them, between 0 and 1, unless there is something to train.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from optplan.clock import VirtualClock
+from optplan.contracts.conditions import IterationsDone, waits_for
+from optplan.contracts.plan import Plan
+from optplan.runtime.protocol import (
+    Capabilities,
+    Checkpoint,
+    Event,
+    Finished,
+    Metrics,
+    NodeLaunching,
+    NodeReady,
+    NodeRequest,
+    Observation,
+    Operation,
+)
+
+#: What a trial shows, and where its state is stored, once it has done so many iterations in an operation.
+Training = Callable[[Operation, int], tuple[Metrics, Checkpoint | None]]
+
+
+class VirtualExecutor:
+    """Runs a plan on a virtual clock.
+
+    Parameters
+    ----------
+    plan
+        What is followed.
+    metric
+        Name of what trials show.
+    seed
+        Of luck, and of what trials show.
+    lucky
+        Whether times vary.
+    training
+        What trials show; None draws it.
+    now_s
+        What the clock shows at first: where an earlier driver left it.
+    """
+
+    capabilities = Capabilities("virtual", is_virtual=True, mixed_batches=True)
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        metric: str = "loss",
+        seed: int = 0,
+        lucky: bool = False,
+        training: Training | None = None,
+        now_s: float = 0.0,
+    ) -> None:
+        self._plan = plan
+        self._metric = metric
+        self._seed = seed
+        self._lucky = lucky
+        self._training = training or self._draw_metric
+        self._segments = {segment.id: segment for segment in plan.segments}
+        self._clock: VirtualClock[Event | str] = VirtualClock(now_s)
+        self._nodes: dict[str, list[int]] = {}
+        self._running: dict[str, tuple[Operation, int]] = {}
+
+    def now_s(self) -> float:
+        """Return what the clock shows."""
+        return self._clock.now
+
+    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+        """Go on with what an earlier driver asked for: everything takes what it would have taken."""
+        self.ensure_nodes(nodes)
+        for operation in operations:
+            self.start(operation)
+        return Observation(frozenset(self._nodes), frozenset(self._running))
+
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Ask for nodes; they are there as soon as the plan expects."""
+        for request in requests:
+            if request.node not in self._nodes:
+                launch_s, ready_s = self._time_launch(request)
+                self._nodes[request.node] = [
+                    self._clock.schedule(launch_s, NodeLaunching(request.node, launch_s)),
+                    self._clock.schedule(ready_s, NodeReady(request.node, ready_s)),
+                ]
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        """Give nodes back."""
+        for node in nodes:
+            for ticket in self._nodes.pop(node, ()):
+                self._clock.cancel(ticket)
+
+    def start(self, operation: Operation) -> None:
+        """Start an operation, unless it runs already."""
+        if operation.id not in self._running:
+            end_s = operation.wanted_s + self._time_operation(operation)
+            self._running[operation.id] = operation, self._clock.schedule(end_s, operation.id)
+
+    def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
+        """Stop an operation where it is; that is reported at once."""
+        if operation in self._running:
+            stopped, ticket = self._running[operation]
+            self._clock.cancel(ticket)
+            self._running[operation] = stopped, self._clock.schedule(self._clock.now, operation)
+
+    def poll(self, until_s: float) -> list[Event]:
+        """Move the clock to the next time at which something happens, and return all that happens then."""
+        events: list[Event] = []
+        at = self._clock.next_at
+        if at > until_s:
+            self._clock.now = max(self._clock.now, until_s)
+            return events
+        while (item := self._clock.advance(at)) is not None:
+            events.append(self._finish(item) if isinstance(item, str) else item)
+        return events
+
+    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
+        """Delete nothing: nothing is stored."""
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+    def _finish(self, name: str) -> Finished:
+        operation, _ = self._running.pop(name)
+        now_s = self._clock.now
+        took_s, planned_s = now_s - operation.wanted_s, self._time_operation(operation)
+        share = 1.0 if planned_s <= 0 else min(1.0, took_s / planned_s)
+        complete = share >= 1.0 - 1e-12
+        if operation.to_iterations is None:
+            iterations = operation.from_iterations + self._count_iterations(operation, took_s)
+        else:
+            left = operation.to_iterations - operation.from_iterations
+            iterations = operation.from_iterations + (left if complete else math.floor(share * left))
+        metrics, checkpoint = self._training(operation, iterations)
+        busy_s = min(took_s, self._time_operation(operation, waiting=False))
+        return Finished(name, now_s, iterations, metrics, checkpoint, busy_s, complete)
+
+    def _count_iterations(self, operation: Operation, took_s: float) -> int:
+        """Count the iterations of a segment that ends by the clock: one, where it is not known how long they take."""
+        iteration_s = self._segments[operation.segment].expected.iteration_s
+        return 1 if not iteration_s else math.floor(took_s / iteration_s)
+
+    def _time_launch(self, request: NodeRequest) -> tuple[float, float]:
+        """Return when the launch of a node begins, and when it can train."""
+        resource, expected = self._plan.resources[request.resource], self._segments[request.segment].expected
+        request_s, launch_s = resource.request_s, resource.launch_s
+        if self._lucky:
+            request_s = self._draw(request_s, resource.request_sd_s, "request", request.segment)
+            launch_s = self._draw(launch_s, resource.launch_sd_s, "launch", request.node)
+        elif not request.replacement:  # a segment waits for the last of its new nodes
+            request_s = min(request_s, expected.launch_s)
+            launch_s = expected.launch_s - request_s
+        return request.wanted_s + request_s, request.wanted_s + request_s + launch_s
+
+    def _time_operation(self, operation: Operation, *, waiting: bool = True) -> float:
+        """Return the seconds that an operation takes, or for which it is busy if not ``waiting`` for the others."""
+        segment = self._segments[operation.segment]
+        expected = segment.expected
+        if operation.until_s is not None:
+            return max(0.0, operation.until_s - operation.wanted_s)
+        member_s = expected.member_s
+        if self._lucky:
+            member_s = self._draw(member_s, expected.member_sd_s, "member", operation.segment, operation.trial)
+        before = [self._segments[name].exit for name in waits_for(segment.enter)]
+        begun = max((each.iterations for each in before if isinstance(each, IterationsDone)), default=0)
+        whole = (operation.to_iterations or 0) - begun
+        if whole > 0:
+            member_s *= min(1.0, ((operation.to_iterations or 0) - operation.from_iterations) / whole)
+        if self._lucky or not waiting or operation.position < operation.members - 1:
+            return member_s
+        # The mean of the slowest of many is more than the slowest of their means: the last one waits for the plan's.
+        waves = -(-segment.members // segment.at_once)
+        return member_s + max(0.0, expected.seconds - expected.pause_s - waves * expected.member_s)
+
+    def _draw_metric(self, operation: Operation, iterations: int) -> tuple[Metrics, None]:  # noqa: ARG002 - as Training
+        return {self._metric: float(self._stream("metric", operation.trial).random())}, None
+
+    def _draw(self, mean_s: float, sd_s: float, *name: str) -> float:
+        return max(0.0, float(self._stream(*name).normal(mean_s, sd_s))) if sd_s else mean_s
+
+    def _stream(self, *name: str) -> np.random.Generator:
+        """Open the stream of random numbers that has a name."""
+        key = [zlib.crc32(part.encode()) for part in name]
+        return np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=key)))

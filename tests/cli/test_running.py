@@ -1,0 +1,105 @@
+"""``optplan run``, ``status``, ``logs`` and ``stop`` on the virtual clock: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Runner = Callable[..., Any]
+
+TEXTBOOK = "rubberband-two-stages"
+
+
+@pytest.fixture
+def plan(run: Runner, tmp_path: Path) -> Path:
+    """Write the textbook plan: 100 s for 20 cents, then 180 s for 18 cents."""
+    path = tmp_path / "plan.json"
+    assert run("solve", TEXTBOOK, "--plan", path).code == 0
+    return path
+
+
+def test_a_run_shows_planned_beside_actual(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """As a table; what happens on the way goes to stderr, and every event to a file."""
+    told = run("run", plan, "--events", tmp_path / "events.jsonl")
+    assert told.code == 0
+    assert "stage 1: 4 trials of 1 GPU on 2 instances        4     1 min 40 s   1 min 40 s" in told.out
+    assert "$0.3800 (planned $0.3800)" in told.out
+    assert "[1 min 40 s] stage 2: a trial of 2 GPUs on 1 instance" in told.err
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [event["kind"] for event in events if event["kind"].startswith("Segment")] == [
+        *("SegmentOpened", "SegmentBegan", "SegmentEnded"),
+        *("SegmentOpened", "SegmentBegan", "SegmentEnded"),
+    ]
+    assert events[-1]["t"] == 280.0
+
+
+def test_json_is_one_object(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """With the winner and its configuration, drawn from a space by the seed."""
+    (tmp_path / "space.yaml").write_text("lr: {loguniform: [1.0e-4, 1.0e-1]}\n", encoding="utf-8")
+    told = run("run", plan, "--space", tmp_path / "space.yaml", "--seed", "1", "--json")
+    assert told.data["status"] == "ended"
+    assert set(told.data["winner"]) >= {"trial", "configuration", "metric", "iterations"}
+    assert 1e-4 <= told.data["winner"]["configuration"]["lr"] <= 1e-1
+    assert (told.data["cost_usd"], told.data["time_s"]) == (pytest.approx(0.38), 280.0)
+    assert [segment["id"] for segment in told.data["segments"]] == ["b1-s1", "b1-s2"]
+    assert run("run", plan, "--space", tmp_path / "space.yaml", "--seed", "1", "--json").data == told.data
+
+
+def test_a_run_stops_at_a_limit_and_goes_on(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """Exit code 4; the status says why; with a larger budget it ends."""
+    out = tmp_path / "run"
+    stopped = run("run", plan, "--out", out, "--budget", "0.20usd")
+    assert stopped.code == 4
+    assert "would bring the cost to $0.38; the budget is $0.20" in stopped.out
+    stood = run("status", out)
+    assert (stood.code, "nobody follows it" in stood.out, "best so far" in stood.out) == (0, True, True)
+    assert run("run", "--resume", out, "--budget", "1usd").code == 0
+    assert run("status", out, "--json").data["status"] == "ended"
+    assert run("logs", out).out == ""
+    assert "asked" not in run("stop", out).err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ([], 2, "PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none"),
+        (["{plan}", "--resume", "{out}"], 2, "--resume: PLAN cannot be given as well; the run has its own"),
+        (["{plan}", "--budget", "3gpu"], 2, "--budget: got 3gpu; a run is limited in money, as in 25usd"),
+        (["{plan}", "--executor", "local", "--out", "{out}"], 2, "needs something to train; give --train or --command"),
+        (["{plan}", "--executor", "kubernetes"], 2, "'kubernetes' is not one of"),
+        (["--resume", "{out}"], 2, "no run is there; give the folder that --out named"),
+        (["{plan}", "--space", "{plan}"], 1, "space.version: got 2; one of {uniform"),
+        (["{out}/none.json"], 1, "none.json: no such file"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    run: Runner, plan: Path, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    """Wrong usage and wrong data, with their exit codes."""
+    told = run("run", *(part.format(plan=plan, out=tmp_path / "out") for part in arguments))
+    assert told.code == code
+    assert message in told.err
+
+
+def test_plans_that_were_edited_or_are_of_another_version_are_refused(run: Runner, plan: Path) -> None:
+    """The id says so, and the version."""
+    data = json.loads(plan.read_text(encoding="utf-8"))
+    plan.write_text(json.dumps(data | {"objective": 0.1}), encoding="utf-8")
+    told = run("run", plan)
+    assert (told.code, "the plan was changed by hand" in told.err) == (1, True)
+    plan.write_text(json.dumps(data | {"version": 3}), encoding="utf-8")
+    told = run("run", plan)
+    assert (told.code, "plan.json.version: got 3; understood: 1, 2" in told.err) == (1, True)
+
+
+def test_status_logs_and_stop_need_a_run(run: Runner, tmp_path: Path) -> None:
+    """A folder without one is named."""
+    for command in ("status", "stop"):
+        told = run(command, tmp_path / "none")
+        assert (told.code, "no run is there" in told.err) == (2, True)
+    told = run("logs", tmp_path, "trial-1")
+    assert (told.code, "trial 'trial-1' has written nothing" in told.err) == (2, True)
