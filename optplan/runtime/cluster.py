@@ -158,7 +158,7 @@ def committed_usd(state: State, segment: SegmentState, now_s: float) -> float | 
 
 
 def segment_usd(state: State, segment: SegmentState, now_s: float) -> float | None:
-    """Return what a segment has cost: its nodes while it was open, and what they lost of their minimum charge.
+    """Return what a segment has cost: the pool's nodes from its opening to the next one's, minimum charges included.
 
     Parameters
     ----------
@@ -173,7 +173,9 @@ def segment_usd(state: State, segment: SegmentState, now_s: float) -> float | No
     usd = _busy_usd(state, segment, now_s)
     if segment.opened_s is None:
         return usd
-    until_s = now_s if segment.ended_s is None else segment.ended_s
+    pool = [each for each in state.segments.values() if each.segment.pool == segment.segment.pool]
+    later = [each.opened_s for each in pool if each.opened_s is not None and each.opened_s > segment.opened_s]
+    until_s = min(later, default=now_s)
     for node in state.nodes.values():
         if node.pool != segment.segment.pool:
             continue

@@ -130,8 +130,10 @@ class Driver:
             if request.node not in seen.nodes and state.nodes[request.node].phase is not Phase.WANTED:
                 self._note(NodeChanged(now_s, request.node, Phase.LOST.value, "gone when the run was resumed"))
         for operation in operations:
-            if operation.id not in seen.operations:
-                # Intended and never started, or lost with the machine: in both cases it starts again.
+            if operation.id not in seen.operations and state.operations[operation.id].phase is Phase.WANTED:
+                self._executor.start(operation)  # under its name: should it have been started, that does nothing
+                self._note(OperationStarted(now_s, operation.id))
+            elif operation.id not in seen.operations:
                 why = "was not there any more when the run was resumed"
                 self._note(OperationFailed(now_s, operation.id, why, blameless=True))
             elif state.operations[operation.id].phase is Phase.WANTED:
@@ -337,8 +339,21 @@ class Driver:
                     self._note(self._ended(event))
             case Failed():
                 if event.operation in state.active:
-                    fault = (event.why, event.tail, event.blameless, event.hopeless)
-                    self._note(OperationFailed(event.t, event.operation, *fault))
+                    self._note(self._failed(event))
+
+    @staticmethod
+    def _failed(event: Failed) -> OperationFailed:
+        return OperationFailed(
+            event.t,
+            event.operation,
+            event.why,
+            event.tail,
+            event.blameless,
+            event.hopeless,
+            event.iterations,
+            plain(dict(event.metrics)),
+            None if event.checkpoint is None else asdict(event.checkpoint),
+        )
 
     def _ended(self, event: Finished) -> OperationEnded:
         rung = self._state.operations[event.operation].stop_why == BELL

@@ -100,10 +100,9 @@ class Journal:
         for (body,) in self._connection.execute("SELECT body FROM records ORDER BY number"):
             yield decode(body)
 
-    def read_wall_times(self) -> tuple[float, float]:
-        """Return the wall clock's seconds at the first and at the last record."""
-        first, last = self._connection.execute("SELECT min(wall), max(wall) FROM records").fetchone()
-        return float(first), float(last)
+    def read_last_wall(self) -> float:
+        """Return what the wall clock showed when the last record was written."""
+        return float(self._connection.execute("SELECT wall FROM records ORDER BY number DESC LIMIT 1").fetchone()[0])
 
     def close(self) -> None:
         """Close the file and let another driver have the folder."""
@@ -188,7 +187,10 @@ def _open(path: Path, *, writable: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if new or (writable and version == 0):
+    if version == 0 and not writable:  # its driver was killed before the run was written down
+        connection.close()
+        raise UsageError(f"{path.parent}: no run is there; give the folder that --out named")
+    if new or version == 0:
         connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
     elif version != SCHEMA_VERSION:
         connection.close()

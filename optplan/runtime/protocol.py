@@ -107,8 +107,8 @@ class Operation:
         When it ends by itself; None where it ends by the clock.
     until_s
         When the clock ends it, on the run's clock; None where it ends by iterations.
-    checkpoint
-        What it goes on from; None where it begins anew.
+    checkpoint, metrics
+        What it goes on from, and what the trial showed there; None and empty where it begins anew.
     wanted_s
         When it was asked for first, on the run's clock.
     position, members
@@ -128,6 +128,7 @@ class Operation:
     to_iterations: int | None = None
     until_s: float | None = None
     checkpoint: Checkpoint | None = None
+    metrics: Metrics = field(default_factory=dict)
     wanted_s: float = 0.0
     position: int = 0
     members: int = 1
@@ -217,6 +218,8 @@ class Failed:
         Whether it is not the trial's fault, as when its node is lost: it does not count as a failure of the trial.
     hopeless
         Whether trying again would fail again, as when there is nothing to import.
+    iterations, metrics, checkpoint
+        What it had stored on the way, for the next attempt; None and empty where it had not.
     """
 
     operation: str
@@ -225,6 +228,9 @@ class Failed:
     tail: str = ""
     blameless: bool = False
     hopeless: bool = False
+    iterations: int | None = None
+    metrics: Metrics = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
 
 
 Event = NodeLaunching | NodeReady | NodeLost | Progressed | Finished | Failed

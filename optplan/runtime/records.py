@@ -130,6 +130,9 @@ class OperationFailed:
     tail: str = ""
     blameless: bool = False
     hopeless: bool = False
+    iterations: int | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    checkpoint: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)

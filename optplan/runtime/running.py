@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,6 +63,10 @@ class RunOptions(FrozenModel):
         none.
     launcher
         ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker.
+    step_wait_s
+        Least seconds of an iteration; what is left of them is waited. For shows on machines without GPUs.
+    checkpoint_every_s
+        Seconds after which a trial stores its state on the way.
     checkpoint_bytes
         What checkpoints may take before those of trials that are out are deleted.
     address
@@ -83,6 +88,8 @@ class RunOptions(FrozenModel):
     node_wait_s: _Amount = 600.0
     slots: Annotated[int, Field(ge=1)] | None = None
     launcher: Literal["single", "torchrun"] = "single"
+    step_wait_s: _Amount = 0.0
+    checkpoint_every_s: _Limit = 60.0
     checkpoint_bytes: _Amount = 10e9
     address: str = ""
 
@@ -134,9 +141,9 @@ def run(
     _require_training(chosen)
     configurations = _draw_configurations(plan, space, chosen.seed)
     began = Began(0.0, configurations)
+    if chosen.train:
+        chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
     if out is None:
-        if chosen.executor != "virtual":
-            raise UsageError("out: a folder is needed for what the trials write")
         return _follow(plan, chosen, None, [began], resumed=False, listener=listener)
     journal = Journal(Path(out))
     try:
@@ -211,7 +218,7 @@ def _follow(
         state.apply(record)
     if state.ended is not None:
         return describe(state, rules)
-    executor = _make_executor(plan, options, rules, state)
+    executor = _make_executor(plan, options, rules, state, journal)
     try:
         driver = Driver(
             state, rules, executor, journal=journal, limits=_make_limits(plan, options), listener=listener
@@ -225,13 +232,25 @@ def _follow(
     return describe(state, rules)
 
 
-def _make_executor(plan: Plan, options: RunOptions, rules: Rules, state: State) -> Executor:
+def _make_executor(
+    plan: Plan, options: RunOptions, rules: Rules, state: State, journal: Journal | None
+) -> Executor:
     if options.executor == "virtual":
         from optplan.runtime.virtual import VirtualExecutor
 
         return VirtualExecutor(plan, metric=rules.metric, seed=options.seed, lucky=options.lucky, now_s=state.t)
-    message = f"executor: {options.executor!r} is not there"
-    raise UsageError(message)
+    if journal is None:
+        raise UsageError("out: a folder is needed for what the trials write")
+    now_s = state.t
+    if state.paused is None:  # a driver was killed: time went on, by the wall clock, which may have been set back
+        now_s += max(0.0, time.time() - journal.read_last_wall())
+    if options.executor == "local":
+        from optplan.runtime.local import LocalExecutor, LocalSettings
+
+        names = LocalSettings.__dataclass_fields__.keys() - {"root", "metric"}
+        settings = {name: getattr(options, name) for name in names}
+        return LocalExecutor(plan, LocalSettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
+    raise UsageError(f"executor: {options.executor!r} is not there")
 
 
 def _make_rules(plan: Plan, options: RunOptions) -> Rules:

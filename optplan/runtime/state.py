@@ -184,6 +184,7 @@ class State:
             to_iterations=segment.exit.iterations if isinstance(segment.exit, IterationsDone) else None,
             until_s=None if until is None else (self.origin_s or 0.0) + until,
             checkpoint=trial.checkpoint,
+            metrics=trial.metrics,
             wanted_s=wanted.t,
             position=self.segments[wanted.segment].positions[wanted.trial],
             members=len(self.segments[wanted.segment].members),
@@ -298,6 +299,9 @@ class State:
         state, trial = self._end(record.operation, record.t, busy_s, Phase.FAILED)
         trial.failures += not record.blameless
         trial.last_failure, trial.is_hopeless = record.why, record.hopeless
+        if record.iterations is not None and record.checkpoint is not None:
+            trial.iterations, trial.metrics = record.iterations, record.metrics
+            trial.checkpoint = Checkpoint(**record.checkpoint)
         state.queue.appendleft(trial.name)
 
     def _end(self, name: str, t: float, busy_s: float, phase: Phase) -> tuple[SegmentState, TrialState]:

@@ -1,0 +1,287 @@
+"""Processes on this machine: what is trained and stored, what goes wrong, and kill -9 of drivers and trials."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optplan.contracts import Plan
+from optplan.errors import UsageError
+from optplan.instances.files import read_instance
+from optplan.runtime.checkpoints import hash_folder, is_whole, prune, store
+from optplan.runtime.outcomes import RunOutcome
+from optplan.runtime.protocol import Checkpoint
+from optplan.runtime.running import read_run, resume, run
+from optplan.runtime.worker import bound_log
+from optplan.solving import build_plan, solve
+
+PlanOf = Callable[..., Plan]
+psutil = pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+
+FILE = Path(__file__).parent / "trainables" / "quadratic.py"
+QUADRATIC = f"{FILE}:Quadratic"
+#: The second descends fastest: 0.3 brings x nearer to 3 by a factor of 0.4 a step.
+RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
+FAST = "b1-s1-trials-0002"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(tmp_path: Path) -> Iterator[None]:
+    """Every process that a test has started is gone when it ends."""
+    yield
+    left = [path for path in tmp_path.rglob("process.json") if _is_alive(json.loads(path.read_text(encoding="utf-8")))]
+    for path in left:
+        psutil.Process(json.loads(path.read_text(encoding="utf-8"))["pid"]).kill()
+    assert not left
+
+
+def _is_alive(known: dict[str, Any]) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(known["pid"])
+        same = abs(process.create_time() - known["create_time"]) < 1.0
+        return same and str(process.status()) != "zombie"
+    return False
+
+
+def run_here(plan: Plan, out: Path, target: str = QUADRATIC, space: object = None, **options: Any) -> RunOutcome:  # noqa: ANN401 - options
+    """Run a plan's trials as processes."""
+    given = RATES if space is None else space
+    options["command" if target.startswith(sys.executable) else "train"] = target
+    return run(plan, space=given, executor="local", out=out, **options)
+
+
+def loss_after(rate: float, steps: int) -> float:
+    """Return (x - 3)^2 after so many steps from 0: 9 (1 - 2 rate)^(2 steps)."""
+    return float(9.0 * (1.0 - 2.0 * rate) ** (2 * steps))
+
+
+@pytest.mark.parametrize(
+    "target", [QUADRATIC, f"{FILE}:generate", f"{FILE}:repeat", f"{sys.executable} {FILE}"], ids=str
+)
+def test_a_search_on_real_processes(plan_of: PlanOf, tmp_path: Path, target: str) -> None:
+    """A class, two generators and a program: 10 steps of four, 30 more of the best, from its checkpoint."""
+    outcome = run_here(plan_of("rubberband-two-stages"), tmp_path / "run", target)
+    assert (outcome.status, outcome.code) == ("ended", 0)
+    winner = outcome.winner
+    assert winner is not None
+    assert winner.metric is not None
+    assert (winner.trial, winner.configuration, winner.iterations) == (FAST, {"rate": 0.3}, 40)
+    assert winner.metric == pytest.approx(loss_after(0.3, 40), abs=1e-12)
+    state, _, _ = read_run(tmp_path / "run")
+    slow = state.trials["b1-s1-trials-0001"]
+    assert (slow.iterations, slow.metrics["loss"]) == (10, pytest.approx(loss_after(0.01, 10)))
+    assert winner.checkpoint is not None
+    stored = state.trials[FAST].checkpoint
+    assert stored is not None
+    assert is_whole(tmp_path / "run", stored)
+    assert outcome.segments[1].iteration_s is not None
+    assert (outcome.cost_usd or 0.0) > 0
+
+
+def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
+    """SEER's rounds of 1.2, 2.4 and 4.8 s: all trials stop by the bell with a checkpoint, and go on from there."""
+    example = read_instance("seer-paper-example")
+    instance = example.replace(deadline_min=0.14, budget="1.12gpu-min", least_round_min=0.014)
+    plan = build_plan(instance, solve(instance, solver="published-seer"))
+    outcome = run_here(plan, tmp_path / "run", space=[{"rate": 0.001 * n, "wait_s": 0.02} for n in range(1, 13)])
+    assert (outcome.status, outcome.code) == ("ended", 0)
+    for segment in outcome.segments:
+        assert segment.actual_s is not None
+        assert segment.actual_s < segment.planned_s + 2.0  # a loaded machine is late by the end of a process
+    state, _, _ = read_run(tmp_path / "run")
+    last = {trial for segment in ("r3-g2", "r3-g1") for trial in state.segments[segment].members}
+    assert outcome.winner is not None
+    assert outcome.winner.trial in last
+    others = [trial.iterations for trial in state.trials.values() if trial.name not in last]
+    assert outcome.winner.iterations > max(others)
+
+
+def test_what_goes_wrong_in_a_trial_is_said(plan_of: PlanOf, tmp_path: Path) -> None:
+    """It crashes at step 5 each time: given up after three tries, with the reason; its log has the traceback."""
+    space = [*RATES[:1], {"rate": 0.3, "crash_at": 5}, *RATES[2:]]
+    lines: list[Any] = []
+    outcome = run_here(plan_of("rubberband-two-stages"), tmp_path / "run", space=space, listener=lines.append)
+    assert outcome.failed == {FAST: "failed 3 times in a row: ended with exit code 1"}
+    assert outcome.winner is not None
+    assert outcome.winner.trial == "b1-s1-trials-0003"
+    failed = [line for line in lines if type(line).__name__ == "OperationFailed"]
+    assert len(failed) == 3
+    assert "RuntimeError: the loss exploded" in failed[0].tail
+    log = (tmp_path / "run" / "trials" / FAST / "output.log").read_text(encoding="utf-8")
+    assert log.count("about to crash") == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "space", "reason"),
+    [
+        ("nothing.there:Trainable", None, "nothing.there cannot be imported"),
+        (f"{FILE}:Cubic", None, "has no 'Cubic'"),
+        (f"{FILE}:descend", None, "is neither a class nor a generator function"),
+        (QUADRATIC, [{"shows": "accuracy"}] * 4, "reported no 'loss'; it reported accuracy, done; name one of these"),
+        ("/none/at/all.py:Trainable", None, "there is no file"),
+    ],
+)
+def test_what_can_never_work_is_not_tried_again(
+    plan_of: PlanOf, tmp_path: Path, target: str, space: object, reason: str
+) -> None:
+    """Nothing to import, nothing that trains, nothing by that name shown: each trial fails once, and says why."""
+    outcome = run_here(plan_of("rubberband-two-stages"), tmp_path / "run", target, space=space)
+    assert (outcome.code, outcome.why) == (1, "every trial failed")
+    assert set(outcome.failed.values()) == {"failed once: ended with exit code 3"}
+    log = (tmp_path / "run" / "trials" / FAST / "output.log").read_text(encoding="utf-8")
+    assert reason in log
+
+
+def test_a_trial_that_shows_nan_ranks_last(plan_of: PlanOf, tmp_path: Path) -> None:
+    """And that is noted."""
+    space = [{"nan": True}, *RATES[1:]]
+    outcome = run_here(plan_of("rubberband-two-stages"), tmp_path / "run", space=space)
+    assert outcome.winner is not None
+    assert outcome.winner.trial == FAST
+    assert "no number for 'loss' from b1-s1-trials-0001: ranked last" in outcome.notes[0]
+
+
+def test_too_few_slots_pause_the_run(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Two nodes of two GPUs are wanted, and there are three slots: one never comes; with four slots it goes on."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    outcome = run_here(plan, out, slots=3, node_wait_s=0.0)
+    assert (outcome.status, outcome.code) == ("paused", 4)
+    assert outcome.why.startswith("1 of 2 nodes (gpu, pool bracket-1) did not come within")
+    assert resume(out, slots=4).code == 0
+
+
+def _fork(act: Callable[[], int]) -> int:
+    """Run something in another process and return its exit code, or minus the signal that killed it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(act())
+        except Exception:  # noqa: BLE001 - whatever it is, it must not reach the test's own process
+            traceback.print_exc()
+            os._exit(99)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _after(seconds: float, act: Callable[[], None]) -> None:
+    """Let something happen in this process, by its timer."""
+    signal.signal(signal.SIGALRM, lambda *_: act())
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _kill_self() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _kill_some_trial(out: Path, dice: random.Random) -> None:
+    known = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("operations/*/process.json"))]
+    alive = [each for each in known if _is_alive(each)]
+    if alive:
+        os.kill(dice.choice(alive)["pid"], signal.SIGKILL)
+
+
+def _drive_until(moment: float, plan: Plan, out: Path, space: object, *, attempt: int, own: bool) -> int:
+    """Follow a run in this process, until at some moment it, or one of its trials, is killed."""
+    _after(moment, _kill_self if own else lambda: _kill_some_trial(out, random.Random(attempt)))
+    return resume(out).code if _has_begun(out) else run_here(plan, out, space=space, retries=30).code
+
+
+def _has_begun(out: Path) -> bool:
+    """Whether the run was written down before its driver was killed."""
+    with contextlib.suppress(UsageError):
+        read_run(out)
+        return True
+    return False
+
+
+def test_kill_9_of_driver_and_trials_changes_nothing(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Thirty kills at random moments, over several runs: each ends with the winner and loss of one left in peace."""
+    plan, dice, kills, runs = plan_of("rubberband-two-stages"), random.Random(11), 0, 0
+    space = [each | {"wait_s": 0.01} for each in RATES]
+    while kills < 30:
+        runs += 1
+        out = tmp_path / f"run-{runs}"
+        for attempt in range(6):
+            moment, own = dice.uniform(0.02, 0.4), dice.random() < 0.7
+            code = _fork(partial(_drive_until, moment, plan, out, space, attempt=attempt, own=own))
+            assert code in (0, -signal.SIGKILL)
+            kills += code != 0 or not own
+            if code == 0:
+                break
+        outcome = resume(out) if _has_begun(out) else run_here(plan, out, space=space)
+        assert (outcome.code, outcome.failed) == (0, {})
+        winner = outcome.winner
+        assert winner is not None
+        assert (winner.trial, winner.iterations) == (FAST, 40)
+        assert winner.metric == pytest.approx(loss_after(0.3, 40), abs=1e-12)
+        state, _, _ = read_run(out)
+        ended = [(o.operation.segment, o.operation.trial) for o in state.operations.values() if o.phase == "ended"]
+        assert len(ended) == len(set(ended)), "nothing that ended was repeated"
+
+
+def test_ctrl_c_stores_everything_and_pauses(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Exit code 130; no process is left, nodes are given back; the run goes on and ends as if nothing had happened."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+    space = [each | {"wait_s": 0.05} for each in RATES]
+
+    def drive() -> int:
+        _after(0.8, lambda: os.kill(os.getpid(), signal.SIGINT))
+        return run_here(plan, out, space=space).code
+
+    assert _fork(drive) == 130
+    state, _, _ = read_run(out)
+    assert state.paused is not None
+    assert not state.active
+    assert not any(state.pools.values())
+    outcome = resume(out)
+    assert outcome.winner is not None
+    assert (outcome.code, outcome.winner.trial, outcome.winner.iterations) == (0, FAST, 40)
+
+
+def test_checkpoints_are_whole_or_not_there(tmp_path: Path) -> None:
+    """Written beside and renamed; a byte more is noticed; a failing writer leaves nothing by the name."""
+    first = store(tmp_path, "trials/a/checkpoint-1", lambda folder: _write(folder, "x"))
+    assert is_whole(tmp_path, first)
+    assert first.sha256 == hash_folder(tmp_path / "trials/a/checkpoint-1")
+    _write(tmp_path / first.path, "y")
+    assert not is_whole(tmp_path, first)
+    with pytest.raises(ZeroDivisionError):
+        store(tmp_path, "trials/a/checkpoint-2", lambda _: 1 / 0)  # type: ignore[arg-type]
+    assert not (tmp_path / "trials/a/checkpoint-2").exists()
+    assert not is_whole(tmp_path, Checkpoint("trials/a/checkpoint-2", ""))
+
+
+def test_old_checkpoints_go(tmp_path: Path) -> None:
+    """Those that nobody needs at once; those of trials that are out while there is too little room."""
+    paths = [tmp_path / "trials" / name / f"checkpoint-{n}" for name, n in (("a", 1), ("a", 2), ("b", 1), ("c", 1))]
+    for path in paths:
+        path.mkdir(parents=True)
+        _write(path, "0123456789")
+    prune(tmp_path / "trials", paths[1:2], paths[2:], most_bytes=25)
+    assert [path.exists() for path in paths] == [False, True, False, True]
+
+
+def _write(folder: Path, text: str) -> None:
+    (folder / "state").write_text(text, encoding="utf-8")
+
+
+def test_logs_stay_bounded(tmp_path: Path) -> None:
+    """A log of 9 MB is cut to its last lines."""
+    log = tmp_path / "output.log"
+    log.write_text("".join(f"line {number}\n" for number in range(800_000)), encoding="utf-8")
+    bound_log(log)
+    kept = log.read_text(encoding="utf-8").splitlines()
+    assert log.stat().st_size < 3_000_000
+    assert kept[0] == "... (the beginning was cut off)"
+    assert kept[-1] == "line 799999"
