@@ -15,53 +15,46 @@ if TYPE_CHECKING:
 #: Columns of planned against actual: a heading, and whether it holds numbers.
 COLUMNS = (
     ("segment", False),
+    ("", False),
     ("trials", True),
-    ("time planned", True),
-    ("actual", True),
-    ("pause planned", True),
-    ("actual", True),
-    ("iteration planned", True),
-    ("actual", True),
-    ("cost planned", True),
-    ("actual", True),
+    ("time", True),
+    ("pause", True),
+    ("iteration", True),
+    ("cost", True),
 )
 
 
 def segment_table(outcome: RunOutcome) -> Table:
-    """Make the table of planned against actual, the whole run in its last row."""
+    """Make the table of planned against actual, the whole run in its last rows."""
     table = new_table(*COLUMNS)
-    for segment in outcome.segments:
-        add_row(table, *list_cells(segment))
-    add_row(
-        table,
-        "in all",
-        f"{outcome.trials:,}",
-        _seconds(outcome.planned_s),
-        _seconds(outcome.time_s),
-        "",
-        "",
-        "",
-        "",
-        _usd(outcome.planned_usd),
-        _usd(outcome.cost_usd),
-    )
+    for row in list_rows(outcome):
+        add_row(table, *row)
     return table
 
 
-def list_cells(segment: SegmentOutcome) -> tuple[str, ...]:
-    """Write a segment as a row of :data:`COLUMNS`."""
-    return (
-        segment.label or segment.id,
-        f"{segment.trials:,}",
-        _seconds(segment.planned_s),
-        _seconds(segment.actual_s),
-        _seconds(segment.planned_pause_s),
-        _seconds(segment.actual_pause_s),
-        _seconds(segment.planned_iteration_s),
-        _seconds(segment.iteration_s),
-        _usd(segment.planned_usd),
-        _usd(segment.actual_usd),
-    )
+def list_rows(outcome: RunOutcome) -> list[tuple[str, ...]]:
+    """Write planned against actual as rows of :data:`COLUMNS`, two for each segment and two for the whole."""
+    rows: list[tuple[str, ...]] = []
+    for segment in outcome.segments:
+        rows += _list_cells(segment)
+    trials, planned_s = f"{outcome.trials:,}", _seconds(outcome.planned_s)
+    rows.append(("in all", "planned", trials, planned_s, "", "", _usd(outcome.planned_usd)))
+    return [*rows, ("", "actual", "", _seconds(outcome.time_s), "", "", _usd(outcome.cost_usd))]
+
+
+def _list_cells(segment: SegmentOutcome) -> list[tuple[str, ...]]:
+    planned = (segment.planned_s, segment.planned_pause_s, segment.planned_iteration_s)
+    actual = (segment.actual_s, segment.actual_pause_s, segment.iteration_s)
+    return [
+        (
+            segment.label or segment.id,
+            "planned",
+            f"{segment.trials:,}",
+            *map(_seconds, planned),
+            _usd(segment.planned_usd),
+        ),
+        ("", "actual", "", *map(_seconds, actual), _usd(segment.actual_usd)),
+    ]
 
 
 def outcome_table(outcome: RunOutcome) -> Table:

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Annotated, Any, Literal
 
@@ -218,27 +219,39 @@ def _follow(
         state.apply(record)
     if state.ended is not None:
         return describe(state, rules)
-    executor = _make_executor(plan, options, rules, state, journal)
-    try:
-        driver = Driver(
-            state, rules, executor, journal=journal, limits=_make_limits(plan, options), listener=listener
-        )
-        with _interruptible(driver.interrupt):
-            if resumed:
-                driver.resume()
-            driver.follow()
-    finally:
-        executor.close()
+    with TemporaryDirectory() as scratch:
+        executor = _make_executor(plan, options, rules, state, journal, Path(scratch))
+        try:
+            limits = _make_limits(plan, options)
+            driver = Driver(state, rules, executor, journal=journal, limits=limits, listener=listener)
+            with _interruptible(driver.interrupt):
+                if resumed:
+                    driver.resume()
+                driver.follow()
+        finally:
+            executor.close()
     return describe(state, rules)
 
 
 def _make_executor(
-    plan: Plan, options: RunOptions, rules: Rules, state: State, journal: Journal | None
+    plan: Plan, options: RunOptions, rules: Rules, state: State, journal: Journal | None, scratch: Path
 ) -> Executor:
     if options.executor == "virtual":
+        from optplan.runtime.rehearsal import Rehearsal
         from optplan.runtime.virtual import VirtualExecutor
 
-        return VirtualExecutor(plan, metric=rules.metric, seed=options.seed, lucky=options.lucky, now_s=state.t)
+        training = None
+        if options.train:
+            root = scratch if journal is None else journal.folder
+            training = Rehearsal(plan, options.train, Path(options.folder), root)
+        return VirtualExecutor(
+            plan,
+            metric=rules.metric,
+            seed=options.seed,
+            lucky=options.lucky,
+            training=training,
+            now_s=state.t,
+        )
     if journal is None:
         raise UsageError("out: a folder is needed for what the trials write")
     now_s = state.t

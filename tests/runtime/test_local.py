@@ -89,6 +89,18 @@ def test_a_search_on_real_processes(plan_of: PlanOf, tmp_path: Path, target: str
     assert (outcome.cost_usd or 0.0) > 0
 
 
+def test_training_on_the_virtual_clock(plan_of: PlanOf, tmp_path: Path) -> None:
+    """The same losses as by processes, at once, in the time that the plan expects; rounds by the clock are refused."""
+    plan = plan_of("rubberband-two-stages")
+    outcome = run(plan, QUADRATIC, space=RATES, out=tmp_path / "run")
+    assert outcome.winner is not None
+    assert (outcome.winner.trial, outcome.time_s) == (FAST, 280.0)
+    assert outcome.winner.metric == pytest.approx(loss_after(0.3, 40), abs=1e-12)
+    assert run(plan, QUADRATIC, space=RATES).winner == outcome.winner
+    with pytest.raises(UsageError, match="train: segments end by the clock, and the plan does not know how long"):
+        run(plan_of("seer-paper-example"), QUADRATIC)
+
+
 def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
     """SEER's rounds of 1.2, 2.4 and 4.8 s: all trials stop by the bell with a checkpoint, and go on from there."""
     example = read_instance("seer-paper-example")
