@@ -74,7 +74,8 @@ def run(
     Exits with 0 when it is done, 1 when every trial failed, 4 when it stopped at a limit, 130 when it was interrupted.
     """
     from optplan.cli.run_view import RunView
-    from optplan.instances.files import read_data, read_plan
+    from optplan.instances.files import read_plan
+    from optplan.instances.plain_data import read_data
     from optplan.runtime.running import read_run
     from optplan.runtime.running import resume as resume_run
     from optplan.runtime.running import run as run_plan

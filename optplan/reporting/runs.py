@@ -5,35 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from optplan.reporting.phrases import NOTHING, format_seconds
-from optplan.reporting.tables import add_row, fact_table, new_table
+from optplan.reporting.tables import Column, Table, fact_table
 from optplan.runtime.outcomes import RunOutcome, SegmentOutcome, Winner
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-#: Columns of planned against actual: a heading, and whether it holds numbers.
-COLUMNS = (
-    ("segment", False),
-    ("", False),
-    ("trials", True),
-    ("time", True),
-    ("pause", True),
-    ("iteration", True),
-    ("cost", True),
+_COLUMNS = (
+    Column("segment"),
+    Column(""),
+    Column("trials", is_number=True),
+    Column("time", is_number=True),
+    Column("pause", is_number=True),
+    Column("iteration", is_number=True),
+    Column("cost", is_number=True),
 )
 
 
 def segment_table(outcome: RunOutcome) -> Table:
     """Make the table of planned against actual, the whole run in its last rows."""
-    table = new_table(*COLUMNS)
-    for row in list_rows(outcome):
-        add_row(table, *row)
-    return table
+    return Table("Planned against actual", _COLUMNS, list_rows(outcome), num_keys=2)
 
 
 def list_rows(outcome: RunOutcome) -> list[tuple[str, ...]]:
-    """Write planned against actual as rows of :data:`COLUMNS`, two for each segment and two for the whole."""
+    """Write planned against actual as rows of the table, two for each segment and two for the whole."""
     rows: list[tuple[str, ...]] = []
     for segment in outcome.segments:
         rows += _list_cells(segment)
@@ -57,7 +53,7 @@ def _list_cells(segment: SegmentOutcome) -> list[tuple[str, ...]]:
     ]
 
 
-def outcome_table(outcome: RunOutcome) -> Table:
+def outcome_table(outcome: RunOutcome) -> RichTable:
     """Make the table of what a run came to."""
     facts = [("status", outcome.status + (f": {outcome.why}" if outcome.why else ""))]
     if outcome.winner is not None:

@@ -57,7 +57,8 @@ def test_an_answer_with_types(run: Runner) -> None:
     assert lines[0].startswith(
         "With $65,700 a month ($90.00 an hour) and at most 24 rtx-2080-ti and 16 a100 on average"
     )
-    for part in ("one more dollar an hour saves", "8 a100", "by type", "share of the cost", "all types", "price an hour"):
+    parts = ("one more dollar an hour saves", "8 a100", "by type", "share of the cost", "all types", "price an hour")
+    for part in parts:
         assert part in told.out
     (quota,) = (line for line in lines if line.startswith("quota of a100"))
     assert quota.split()[5:7] == ["16", "GPUs"]

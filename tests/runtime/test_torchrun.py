@@ -63,7 +63,7 @@ def read_curve(out: Path, trial: str) -> list[float]:
 
 
 def test_a_trial_on_1_then_2_then_4_workers_learns_as_one_does(tmp_path: Path) -> None:
-    """Gradients of equal parts of a batch average to that of the batch: the curve is a single worker's to ten digits."""
+    """Gradients of equal parts of a batch average to that of the batch: the curve is one worker's to ten digits."""
     pytest.importorskip("torch", reason='PyTorch is not installed; pip install "optplan[torch]" brings it')
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     plan, curves = plan_resizes(), {}

@@ -115,7 +115,7 @@ def list_stages(plan: RubberBandPlan) -> Table:
     """List the stages of a plan."""
     several = plan.stages[-1].bracket > 1
     return Table(
-        "The stages of the plan", _STAGE_COLUMNS, [_write_stage(stage, several=several) for stage in plan.stages]
+        "The stages of the plan", _STAGE_COLUMNS, [_write_stage(plan, stage, several=several) for stage in plan.stages]
     )
 
 
