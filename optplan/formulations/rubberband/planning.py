@@ -35,8 +35,8 @@ from optplan.formulations.rubberband.judge.evaluation import (
     expected_shortfall_s,
     growth,
 )
+from optplan.formulations.rubberband.judge.stages import cost_of, trial_time
 from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
-from optplan.formulations.rubberband.laws.stages import option_of, trial_time
 from optplan.units import SECONDS_PER_HOUR
 
 _Amount = Annotated[float, Field(ge=0)]
@@ -260,7 +260,7 @@ def _expect(
     """Return what a stage takes, and the US dollars of its training and of its growth."""
     cloud = instance.cloud
     growth_s, growth_usd = (float(part) for part in growth(instance, held_before, run.held))
-    option = option_of(instance, bracket, run.stage, gpus)
+    option = cost_of(instance, bracket, run.stage, gpus)
     train_s, busy_gpu_s = float(option.expected_s[0]), float(option.busy_gpu_s[0])
     trial = trial_time(instance, instance.brackets[bracket][run.stage], run.gpus_per_trial)
     latest_s = float(expected_latest_s(instance, np.array(run.added)))

@@ -7,16 +7,18 @@ are what each trial adds in it; Hyperband's own tables count them from the trial
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import islice, pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from optplan.schema import NUMBER, FrozenModel
 
-#: Most trials, which are listed one by one, and most iterations: a slip of the pen must not fill memory.
+#: Most trials, which are listed one by one, most iterations, and most stages: a slip of the pen must not fill memory.
 _MOST_TRIALS = 1_000_000
 _MOST_ITERATIONS = 1_000_000_000
+_MOST_STAGES = 2_000
 
 #: Quotients this close, relatively, to a whole number are that number.
 _WHOLE_TOLERANCE = 1e-9
@@ -59,6 +61,9 @@ class StagesExperiment(FrozenModel):
         if not stages:
             message = "is empty; give at least one stage, as in {trials: 8, iterations: 10}"
             raise ValueError(message)
+        if len(stages) > _MOST_STAGES:
+            message = f"has {len(stages):,} entries; at most {_MOST_STAGES:,} stages are allowed"
+            raise ValueError(message)
         for number, (before, after) in enumerate(pairwise(stages), start=1):
             if after.trials > before.trials:
                 message = (
@@ -96,6 +101,9 @@ class ShaExperiment(FrozenModel):
     @model_validator(mode="after")
     def _check(self) -> ShaExperiment:
         _check_iterations(self.least_iterations, self.most_iterations)
+        if sum(1 for _ in islice(_halve(self), _MOST_STAGES + 1)) > _MOST_STAGES:
+            message = f"eta is {self.eta}, which makes more than the {_MOST_STAGES:,} stages that are allowed; raise it"
+            raise ValueError(message)
         return self
 
 
@@ -128,6 +136,11 @@ class HyperbandExperiment(FrozenModel):
     @model_validator(mode="after")
     def _check(self) -> HyperbandExperiment:
         _check_iterations(self.least_iterations, self.most_iterations)
+        rounds = _count_rounds(self)
+        stages = (rounds + 1) * (rounds + 2) // 2
+        if stages > _MOST_STAGES:
+            message = f"eta is {self.eta}, which makes {stages:,} stages of the {_MOST_STAGES:,} allowed; raise it"
+            raise ValueError(message)
         return self
 
 
@@ -154,7 +167,7 @@ def brackets(experiment: Experiment) -> tuple[tuple[Stage, ...], ...]:
         case StagesExperiment():
             return (experiment.stages,)
         case ShaExperiment():
-            return (_list_halvings(experiment),)
+            return (tuple(Stage(trials=trials, iterations=added) for trials, added in _halve(experiment)),)
         case HyperbandExperiment():
             chains = _list_brackets(experiment)
             if experiment.order == "side-by-side":
@@ -162,8 +175,8 @@ def brackets(experiment: Experiment) -> tuple[tuple[Stage, ...], ...]:
             return (tuple(stage for chain in chains for stage in chain),)
 
 
-def _list_halvings(experiment: ShaExperiment) -> tuple[Stage, ...]:
-    stages: list[Stage] = []
+def _halve(experiment: ShaExperiment) -> Iterator[tuple[int, int]]:
+    """Yield trials and iterations of each stage."""
     done = rung = 0
     while done < experiment.most_iterations:
         trials = _floor(experiment.trials / experiment.eta**rung)
@@ -172,14 +185,18 @@ def _list_halvings(experiment: ShaExperiment) -> tuple[Stage, ...]:
         if trials <= 1:
             until = experiment.most_iterations
         until = min(until, experiment.most_iterations)
-        stages.append(Stage(trials=max(trials, 1), iterations=until - done))
+        yield max(trials, 1), until - done
         done, rung = until, rung + 1
-    return tuple(stages)
+
+
+def _count_rounds(experiment: HyperbandExperiment) -> int:
+    """Return how often trials are cut in the bracket that begins with most."""
+    return _floor(math.log(experiment.most_iterations / experiment.least_iterations) / math.log(experiment.eta))
 
 
 def _list_brackets(experiment: HyperbandExperiment) -> tuple[tuple[Stage, ...], ...]:
     eta, most = experiment.eta, experiment.most_iterations
-    rounds = _floor(math.log(most / experiment.least_iterations) / math.log(eta))
+    rounds = _count_rounds(experiment)
     chains = []
     for later in range(rounds, -1, -1):
         share = (rounds + 1) / (later + 1)

@@ -218,8 +218,26 @@ class RubberBandInstance(Instance):
         return "usd per s of deadline" if limit == DEADLINE else "s per usd of budget"
 
     @cached_property
-    def stage_cache(self) -> dict[Any, Any]:
-        """What :mod:`~optplan.formulations.rubberband.laws.stages` has computed of this instance."""
+    def is_random(self) -> bool:
+        """Whether any duration of a plan is random."""
+        training, cloud = self.training, self.cloud
+        parts = [training.start_s, *training.start_s_on.values(), cloud.provision_s, cloud.initialise_s]
+        noisy = training.iteration_noise is not None or training.trial_noise is not None
+        return noisy or not all(part.is_constant for part in parts)
+
+    @property
+    def has_minimum_charges(self) -> bool:
+        """Whether instances have a minimum charge at all."""
+        return self.cloud.is_per_instance and self.cloud.minimum_charge_s > 0
+
+    @cached_property
+    def solver_cache(self) -> dict[Any, Any]:
+        """What the solvers' side has computed of this instance; the judge never looks at it."""
+        return {}
+
+    @cached_property
+    def judge_cache(self) -> dict[Any, Any]:
+        """What the judge has computed of this instance; solvers never look at it."""
         return {}
 
 

@@ -164,6 +164,9 @@ class MeasuredSeconds(FrozenModel):
         if gpus[0] < 1 or np.any(np.diff(gpus) <= 0):
             message = f"gpus is {gpus.tolist()}; numbers of at least 1 in increasing order are needed"
             raise ValueError(message)
+        if gpus[-1] > _LARGEST_WIDTH:
+            message = f"gpus ends at {gpus[-1]:,}; trials on at most {_LARGEST_WIDTH:,} GPUs are looked at"
+            raise ValueError(message)
         require_amounts(seconds)
         return self
 

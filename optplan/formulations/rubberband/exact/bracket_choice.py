@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
 from optplan.errors import DataWarning
@@ -21,13 +22,17 @@ from optplan.formulations.rubberband.data.instance import (
     StageAllocation,
 )
 from optplan.formulations.rubberband.exact.chains import state_chains
+from optplan.formulations.rubberband.exact.charges import minimum_charge_usd
+from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, find_fastest
-from optplan.formulations.rubberband.judge.evaluation import TOLERANCE, evaluate
+from optplan.formulations.rubberband.exact.stage_options import option_of
+from optplan.solvers.layered import BUDGET_TOLERANCE
+from optplan.solvers.layered.effort import OutOfEffortError
 
 
 @dataclass(frozen=True)
-class JudgedChain:
-    """The allocations of one bracket, with expected seconds and US dollars by whoever judged them."""
+class PricedChain:
+    """The allocations of one bracket, with expected seconds and US dollars by whoever priced them."""
 
     allocations: tuple[StageAllocation, ...]
     seconds: float
@@ -43,15 +48,31 @@ def isolate_brackets(instance: RubberBandInstance) -> tuple[RubberBandInstance, 
         return tuple(instance.replace(experiment=StagesExperiment(stages=stages)) for stages in instance.brackets)
 
 
-def judge_chain(alone: RubberBandInstance, allocations: tuple[StageAllocation, ...]) -> JudgedChain:
-    """Evaluate (allowed) allocations of an instance with one bracket."""
-    measures = evaluate(alone, RubberBandSolution(brackets=(allocations,))).measures
-    return JudgedChain(allocations, measures["expected_s"], measures["expected_usd"])
+def price_chain(alone: RubberBandInstance, allocations: tuple[StageAllocation, ...]) -> PricedChain:
+    """Add up by the solver's own costs what (allowed) allocations of an instance with one bracket take."""
+    held, gpus = [each.instances for each in allocations], [each.gpus for each in allocations]
+    price = alone.cloud.price_usd_per_s
+    seconds, usd = [], [minimum_charge_usd(alone, 0, held, gpus)]
+    for stage, (before, now) in enumerate(pairwise([0, *held])):
+        option = option_of(alone, 0, stage, gpus[stage])
+        grown_s, grown_usd = growth(alone, before, now)
+        stage_s, busy_gpu_s = float(option.expected_s[0]), float(option.busy_gpu_s[0])
+        seconds += [float(grown_s), stage_s]
+        paid_s = now * stage_s if alone.cloud.is_per_instance else busy_gpu_s / alone.cloud.gpus_per_instance
+        usd += [float(grown_usd), price * paid_s]
+    return PricedChain(allocations, math.fsum(seconds), math.fsum(usd))
+
+
+def price_plan(instance: RubberBandInstance, chosen: Sequence[PricedChain]) -> float:
+    """Return the objective of a plan: the cost of all brackets, or the time of the slowest."""
+    if instance.objective is Objective.COST:
+        return math.fsum(each.usd for each in chosen)
+    return max(each.seconds for each in chosen)
 
 
 def choose_chains(
-    instance: RubberBandInstance, candidates: Sequence[Sequence[JudgedChain]]
-) -> tuple[JudgedChain, ...] | None:
+    instance: RubberBandInstance, candidates: Sequence[Sequence[PricedChain]]
+) -> tuple[PricedChain, ...] | None:
     """Choose one candidate for each bracket, best by the instance's objective within its limit.
 
     Parameters
@@ -63,7 +84,7 @@ def choose_chains(
 
     Returns
     -------
-    tuple of JudgedChain or None
+    tuple of PricedChain or None
         By bracket; None when no choice keeps the limit.
 
     Raises
@@ -71,7 +92,7 @@ def choose_chains(
     UsageError
         When the instance has no limit.
     """
-    most = instance.limits[instance.limit_name] * (1.0 + TOLERANCE)
+    most = instance.limits[instance.limit_name] * (1.0 + BUDGET_TOLERANCE)
     if instance.objective is Objective.COST:
         return _choose_cheapest(candidates, most)
     # The completion time is that of some candidate, and the cheapest choice within a time gets no dearer with it.
@@ -87,14 +108,14 @@ def choose_chains(
     return _choose_cheapest(candidates, times[first]) if first < len(times) else None
 
 
-def _choose_cheapest(candidates: Sequence[Sequence[JudgedChain]], most_s: float) -> tuple[JudgedChain, ...] | None:
+def _choose_cheapest(candidates: Sequence[Sequence[PricedChain]], most_s: float) -> tuple[PricedChain, ...] | None:
     within = [[candidate for candidate in listed if candidate.seconds <= most_s] for listed in candidates]
     if not all(within):
         return None
     return tuple(min(listed, key=lambda candidate: candidate.usd) for listed in within)
 
 
-def write_solution(chosen: Sequence[JudgedChain]) -> RubberBandSolution:
+def write_solution(chosen: Sequence[PricedChain]) -> RubberBandSolution:
     """Put the chains of all brackets together."""
     return RubberBandSolution(brackets=tuple(each.allocations for each in chosen))
 
@@ -129,14 +150,39 @@ def answer_if_infeasible(instance: RubberBandInstance, request: SolveRequest) ->
     UsageError
         When the instance has no limit.
     """
-    most = instance.limits[instance.limit_name] * (1.0 + TOLERANCE)
-    chains = state_chains(instance)
-    if instance.objective is Objective.COST:
-        found = [find_fastest(chain, request) for chain in chains]
-        least = max(one.least for one in found)
-    else:
-        found = [find_cheapest(chain, request) for chain in chains]
-        least = math.fsum(one.least for one in found)
-    if least <= most or any(one.stopped_by is not None for one in found):
-        return None
-    return explain_shortfall(instance, chains, request)
+    found = find_least_plans(instance, request)
+    return found if isinstance(found, Answer) else None
+
+
+def find_least_plans(
+    instance: RubberBandInstance, request: SolveRequest
+) -> tuple[PricedChain, ...] | Answer[RubberBandSolution]:
+    """Return for every bracket the plan that needs least of the limit, or the answer that even these do not keep it.
+
+    Parameters
+    ----------
+    instance
+        The problem, with its limit.
+    request
+        Time limit; when it is over there are no plans.
+
+    Raises
+    ------
+    UsageError
+        When the instance has no limit.
+    """
+    most = instance.limits[instance.limit_name] * (1.0 + BUDGET_TOLERANCE)
+    in_time = instance.objective is Objective.COST
+    try:
+        chains = state_chains(instance, request.stopwatch)
+    except OutOfEffortError:
+        return ()
+    found = [find_fastest(chain, request) if in_time else find_cheapest(chain, request) for chain in chains]
+    paths = [(chain, one.options) for chain, one in zip(chains, found, strict=True) if one.options is not None]
+    if any(one.stopped_by is not None for one in found) or len(paths) < len(chains):
+        return ()
+    amounts = [one.least for one in found]
+    if (max(amounts) if in_time else math.fsum(amounts)) > most:
+        return explain_shortfall(instance, chains, request)
+    alone = isolate_brackets(instance)
+    return tuple(price_chain(one, chain.write(options)) for one, (chain, options) in zip(alone, paths, strict=True))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
 from optplan.formulations.rubberband.exact.charges import (
     MinimumCharges,
@@ -20,10 +21,15 @@ from optplan.formulations.rubberband.exact.charges import (
     may_pay_off,
     state_charges,
 )
-from optplan.formulations.rubberband.judge.evaluation import expected_latest_s, growth
-from optplan.formulations.rubberband.laws.stages import StageOptions, stage_options
+from optplan.formulations.rubberband.exact.durations import expected_latest_s, growth
+from optplan.formulations.rubberband.exact.minimum_charges import lasts
+from optplan.formulations.rubberband.exact.stage_options import StageOptions, stage_options
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.held import Growth, HeldGraph
+
+#: Pairs of a number of instances and an allocation that a stage may have.
+_MOST_PAIRS = 4_000_000
 
 Chooser = Callable[[RubberBandInstance, int, int, IntArray], tuple[IntArray, IntArray]]
 
@@ -58,12 +64,14 @@ class Chain:
         )
 
 
-def state_chains(instance: RubberBandInstance) -> tuple[Chain, ...]:
-    """State every bracket of an instance."""
-    return tuple(state_chain(instance, bracket) for bracket in range(len(instance.brackets)))
+def state_chains(instance: RubberBandInstance, stopwatch: Stopwatch | None = None) -> tuple[Chain, ...]:
+    """State every bracket of an instance; see :func:`state_chain`."""
+    return tuple(state_chain(instance, bracket, stopwatch=stopwatch) for bracket in range(len(instance.brackets)))
 
 
-def state_chain(instance: RubberBandInstance, bracket: int, choose: Chooser | None = None) -> Chain:
+def state_chain(
+    instance: RubberBandInstance, bracket: int, choose: Chooser | None = None, *, stopwatch: Stopwatch | None = None
+) -> Chain:
     """State one bracket.
 
     Parameters
@@ -75,10 +83,21 @@ def state_chain(instance: RubberBandInstance, bracket: int, choose: Chooser | No
     choose
         Returns nodes and positions of the options of a (bracket, stage) while so much (K,) is held; None for those that
         can be best for some limit on expected time or cost.
+    stopwatch
+        Ends the statement when it has expired; None for no limit.
+
+    Raises
+    ------
+    OutOfEffortError
+        When time runs out.
     """
     select = _choose_options if choose is None else choose
-    offered = [stage_options(instance, bracket, stage) for stage in range(len(instance.brackets[bracket]))]
-    held = list_held(instance, offered)
+    stages = range(len(instance.brackets[bracket]))
+    offered = [stage_options(instance, bracket, stage, stopwatch=stopwatch) for stage in stages]
+    lasting = not instance.has_minimum_charges or all(
+        lasts(instance, bracket, stage, options).all() for stage, options in enumerate(offered)
+    )
+    held = list_held(instance, offered, charged=not lasting)
     chosen = [select(instance, bracket, stage, held) for stage in range(len(offered))]
     layers, gpus = [], []
     for (node, position), options in zip(chosen, offered, strict=True):
@@ -91,10 +110,26 @@ def state_chain(instance: RubberBandInstance, bracket: int, choose: Chooser | No
     return Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
 
 
-def list_held(instance: RubberBandInstance, offered: list[StageOptions]) -> IntArray:
-    """Return the instance counts (K,) that are worth holding."""
+def require_size(pairs: int) -> None:
+    """Raise when a stage has more pairs of a number of instances and an allocation than can be held in memory.
+
+    Raises
+    ------
+    UnsupportedError
+        With the number and the limit.
+    """
+    if pairs > _MOST_PAIRS:
+        message = (
+            f"a stage of this search may be run in {pairs:,} ways or more, of the {_MOST_PAIRS:,} that are looked at; "
+            "lower training.most_gpus or cloud.most_instances"
+        )
+        raise UnsupportedError(message)
+
+
+def list_held(instance: RubberBandInstance, offered: list[StageOptions], *, charged: bool = False) -> IntArray:
+    """Return the instance counts (K,) that are worth holding; ``charged`` when minimum charges may be missed."""
     needed = np.unique(np.concatenate([options.instances for options in offered]))
-    if instance.cloud.initialise_s.is_constant:
+    if instance.cloud.initialise_s.is_constant and not charged:
         return needed
     return np.arange(1, needed[-1] + 1)
 
@@ -151,10 +186,13 @@ def _choose_options(
     nodes, positions = [np.arange(first, held.size)], [quickest]
     slack = longest_s > options.expected_s[some]
     useful = {own: may_pay_off(instance, bracket, stage, own) for own in some[slack].tolist()}
+    listed = quickest.size
     for row in np.flatnonzero(slack[place]).tolist():
         own, seconds = quickest[row], options.expected_s[: fitting[first + row]]
         slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[place[row]]))
         slower = slower[(slower != own) & useful[int(own)][slower]]
+        listed += slower.size
+        require_size(listed)
         nodes.append(np.full(slower.size, first + row))
         positions.append(slower)
     node, position = np.concatenate(nodes), np.concatenate(positions)
@@ -165,13 +203,15 @@ def _choose_options(
 def _list_undominated(options: StageOptions, fitting: IntArray) -> tuple[IntArray, IntArray]:
     """Return, by node, the options that no other that fits beats in both time and GPU-seconds paid."""
     nodes, positions = [], []
-    kept = np.empty(0, dtype=np.intp)
+    kept, listed = np.empty(0, dtype=np.intp), 0
     for node, (before, after) in enumerate(zip([0, *fitting[:-1].tolist()], fitting.tolist(), strict=True)):
         if after > before:
             some = np.append(kept, np.arange(before, after))
             some = some[np.lexsort((options.busy_gpu_s[some], options.expected_s[some]))]
             least = np.minimum.accumulate(options.busy_gpu_s[some])
             kept = some[np.append(True, options.busy_gpu_s[some][1:] < least[:-1])]
+        listed += kept.size
+        require_size(listed)
         nodes.append(np.full(kept.size, node))
         positions.append(kept)
     return np.concatenate(nodes), np.concatenate(positions)

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.judge.evaluation import expected_latest_s
-from optplan.formulations.rubberband.laws.completion import initialisation_law
-from optplan.formulations.rubberband.laws.minimum_charges import has_minimum_charges, lasts, missing_s, varies
-from optplan.formulations.rubberband.laws.stages import option_of, stage_law, stage_options, trial_time
+from optplan.formulations.rubberband.exact.durations import expected_latest_s, latest_law
+from optplan.formulations.rubberband.exact.minimum_charges import lasts, missing_s
+from optplan.formulations.rubberband.exact.stage_options import option_of, stage_law, stage_options, trial_time
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.held import Charge, HeldGraph
 
@@ -95,7 +94,7 @@ class MinimumCharges:
 
     @cached_property
     def _varies(self) -> bool:
-        return varies(self.instance)
+        return self.instance.is_random
 
     def _bound_missing(self, options: IntArray, released: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound what (L,) instances released after the last stage pay on top, given how many came in each stage."""
@@ -153,9 +152,7 @@ class MinimumCharges:
         if self.instance.cloud.initialise_s.is_constant:
             return np.zeros(new.shape)
         counts, place = np.unique(new, return_inverse=True)
-        found = [
-            initialisation_law(self.instance, count).deviation_s ** 2 if count else 0.0 for count in counts.tolist()
-        ]
+        found = [latest_law(self.instance, count).deviation_s ** 2 if count else 0.0 for count in counts.tolist()]
         return np.array(found)[place].reshape(new.shape)
 
 
@@ -171,6 +168,8 @@ def minimum_charge_usd(instance: RubberBandInstance, bracket: int, held: list[in
     held, gpus
         Instances held and GPUs used in each stage.
     """
+    if not instance.has_minimum_charges:
+        return 0.0
     alive: list[tuple[int, int]] = []
     missing, before = [], 0
     for stage, now in enumerate([*held, 0]):
@@ -206,7 +205,7 @@ def state_charges(
     gpus
         (O,) GPUs of each option.
     """
-    if not has_minimum_charges(instance):
+    if not instance.has_minimum_charges:
         return None
     lasting = np.zeros(gpus.size, dtype=np.bool_)
     for stage in range(graph.num_layers):
@@ -239,7 +238,7 @@ def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int
     """
     options = stage_options(instance, bracket, stage)
     longest_s = options.expected_s[quickest]
-    if not has_minimum_charges(instance) or not varies(instance):
+    if not instance.has_minimum_charges or not instance.is_random:
         return longest_s
     minimum_s = np.array([instance.cloud.minimum_charge_s])
     lasting = lasts(instance, bracket, stage, options)[quickest]

@@ -15,21 +15,19 @@ import numpy as np
 from optplan.contracts.result import (
     Answer,
     BoundProof,
-    Infeasibility,
-    Relaxation,
     SolveRequest,
     Status,
     Termination,
+    TreeCertificate,
     closes_gap,
 )
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.rules import LABELS
 from optplan.formulations.rubberband.exact.chains import Chain, state_chain, write_solution
+from optplan.formulations.rubberband.exact.durations import find_chance
 from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
+from optplan.formulations.rubberband.exact.least_deadlines import POINTS, is_too_early, refuse
 from optplan.formulations.rubberband.exact.time_labels import GridTimes, TimedPlans, find_timed_plans, list_all_options
-from optplan.formulations.rubberband.judge.evaluation import PROBABILITY_TOLERANCE, evaluate
-from optplan.formulations.rubberband.laws.chances import least_deadline_s
-from optplan.formulations.rubberband.laws.completion import on_time_probability
-from optplan.formulations.rubberband.laws.minimum_charges import varies
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.held import HeldShortfall, solve_held
 from optplan.solvers.layered import Effort
@@ -43,12 +41,11 @@ _MOST_LABELS = 60_000
 _HALVINGS = 12
 #: Candidates of a round that are judged exactly.
 _JUDGED = 40
-#: What is said where the bound on any plan's chance is too weak to prove what the labels show.
-_NO_PLAN = (
-    "no plan keeps the deadline with the wanted probability; which deadline would do is not known: try a later one"
-)
-#: Probability that rounding may cost a plan on the grid.
-_ROUNDING = 1e-9
+#: By how much a plan's probability may fall short of the confidence, and by how much that of plans that a bound leaves
+#: out falls short at least. Between them lies what the judge allows, 1e-6, and what its grids may differ from these.
+_SHORT_OF, _LEFT_OUT = 0.5e-6, 1.5e-6
+#: Points of a grid that shows nothing but that no plan costs less than the cheapest.
+_LEAST_POINTS = 2
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,8 @@ def solve_held_distributions(instance: RubberBandInstance, request: SolveRequest
     Returns
     -------
     Answer
-        The bound rests on exhaustion: every plan that could be cheaper was looked at, with its times rounded down.
+        The bound has a tree as its certificate: on its grid, no plan that could be cheaper is on time often enough with
+        all times rounded down. Infeasible where that holds at any cost.
         Where nothing varies, it is the answer of
         :func:`~optplan.formulations.rubberband.exact.held_paths.solve_held_paths`.
 
@@ -81,23 +79,29 @@ def solve_held_distributions(instance: RubberBandInstance, request: SolveRequest
     UsageError
         When the instance has no deadline.
     """
-    deadline_s, wanted = instance.limits[DEADLINE], instance.confidence or 0.0
-    if not varies(instance):
+    if not instance.is_random:
         return solve_held_paths(instance, request)
-    least_s = least_deadline_s(instance, wanted)
-    if least_s > deadline_s * (1.0 + PROBABILITY_TOLERANCE):
-        return _refuse(instance, least_s)
-    chains = tuple(state_chain(instance, bracket, choose=list_all_options) for bracket in range(len(instance.brackets)))
+    try:
+        brackets = range(len(instance.brackets))
+        chains = tuple(
+            state_chain(instance, bracket, list_all_options, stopwatch=request.stopwatch) for bracket in brackets
+        )
+    except OutOfEffortError:
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
     search = _Search(instance, chains, request)
     stopped_by = None
     try:
         search.start()
+        if search.incumbent is None and search.is_hopeless():
+            return refuse(instance, chains, search.counted, POINTS, request)
         for points in _GRIDS:
             search.refine(points)
-            if search.closed:
+            if search.closed or search.bound == math.inf:
                 break
     except OutOfEffortError as stop:
         stopped_by = stop.limit
+    if search.bound == math.inf:
+        return refuse(instance, chains, search.counted, search.points, request)
     return search.conclude(stopped_by)
 
 
@@ -109,10 +113,13 @@ class _Search:
         self.chains = chains
         self.request = request
         self.deadline_s = instance.limits[DEADLINE]
-        self.wanted = instance.confidence or 0.0
+        self.wanted = (instance.confidence or 0.0) - _SHORT_OF
+        #: The probability below which plans do not count.
+        self.counted = (instance.confidence or 0.0) - _LEFT_OUT
         self.incumbent: _Incumbent | None = None
         # Minimum charges only add; and without a deadline nothing is cheaper.
         self.bound = math.fsum(float(chain.graph.shortest_paths(0.0).value[0]) for chain in chains)
+        self.points = _LEAST_POINTS
         self.labels = 0
 
     @property
@@ -124,6 +131,16 @@ class _Search:
     def closed(self) -> bool:
         """Whether the wanted gap is reached."""
         return self.incumbent is not None and closes_gap(self.usd, self.bound, self.request.gap)
+
+    def is_hopeless(self) -> bool:
+        """Whether it is certain that no plan is on time often enough."""
+        effort = Effort(self.request.stopwatch, max_labels=_MOST_LABELS)
+        try:
+            return is_too_early(self.instance, self.chains, self.deadline_s, self.counted, effort)
+        except OutOfEffortError as stop:
+            if stop.limit == "time":
+                raise
+            return False
 
     def start(self) -> None:
         """Find a first plan: the cheapest within an expected time that leaves enough room, by halving."""
@@ -151,9 +168,10 @@ class _Search:
     def offer(self, paths: list[IntArray]) -> bool:
         """Judge a plan exactly; take it when it keeps the deadline often enough and is cheaper."""
         solution = write_solution(self.chains, paths)
-        if on_time_probability(self.instance, solution, self.deadline_s) < self.wanted:
+        plans = [([one.instances for one in chain], [one.gpus for one in chain]) for chain in solution.brackets]
+        if find_chance(self.instance, plans) < self.wanted:
             return False
-        usd = evaluate(self.instance, solution).measures["expected_usd"]
+        usd = math.fsum(_price(chain, path) for chain, path in zip(self.chains, paths, strict=True))
         if usd < self.usd:
             self.incumbent = _Incumbent(solution, usd)
         return True
@@ -163,13 +181,15 @@ class _Search:
         cheapest = [float(chain.graph.shortest_paths(0.0).value[0]) for chain in self.chains]
         plans = []
         for number, chain in enumerate(self.chains):
-            times = GridTimes(self.instance, number, chain, self.deadline_s, points)
-            others = math.fsum(cheapest) - cheapest[number]
             effort = Effort(self.request.stopwatch, max_labels=_MOST_LABELS)
-            plans.append(find_timed_plans(times, self.usd - others, self.wanted - _ROUNDING, effort))
+            times = GridTimes(self.instance, number, chain, self.deadline_s, points, effort)
+            others = math.fsum(cheapest) - cheapest[number]
+            plans.append(find_timed_plans(times, self.usd - others, self.counted, effort))
             self.labels += effort.labels
-        chosen, usd = _combine(plans, self.wanted - _ROUNDING)
-        self.bound = max(self.bound, min(float(usd.min(initial=math.inf)), self.usd))
+        chosen, usd = _combine(plans, self.counted)
+        bound = min(float(usd.min(initial=math.inf)), self.usd)
+        if bound > self.bound:
+            self.bound, self.points = bound, points
         for row in range(min(_JUDGED, usd.size)):
             if usd[row] >= self.usd:
                 break
@@ -186,16 +206,23 @@ class _Search:
         termination = Termination.COMPLETED if closed else Termination.WORK_LIMIT
         if stopped_by == "time":
             termination = Termination.TIME_LIMIT
+        certificate = TreeCertificate(rule=LABELS, bound=bound, content={"points": self.points})
         return Answer(
             status=Status.UNKNOWN if found is None else Status.OPTIMAL if closed else Status.FEASIBLE,
             termination=termination,
             solution=None if found is None else found.solution,
             objective=None if found is None else found.usd,
-            bound=bound if bound < math.inf else None,
-            bound_proof=BoundProof.SEARCHED if bound < math.inf else BoundProof.NONE,
+            bound=bound,
+            bound_proof=BoundProof.TREE if self.request.certify else BoundProof.SEARCHED,
+            certificates=(certificate,) if self.request.certify else (),
             counters={"labels": float(self.labels)},
-            warnings=(_NO_PLAN,) if bound == math.inf else (),
         )
+
+
+def _price(chain: Chain, path: IntArray) -> float:
+    """Return the expected cost of a bracket's path, minimum charges included."""
+    usd = float(chain.graph.follow(path[None]).value[0])
+    return usd if chain.charges is None else usd + float(chain.charges.settle(path[None])[0][0])
 
 
 def _combine(plans: list[TimedPlans], wanted: float) -> tuple[IntArray, FloatArray]:
@@ -214,21 +241,3 @@ def _combine(plans: list[TimedPlans], wanted: float) -> tuple[IntArray, FloatArr
         order = order[chance[order] > np.append(-1.0, np.maximum.accumulate(chance[order]))[:-1]]
         chosen, usd, chance = chosen[order], usd[order], chance[order]
     return chosen, usd
-
-
-def _refuse(instance: RubberBandInstance, least_s: float) -> Answer[RubberBandSolution]:
-    """Say that no plan is on time often enough."""
-    given_s, wanted = instance.limits[DEADLINE], instance.confidence or 0.0
-    reason = (
-        f"no plan completes within {least_s:,.4g} s with a probability of {wanted:g}; the deadline is {given_s:,.4g} s"
-    )
-    relaxation = Relaxation(
-        limit=DEADLINE, given=given_s, least_feasible=least_s, unit="s", multipliers={DEADLINE: 1.0}
-    )
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=reason, relaxations=(relaxation,), multipliers={DEADLINE: 1.0}, factor=least_s / given_s
-        ),
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from optplan.contracts.parts import Description
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.laws.stages import stage_options
+from optplan.formulations.rubberband.exact.stage_options import count_options
 
 
 def describe(instance: RubberBandInstance) -> Description:
@@ -13,7 +13,6 @@ def describe(instance: RubberBandInstance) -> Description:
     The features are what an instance has beyond one cluster billed by instance: ``side-by-side`` for several
     clusters, ``per-function`` for that billing.
     """
-    shape = [(bracket, stage) for bracket, chain in enumerate(instance.brackets) for stage in range(len(chain))]
     features = {
         "side-by-side": len(instance.brackets) > 1,
         "per-function": not instance.cloud.is_per_instance,
@@ -21,6 +20,6 @@ def describe(instance: RubberBandInstance) -> Description:
     return Description(
         problem=instance.problem.value,
         policy=instance.mode.value,
-        cells=sum(stage_options(instance, bracket, stage).gpus.size for bracket, stage in shape),
+        cells=count_options(instance),
         features=frozenset(name for name, present in features.items() if present),
     )

@@ -6,10 +6,19 @@ import math
 
 import numpy as np
 
-from optplan.contracts.result import Answer, Infeasibility, Relaxation, SolveRequest, Status, Termination
+from optplan.contracts.result import (
+    Answer,
+    Infeasibility,
+    Relaxation,
+    SolveRequest,
+    Status,
+    Termination,
+    TreeCertificate,
+)
 from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.rules import CHARGES
 from optplan.formulations.rubberband.exact.chains import Chain
-from optplan.formulations.rubberband.laws.stages import option_of
+from optplan.formulations.rubberband.exact.stage_options import option_of
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.held import HeldShortfall, exchange_charges, find_least
 from optplan.solvers.layered import Effort
@@ -46,21 +55,38 @@ def explain_shortfall(
     given, unit = instance.limit_as_given(instance.limit_name)
     slowest = int(np.argmax(amounts))
     words = _explain_time if _limits_time(instance) else _explain_cost
-    multipliers = {instance.limit_name: 1.0}
-    relaxation = Relaxation(
-        limit=instance.limit_name, given=given, least_feasible=least, unit=unit, multipliers=multipliers
-    )
-    return Answer(
-        status=Status.INFEASIBLE,
-        termination=Termination.COMPLETED,
-        infeasibility=Infeasibility(
-            reason=words(instance, chains, found, slowest),
-            relaxations=(relaxation,),
-            multipliers=multipliers,
-            factor=least / given,
-        ),
+    reason = words(instance, chains, found, slowest)
+    relaxation = Relaxation(limit=instance.limit_name, given=given, least_feasible=least, unit=unit)
+    charged = not _limits_time(instance) and any(chain.charges is not None for chain in chains)
+    if charged:
+        infeasibility = _prove_charged(relaxation, reason, request)
+    else:
+        # Only costs of several brackets add up; of their times the longest counts alone.
+        several = not _limits_time(instance) and len(chains) > 1
+        parts = {f"bracket {number}": amount for number, amount in enumerate(amounts, start=1)} if several else {}
+        infeasibility = _prove_plain(relaxation.replace(parts=parts), reason)
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=infeasibility)
+
+
+def _prove_plain(relaxation: Relaxation, reason: str) -> Infeasibility:
+    """Rest the claim on what plans need at least of the one limit."""
+    multipliers = {relaxation.limit: 1.0}
+    return Infeasibility(
+        reason=reason,
+        relaxations=(relaxation.replace(multipliers=multipliers),),
+        multipliers=multipliers,
+        factor=relaxation.least_feasible / relaxation.given,
     )
 
+
+def _prove_charged(relaxation: Relaxation, reason: str, request: SolveRequest) -> Infeasibility:
+    """Rest the claim on a division into cases, as minimum charges come on top of what multipliers bound."""
+    least = TreeCertificate(rule=CHARGES, bound=relaxation.least_feasible, limit=relaxation.limit)
+    return Infeasibility(
+        reason=reason,
+        relaxations=(relaxation.replace(certificate=least if request.certify else None),),
+        certificate=TreeCertificate(rule=CHARGES) if request.certify else None,
+    )
 
 def find_fastest(chain: Chain, request: SolveRequest) -> HeldShortfall:
     """Find the least expected seconds of any plan of a bracket."""

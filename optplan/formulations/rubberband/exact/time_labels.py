@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact.chains import Chain
-from optplan.formulations.rubberband.laws.completion import growth_distributions, stage_distribution
-from optplan.formulations.rubberband.laws.stages import stage_options
+from optplan.formulations.rubberband.exact.chains import Chain, require_size
+from optplan.formulations.rubberband.exact.durations import round_growth_down, round_stage_down
+from optplan.formulations.rubberband.exact.stage_options import stage_options
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.held import Charge, no_charge
 from optplan.solvers.held.sweeps import Sweep
 from optplan.solvers.layered import Effort
+from optplan.solvers.layered.effort import OutOfEffortError
 
 Spectra = NDArray[np.complex128]
 
@@ -28,6 +29,8 @@ Spectra = NDArray[np.complex128]
 _PRICES = (0.0, 0.3, 1.0, 3.0, 10.0)
 #: Labels whose distributions are added up at once.
 _AT_ONCE = 1 << 11
+#: Numbers of what may follow every node, at one price.
+_MOST_NUMBERS = 1 << 23
 #: Probabilities closer than this are the same; and how far transforms may be off.
 _ROUNDING = 1e-12
 _BLUR = 1e-9
@@ -58,6 +61,7 @@ def list_all_options(
     """Return the nodes, in order, and the positions of all options that fit: any may be best for some probability."""
     options = stage_options(instance, bracket, stage)
     fitting = np.searchsorted(options.instances, held, side="right")
+    require_size(int(fitting.sum()))
     nodes = np.repeat(np.arange(held.size), fitting)
     return nodes, np.concatenate([np.arange(count) for count in fitting.tolist()])
 
@@ -75,15 +79,26 @@ class GridTimes:
         The last point.
     points
         How many points there are.
+    effort
+        Limit on time.
     """
 
     def __init__(
-        self, instance: RubberBandInstance, bracket: int, chain: Chain, deadline_s: float, points: int
+        self,
+        instance: RubberBandInstance,
+        bracket: int,
+        chain: Chain,
+        deadline_s: float,
+        points: int,
+        effort: Effort,
     ) -> None:
         self.instance = instance
         self.bracket = bracket
         self.chain = chain
+        self.effort = effort
         self.points = points
+        if chain.graph.num_nodes * chain.graph.num_layers * points > _MOST_NUMBERS:
+            raise OutOfEffortError("labels")
         self.grid_s = np.linspace(0.0, deadline_s, points)
         self.size = 2 ** math.ceil(math.log2(points) + 1)
 
@@ -97,10 +112,9 @@ class GridTimes:
             own = graph.options(stage)
             different, place = np.unique(gpus[own], return_inverse=True)
             rows[own] = len(found) + place
-            found.extend(
-                stage_distribution(self.instance, self.bracket, stage, used, self.grid_s).down[:-1]
-                for used in different.tolist()
-            )
+            for used in different.tolist():
+                self.effort.charge_labels(0, 0)
+                found.append(round_stage_down(self.instance, self.bracket, stage, used, self.grid_s))
         return rows, np.array(found)
 
     @cached_property
@@ -113,8 +127,9 @@ class GridTimes:
         different, place = np.unique(added, return_inverse=True)
         for count in different.tolist():
             if count not in self._growths:
-                scale, last = growth_distributions(self.instance, 0, count, self.grid_s)
-                both = self.restore(self.transform(scale.down[:-1]) * self.transform(last.down[:-1]))
+                self.effort.charge_labels(0, 0)
+                scale, last = round_growth_down(self.instance, count, self.grid_s)
+                both = self.restore(self.transform(scale) * self.transform(last))
                 self._growths[count] = self.transform(both)
         return np.array([self._growths[count] for count in different.tolist()])[place]
 
@@ -155,6 +170,7 @@ class _Outlook:
             values = np.full((graph.num_nodes, times.points), -np.inf)
             spectra = times.transform(np.where(np.isfinite(surplus), surplus, 0.0))
             for piece in np.array_split(np.arange(node.size), 1 + node.size // _AT_ONCE):
+                times.effort.charge_labels(0, 0)
                 ran = times.restore(times.stage_spectra[rows[own][piece]] * spectra[node[piece]])
                 cost = price * graph.value[own][piece] - self.late_after[stage][node[piece]]
                 np.maximum.at(values, node[piece], ran - cost[:, None])
@@ -190,6 +206,20 @@ class _Labels:
 
     def take(self, rows: IntArray) -> _Labels:
         return _Labels(self.node[rows], self.usd[rows], self.mass[rows], self.options[rows], self.charge.take(rows))
+
+
+def bound_chance(times: GridTimes) -> float:
+    """Return a probability that no plan of a bracket passes to be on time, costs not looked at.
+
+    Parameters
+    ----------
+    times
+        The bracket.
+    """
+    before = _Outlook(times, 0.0).before[0]
+    start = times.restore(times.growth_spectra(times.chain.held))
+    chances = np.einsum("kg,kg->k", start, np.where(np.isfinite(before), before, 0.0)[:, ::-1])
+    return float(chances.max())
 
 
 def find_timed_plans(times: GridTimes, most_usd: float, wanted: float, effort: Effort) -> TimedPlans:

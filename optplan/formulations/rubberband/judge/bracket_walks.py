@@ -1,6 +1,6 @@
 """The plans of one bracket as walks over instances held, for the judge: best ones under weights, and all near ones.
 
-Written apart from the solver: growths are looked up pair by pair, options are not reduced beforehand.
+Written apart from the solver: growths are looked up pair by pair, options are all that the rules allow.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from functools import cached_property
 import numpy as np
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
+from optplan.formulations.rubberband.judge.completion import initialisation_law
 from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s, growth
-from optplan.formulations.rubberband.laws.execution import Cohort
-from optplan.formulations.rubberband.laws.stages import StageOptions, stage_cdf, stage_options
+from optplan.formulations.rubberband.judge.stages import StageCosts, list_costs, stage_cdf, stage_law
+from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
+from optplan.formulations.rubberband.judge.walks import Walks, bound_charges, join_walks, list_cohorts
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
-#: Relative tolerance of every comparison.
-TOLERANCE = 1e-9
 #: Multiples of the weight of the time at which near walks are bounded, too.
 _BESIDE = (0.0, 0.3, 1.0, 3.0)
-#: Most pairs of counts whose growths are tabulated.
+#: Most pairs of counts whose growths are tabulated, and most pairs of a walk and an option that are made in one go.
 _MOST_PAIRS = 1 << 21
+_MOST_AT_ONCE = 1 << 20
 #: A missing minimum charge below this share of the cost is none.
 _NO_CHARGE = 1e-13
 
@@ -40,17 +42,27 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class _Walks:
-    """Beginnings of walks: all arrays (L,), the stages so far along ``held`` and ``gpus`` (L, j)."""
+class NearWalks:
+    """Whole walks; arrays (P,).
 
-    node: IntArray
+    Parameters
+    ----------
+    walks
+        Where they lead.
+    seconds
+        Expected time.
+    low_usd, high_usd
+        Between which ends the expected cost lies, minimum charges included.
+    """
+
+    walks: Walks
     seconds: FloatArray
-    usd: FloatArray
-    held: IntArray
-    gpus: IntArray
+    low_usd: FloatArray
+    high_usd: FloatArray
 
-    def take(self, rows: IntArray) -> _Walks:
-        return _Walks(self.node[rows], self.seconds[rows], self.usd[rows], self.held[rows], self.gpus[rows])
+    def take(self, rows: IntArray) -> NearWalks:
+        """Return some of them, in that order."""
+        return NearWalks(self.walks.take(rows), self.seconds[rows], self.low_usd[rows], self.high_usd[rows])
 
 
 class BracketWalks:
@@ -62,16 +74,21 @@ class BracketWalks:
         The problem; its limit is not looked at.
     bracket
         Which of its brackets.
+    stopwatch
+        Everything that takes long raises OutOfTime when it expires.
     """
 
-    def __init__(self, instance: RubberBandInstance, bracket: int) -> None:
+    def __init__(self, instance: RubberBandInstance, bracket: int, stopwatch: Stopwatch) -> None:
         self.instance = instance
         self.bracket = bracket
-        self.options = [stage_options(instance, bracket, stage) for stage in range(len(instance.brackets[bracket]))]
+        self.stopwatch = stopwatch
+        stages = range(len(instance.brackets[bracket]))
+        self.options = [list_costs(instance, bracket, stage, stopwatch) for stage in stages]
         needed = np.unique(np.concatenate([options.instances for options in self.options]))
-        constant = instance.cloud.initialise_s.is_constant
-        #: (K,) Instances held: between two counts that are needed costs are linear, unless the latest INIT varies.
-        self.held: IntArray = needed if constant else np.arange(1, needed[-1] + 1)
+        #: (K,) Instances held: between two counts that are needed costs are linear, unless the latest INIT varies or
+        #: minimum charges tell instances apart that came sooner and later.
+        linear = instance.cloud.initialise_s.is_constant and not self._may_be_charged()
+        self.held: IntArray = needed if linear else np.arange(1, needed[-1] + 1)
         self.start_s, self.start_usd = growth(instance, 0, self.held)
 
     def best(self, usd_weight: float, s_weight: float) -> Point:
@@ -79,6 +96,7 @@ class BracketWalks:
         arrive = usd_weight * self.start_usd + s_weight * self.start_s
         seconds, usd = self.start_s, self.start_usd
         for stage in range(len(self.options)):
+            self.stopwatch.require()
             if stage:
                 arrive, seconds, usd = self._move(arrive, seconds, usd, usd_weight, s_weight)
             run, run_s, run_usd = self._run(stage, usd_weight, s_weight)
@@ -86,21 +104,30 @@ class BracketWalks:
         node = int(arrive.argmin())
         return Point(float(seconds[node]), float(usd[node]))
 
-    def least_usd(self) -> float:
-        """Return the least cost of any walk, minimum charges included."""
-        bound = self.best(1.0, 0.0).usd
-        allowance = 0.01 * bound
-        while True:
-            found = self.list_within(1.0, 0.0, bound + allowance, math.inf, math.inf)
-            least = float(found[:, 1].min(initial=math.inf))
-            if least <= bound + allowance:
-                return least
-            allowance *= 2.0
+    def find_cheapest(self, near: NearWalks, most_s: float) -> float:
+        """Return the least cost of walks within a time; infinity when none is."""
+        least = math.inf
+        rows = np.flatnonzero(near.seconds <= most_s)
+        for row in rows[np.argsort(near.low_usd[rows], kind="stable")].tolist():
+            if near.low_usd[row] >= least:
+                break
+            least = min(least, self.settle_usd(near, row))
+        return least
 
-    def list_within(
-        self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float
-    ) -> FloatArray:
-        """List the undominated walks within a weighted sum, a cost and a time, minimum charges included.
+    def settle_usd(self, near: NearWalks, row: int) -> float:
+        """Return the expected cost of a whole walk, exactly."""
+        if near.low_usd[row] == near.high_usd[row]:
+            return float(near.low_usd[row])
+        self.stopwatch.require()
+        walks, missing = near.walks, []
+        held, gpus = walks.held[row].tolist(), walks.gpus[row].tolist()
+        cohorts = list_cohorts(walks.held[row : row + 1])[0]
+        for first, last in np.argwhere(cohorts).tolist():
+            missing.append(cohorts[first, last] * self._missing_s(held, gpus, first, last))
+        return float(walks.usd[row]) + self.instance.cloud.price_usd_per_s * math.fsum(missing)
+
+    def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearWalks:
+        """List the walks within a weighted sum, a cost and a time that no other is certain to beat, charges included.
 
         Parameters
         ----------
@@ -113,8 +140,8 @@ class BracketWalks:
 
         Returns
         -------
-        FloatArray
-            (P, 2) Seconds and US dollars.
+        NearWalks
+            Exact costs follow from :meth:`settle_usd`.
         """
         slack = 1.0 + TOLERANCE
         cuts = [_Cut(self, usd_weight, s_weight, most * slack)]
@@ -129,7 +156,17 @@ class BracketWalks:
         walks = self._begin(cuts)
         for stage in range(1, len(self.options)):
             walks = self._go_on(walks, stage, cuts)
-        return np.column_stack([walks.seconds, walks.usd + self._charge(walks)[1]])
+        near = self.charge(walks)
+        rows = _find_undominated(near.seconds, near.low_usd, near.high_usd)
+        inside = np.ones(rows.size, dtype=np.bool_)
+        for cut in cuts:
+            inside &= cut.weigh(near.seconds[rows], near.low_usd[rows]) <= cut.limit
+        return near.take(rows[inside])
+
+    def charge(self, walks: Walks) -> NearWalks:
+        """Return whole walks with the ends between which their costs lie."""
+        low, high = bound_charges(self.instance, walks, whole=True)
+        return NearWalks(walks, walks.seconds, walks.usd + low, walks.usd + high)
 
     def run_least(self, stage: int, usd_weight: float, s_weight: float) -> FloatArray:
         """Return by node (K,) the least weighted sum of an option of a stage that fits; infinity where none does."""
@@ -148,11 +185,23 @@ class BracketWalks:
         return growth(self.instance, self.held[:, None], self.held[None, :])
 
     @cached_property
+    def growth_parts(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]] | None:
+        """What growing takes as a part (K - 1,) of each node but the last left and one of each but the first entered.
+
+        Both in seconds and US dollars. With a fixed initialisation time growing is linear in both counts; None without.
+        """
+        if not self.instance.cloud.initialise_s.is_constant:
+            return None
+        left = growth(self.instance, self.held[:-1], self.held[-1])
+        entered = growth(self.instance, self.held[0], self.held[1:])
+        return left, (entered[0] - entered[0][-1:], entered[1] - entered[1][-1:])
+
+    @cached_property
     def next_growth(self) -> tuple[FloatArray, FloatArray]:
         """Seconds and US dollars (K - 1,) of growing from each node to the next: the least that growing takes."""
         return growth(self.instance, self.held[:-1], self.held[1:])
 
-    def _node_usd(self, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
+    def node_usd(self, options: StageCosts, position: IntArray, held: IntArray) -> FloatArray:
         """Return the cost of running options while so much is held."""
         cloud = self.instance.cloud
         if cloud.is_per_instance:
@@ -169,7 +218,7 @@ class BracketWalks:
             costs = usd_weight * usd + s_weight * options.expected_s
         leads = np.append(True, np.diff(np.minimum.accumulate(costs)) < 0)
         best = np.maximum.accumulate(np.where(leads, np.arange(costs.size), 0))[np.maximum(fitting, 1) - 1]
-        seconds, usd = options.expected_s[best], self._node_usd(options, best, self.held)
+        seconds, usd = options.expected_s[best], self.node_usd(options, best, self.held)
         weighted = np.where(fitting > 0, usd_weight * usd + s_weight * seconds, math.inf)
         return weighted, seconds, usd
 
@@ -181,6 +230,8 @@ class BracketWalks:
         place = np.maximum.accumulate(np.where(depart[::-1] <= least, np.arange(depart.size), 0))
         source = (depart.size - 1 - place)[::-1]
         arrive, seconds_there, usd_there = least[::-1].copy(), seconds[source], usd[source]
+        if self.growth_parts is not None:
+            return self._grow_by_parts((arrive, seconds_there, usd_there), (depart, seconds, usd), usd_weight, s_weight)
         growing = depart[:-1] + usd_weight * self.next_growth[1] + s_weight * self.next_growth[0]
         for node in np.flatnonzero(growing < arrive[-1]).tolist():
             grow_s, grow_usd = self.grow_from(node)
@@ -191,18 +242,38 @@ class BracketWalks:
             usd_there[node + 1 + better] = usd[node] + grow_usd[better]
         return arrive, seconds_there, usd_there
 
-    def _begin(self, cuts: list[_Cut]) -> _Walks:
-        nodes = np.arange(self.held.size)
-        nothing = np.zeros((nodes.size, 0), dtype=np.int64)
-        return self._run_all(_Walks(nodes, self.start_s, self.start_usd, nothing, nothing), 0, cuts)
+    def _grow_by_parts(
+        self,
+        there: tuple[FloatArray, FloatArray, FloatArray],
+        left: tuple[FloatArray, FloatArray, FloatArray],
+        usd_weight: float,
+        s_weight: float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return :meth:`_move` with growths that are sums of two parts: the best node to leave is a running minimum."""
+        assert self.growth_parts is not None
+        (left_s, left_usd), (entered_s, entered_usd) = self.growth_parts
+        (arrive, seconds_there, usd_there), (depart, seconds, usd) = there, left
+        leaving = depart[:-1] + usd_weight * left_usd + s_weight * left_s
+        leads = np.minimum.accumulate(leaving)
+        source = np.maximum.accumulate(np.where(leaving <= leads, np.arange(leaving.size), 0))
+        cost = leads + usd_weight * entered_usd + s_weight * entered_s
+        better = np.flatnonzero(cost < arrive[1:])
+        arrive[1 + better] = cost[better]
+        seconds_there[1 + better] = (seconds[source] + left_s[source] + entered_s)[better]
+        usd_there[1 + better] = (usd[source] + left_usd[source] + entered_usd)[better]
+        return arrive, seconds_there, usd_there
 
-    def _go_on(self, walks: _Walks, stage: int, cuts: list[_Cut]) -> _Walks:
+    def _begin(self, cuts: list[_Cut]) -> Walks:
+        return self._run_all(Walks.at_start(self.start_s, self.start_usd), 0, cuts)
+
+    def _go_on(self, walks: Walks, stage: int, cuts: list[_Cut]) -> Walks:
         """Move walks to every node that is worth it, and run the stage there."""
         reachable = np.ones(self.held.size, dtype=np.bool_)
         for cut in cuts:
             reachable &= cut.weigh(walks.seconds, walks.usd).min(initial=math.inf) + cut.ahead[stage] <= cut.limit
         rows, nodes, seconds, usd = [], [], [], []
         for node in np.flatnonzero(reachable).tolist():
+            self.stopwatch.require()
             grown_s, grown_usd = growth(self.instance, self.held[walks.node], self.held[node])
             there_s, there_usd = walks.seconds + grown_s, walks.usd + grown_usd
             inside = np.ones(there_s.size, dtype=np.bool_)
@@ -214,17 +285,13 @@ class BracketWalks:
             seconds.append(there_s[some])
             usd.append(there_usd[some])
         if not rows:
-            return walks.take(np.empty(0, dtype=np.int64))
-        row = np.concatenate(rows)
-        moved = _Walks(
-            np.concatenate(nodes), np.concatenate(seconds), np.concatenate(usd), walks.held[row], walks.gpus[row]
-        )
+            return self.no_walks(stage + 1)
+        moved = walks.move(np.concatenate(rows), np.concatenate(nodes), np.concatenate(seconds), np.concatenate(usd))
         return self._run_all(moved, stage, cuts)
 
-    def _run_all(self, walks: _Walks, stage: int, cuts: list[_Cut]) -> _Walks:
+    def _run_all(self, walks: Walks, stage: int, cuts: list[_Cut]) -> Walks:
         """Run every option of a stage that fits, on all walks that are at a node; keep those worth going on with."""
-        kept: list[_Walks] = []
-        options = self.options[stage]
+        kept: list[Walks] = []
         # Per function, who holds more can do all that others can at no more cost: walks there may dominate those here.
         arrived, done = _Frontier(), _Frontier()
         for node in np.unique(walks.node)[::-1].tolist():
@@ -232,34 +299,119 @@ class BracketWalks:
             if self._is_held_for_free:
                 here = here.take(arrived.pass_through(here))
             own = self._list_options(stage, node)
-            row, choice = (grid.ravel() for grid in np.meshgrid(np.arange(here.node.size), own, indexing="ij"))
-            grown = here.take(row)
-            held = np.full(row.size, self.held[node])
-            run = _Walks(
-                grown.node,
-                grown.seconds + options.expected_s[choice],
-                grown.usd + self._node_usd(options, choice, held),
-                np.column_stack([grown.held, held]),
-                np.column_stack([grown.gpus, options.gpus[choice]]),
-            )
-            inside = np.ones(row.size, dtype=np.bool_)
-            for cut in cuts:
-                inside &= cut.weigh(run.seconds, run.usd) + cut.rest[stage][node] <= cut.limit
-            run = run.take(np.flatnonzero(inside))
-            run = run.take(self._find_undominated(run))
-            kept.append(run.take(done.pass_through(run)) if self._is_held_for_free else run)
-        return _join(kept, stage + 1)
+            for piece in np.array_split(own, 1 + own.size * here.node.size // _MOST_AT_ONCE):
+                self.stopwatch.require()
+                run = self._run_some(here, stage, node, piece, cuts)
+                kept.append(run.take(done.pass_through(run)) if self._is_held_for_free else run)
+        return join_walks(kept) if kept else self.no_walks(stage + 1)
+
+    def _run_some(self, here: Walks, stage: int, node: int, own: IntArray, cuts: list[_Cut]) -> Walks:
+        """Run some options of a stage on walks at one node."""
+        options = self.options[stage]
+        row, choice = (grid.ravel() for grid in np.meshgrid(np.arange(here.node.size), own, indexing="ij"))
+        seconds = here.seconds[row] + options.expected_s[choice]
+        held = np.full(row.size, self.held[node])
+        usd = here.usd[row] + self.node_usd(options, choice, held)
+        inside = np.ones(row.size, dtype=np.bool_)
+        for cut in cuts:
+            inside &= cut.weigh(seconds, usd) + cut.rest[stage][node] <= cut.limit
+        rows = np.flatnonzero(inside)
+        row, choice = row[rows], choice[rows]
+        run = self.extend(here.take(row), stage, choice, held[rows], seconds[rows], usd[rows])
+        low, high = bound_charges(self.instance, run)
+        rows = _find_undominated(run.seconds, run.usd + low, run.usd + high)
+        inside = np.ones(rows.size, dtype=np.bool_)
+        for cut in cuts:
+            least = cut.weigh(run.seconds[rows], run.usd[rows] + low[rows]) + cut.rest[stage][node]
+            inside &= least <= cut.limit
+        return run.take(rows[inside])
+
+    def extend(
+        self, walks: Walks, stage: int, choice: IntArray, held: IntArray, seconds: FloatArray, usd: FloatArray
+    ) -> Walks:
+        """Return walks after options (L,) of a stage, with the time and cost that they have come to."""
+        variance, lasting = self._observe(walks, stage, choice, held)
+        return Walks(
+            walks.node,
+            seconds,
+            usd,
+            np.column_stack([walks.held, held]),
+            np.column_stack([walks.gpus, self.options[stage].gpus[choice]]),
+            np.column_stack([walks.ends_s, seconds]),
+            np.column_stack([walks.variance, variance]),
+            np.column_stack([walks.lasting, lasting]),
+        )
+
+    def _observe(self, walks: Walks, stage: int, choice: IntArray, held: IntArray) -> tuple[FloatArray, IntArray]:
+        """Return (L,) the sum of the variances and how many stages are certain to last, after options of a stage."""
+        variance, lasting = np.zeros(choice.size), np.zeros(choice.size, dtype=np.int64)
+        if not self.instance.has_minimum_charges:
+            return variance, lasting
+        added = held - (walks.held[:, -1] if stage else 0)
+        for place, figure in ((choice, self._describe_option), (np.maximum(added, 0), self._describe_growth)):
+            different, back = np.unique(place, return_inverse=True)
+            figures = np.array([figure(stage, each) for each in different.tolist()]).reshape(-1, 2)[back]
+            variance, lasting = variance + figures[:, 0], lasting + figures[:, 1].astype(np.int64)
+        if stage:
+            variance, lasting = variance + walks.variance[:, -1], lasting + walks.lasting[:, -1]
+        return variance, lasting
+
+    def _describe_option(self, stage: int, option: int) -> tuple[float, float]:
+        """Return the variance of a stage's time, and 1 where it is certain to last as long as the minimum charge."""
+        key = (stage, option)
+        if key not in self._described:
+            self.stopwatch.require()
+            options, minimum_s = self.options[stage], self.instance.cloud.minimum_charge_s * (1.0 - TOLERANCE)
+            gpus = int(options.gpus[option])
+            short = stage_cdf(self.instance, self.bracket, stage, gpus, np.array([minimum_s]))[0] > _NO_CHARGE
+            random = self.instance.is_random
+            variance = stage_law(self.instance, self.bracket, stage, gpus).deviation_s ** 2 if random else 0.0
+            self._described[key] = (variance, 0.0 if short else 1.0)
+        return self._described[key]
+
+    def _describe_growth(self, stage: int, added: int) -> tuple[float, float]:  # noqa: ARG002 - as that of options
+        """Return the variance of getting so many instances; no growth is ever held to last."""
+        if not added or not self.instance.is_random:
+            return 0.0, 0.0
+        provision, latest = self.instance.cloud.provision_s, initialisation_law(self.instance, added)
+        return provision.deviation_s**2 + latest.deviation_s**2, 0.0
 
     def _list_options(self, stage: int, node: int) -> IntArray:
-        """Return the options that may be best while so much is held: all of them where minimum charges are random."""
+        """Return the options that may be best while so much is held."""
         options = self.options[stage]
         fitting = np.flatnonzero(options.instances <= self.held[node])
-        if self._charges_vary:
-            return fitting
-        usd = self._node_usd(options, fitting, np.full(fitting.size, self.held[node]))
+        if self._charges_vary and fitting.size:
+            # A slower option saves at most what is missing of the minimum charge after the quickest alone.
+            quickest = fitting[options.expected_s[fitting].argmin()]
+            useful_s = options.expected_s[quickest] + self.missing_after(stage, int(quickest))
+            return np.asarray(fitting[(options.expected_s[fitting] <= useful_s) | (fitting == quickest)])
+        usd = self.node_usd(options, fitting, np.full(fitting.size, self.held[node]))
         order = np.lexsort((usd, options.expected_s[fitting]))
         least = np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]
         return np.asarray(fitting[order[usd[order] < least]])
+
+    def _may_be_charged(self) -> bool:
+        """Whether some stage may be over before a minimum charge is used up."""
+        if not self.instance.has_minimum_charges:
+            return False
+        return any(
+            not self._describe_option(stage, option)[1]
+            for stage, options in enumerate(self.options)
+            for option in range(options.gpus.size)
+        )
+
+    def missing_after(self, stage: int, option: int) -> float:
+        """Return E[max(minimum charge - time, 0)] of an option of a stage; 0 without such charges."""
+        if not self._charges_vary:
+            return 0.0
+        self.stopwatch.require()
+        law = stage_law(self.instance, self.bracket, stage, int(self.options[stage].gpus[option]))
+        return float(law.shortfall(np.array([self.instance.cloud.minimum_charge_s]))[0])
+
+    def no_walks(self, stages: int) -> Walks:
+        """Return no walks of so many stages."""
+        whole, real, nothing = np.zeros((0, stages), dtype=np.int64), np.zeros((0, stages)), np.zeros(0)
+        return Walks(np.zeros(0, dtype=np.int64), nothing, nothing, whole, whole, real, real, whole)
 
     @property
     def _is_held_for_free(self) -> bool:
@@ -267,56 +419,14 @@ class BracketWalks:
 
     @cached_property
     def _charges_vary(self) -> bool:
-        cloud, training = self.instance.cloud, self.instance.training
-        if not (cloud.is_per_instance and cloud.minimum_charge_s > 0):
-            return False
-        starts = [training.start_s, *training.start_s_on.values(), cloud.provision_s, cloud.initialise_s]
-        noisy = training.iteration_noise is not None or training.trial_noise is not None
-        return noisy or not all(start.is_constant for start in starts)
-
-    def _find_undominated(self, walks: _Walks) -> IntArray:
-        """Return the walks at one node that no other beats in time and cost, whatever minimum charges are open."""
-        settled, released = self._charge(walks)
-        low, high = walks.usd + settled, walks.usd + released
-        order = np.lexsort((high, walks.seconds))
-        least = np.minimum.accumulate(np.append(math.inf, high[order]))[:-1]
-        return np.asarray(order[low[order] < least])
-
-    def _charge(self, walks: _Walks) -> tuple[FloatArray, FloatArray]:
-        """Return the minimum charges (L,) of instances already released, and of all if the others went now, too."""
-        settled, released = np.zeros(walks.node.size), np.zeros(walks.node.size)
-        cloud = self.instance.cloud
-        if not (cloud.is_per_instance and cloud.minimum_charge_s > 0):
-            return settled, released
-        risky = np.zeros(walks.node.size, dtype=np.bool_)
-        for stage in range(walks.gpus.shape[1]):
-            used, place = np.unique(walks.gpus[:, stage], return_inverse=True)
-            risky |= np.array([self._may_fall_short(stage, gpus) for gpus in used.tolist()], dtype=np.bool_)[place]
-        for row in np.flatnonzero(risky).tolist():
-            held, gpus = walks.held[row].tolist(), walks.gpus[row].tolist()
-            for cohort in _list_cohorts(held):
-                usd = cloud.price_usd_per_s * cohort.count * self._missing_s(held, gpus, cohort)
-                released[row] += usd
-                if cohort.last < len(held) - 1:
-                    settled[row] += usd
-        return settled, released
-
-    def _may_fall_short(self, stage: int, gpus: int) -> bool:
-        """Whether a stage alone may take less than the minimum charge."""
-        key = (stage, gpus)
-        if key not in self._short:
-            minimum_s = np.array([self.instance.cloud.minimum_charge_s * (1.0 - TOLERANCE)])
-            chance = float(stage_cdf(self.instance, self.bracket, stage, gpus, minimum_s)[0])
-            self._short[key] = chance > _NO_CHARGE
-        return self._short[key]
+        return self.instance.has_minimum_charges and self.instance.is_random
 
     @cached_property
-    def _short(self) -> dict[tuple[int, int], bool]:
+    def _described(self) -> dict[tuple[int, int], tuple[float, float]]:
         return {}
 
-    def _missing_s(self, held: list[int], gpus: list[int], cohort: Cohort) -> float:
+    def _missing_s(self, held: list[int], gpus: list[int], first: int, last: int) -> float:
         """Return what is missing in the life of instances, looked up by what that consists of."""
-        first, last = cohort.first, cohort.last
         key = (first, last, tuple(held[max(0, first - 1) : last + 1]), tuple(gpus[first : last + 1]))
         if key not in self._missing:
             chain = [StageAllocation(instances=m, gpus=a) for m, a in zip(held, gpus, strict=True)]
@@ -335,7 +445,7 @@ class _Frontier:
         self.seconds = np.empty(0)
         self.usd = np.empty(0)
 
-    def pass_through(self, walks: _Walks) -> IntArray:
+    def pass_through(self, walks: Walks) -> IntArray:
         """Return the walks that no pair seen before beats, and remember theirs."""
         least = np.append(math.inf, self.usd)
         rows = np.flatnonzero(walks.usd < least[np.searchsorted(self.seconds, walks.seconds, side="right")])
@@ -369,6 +479,11 @@ class _Cut:
     def _look_ahead(self, walks: BracketWalks, ahead: FloatArray) -> FloatArray:
         """Return the least that follows a node: at an earlier node or itself for nothing, or after growing."""
         rest = np.minimum.accumulate(ahead)
+        if walks.growth_parts is not None:
+            (left_s, left_usd), (entered_s, entered_usd) = walks.growth_parts
+            entering = np.minimum.accumulate((self.weigh(entered_s, entered_usd) + ahead[1:])[::-1])[::-1]
+            rest[:-1] = np.minimum(rest[:-1], self.weigh(left_s, left_usd) + entering)
+            return rest
         grown_s, grown_usd = walks.next_growth
         later = np.append(np.minimum.accumulate(ahead[::-1])[::-1][1:], math.inf)
         least = later[:-1] + self.weigh(grown_s, grown_usd)
@@ -378,34 +493,8 @@ class _Cut:
         return rest
 
 
-def _list_cohorts(held: list[int]) -> list[Cohort]:
-    """Say which instances come and go together, the oldest being released first; all go after the last stage."""
-    cohorts: list[Cohort] = []
-    alive: list[tuple[int, int]] = []
-    before = 0
-    for stage, now in enumerate([*held, 0]):
-        if now > before:
-            alive.append((stage, now - before))
-        gone = before - now
-        while gone > 0:
-            first, count = alive.pop(0)
-            cohorts.append(Cohort(min(count, gone), first, stage - 1))
-            if count > gone:
-                alive.insert(0, (first, count - gone))
-            gone -= count
-        before = now
-    return cohorts
-
-
-def _join(parts: list[_Walks], stages: int) -> _Walks:
-    """Return all walks one after another."""
-    if not parts:
-        nothing, none = np.zeros(0), np.zeros((0, stages), dtype=np.int64)
-        return _Walks(np.zeros(0, dtype=np.int64), nothing, nothing, none, none)
-    return _Walks(
-        np.concatenate([part.node for part in parts]),
-        np.concatenate([part.seconds for part in parts]),
-        np.concatenate([part.usd for part in parts]),
-        np.concatenate([part.held for part in parts]),
-        np.concatenate([part.gpus for part in parts]),
-    )
+def _find_undominated(seconds: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
+    """Return the walks that no other is certain to beat in time and cost, of equal ones the first."""
+    order = np.lexsort((high, seconds))
+    least = np.minimum.accumulate(np.append(math.inf, high[order]))[:-1]
+    return np.asarray(order[low[order] < least])

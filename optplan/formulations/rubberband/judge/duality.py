@@ -13,11 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.contracts.result import BoundProof
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance
-from optplan.formulations.rubberband.judge.bracket_walks import TOLERANCE, BracketWalks
-from optplan.formulations.rubberband.laws.chances import least_deadline_s
-from optplan.formulations.rubberband.laws.minimum_charges import varies
+from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
+from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
@@ -33,7 +31,9 @@ class _Weighted:
     division: tuple[float, ...]
 
 
-def dual_bound(instance: RubberBandInstance, multipliers: dict[str, float]) -> float:
+def dual_bound(
+    instance: RubberBandInstance, multipliers: dict[str, float], stopwatch: Stopwatch | None = None
+) -> float:
     """Re-derive the Lagrangian bound: the least of objective + multiplier * (consumption - limit) over all mixed plans.
 
     Parameters
@@ -42,6 +42,8 @@ def dual_bound(instance: RubberBandInstance, multipliers: dict[str, float]) -> f
         The problem, with its limit.
     multipliers
         Of the one limit, in units of the objective per unit of it.
+    stopwatch
+        Its time must suffice; None for no limit.
 
     Returns
     -------
@@ -49,11 +51,13 @@ def dual_bound(instance: RubberBandInstance, multipliers: dict[str, float]) -> f
         No plan within the limit has less expected cost (or time).
     """
     limit, multiplier = instance.limits[instance.limit_name], multipliers[instance.limit_name]
-    return _weigh(_list_walks(instance), *_weights(instance, multiplier)).least - multiplier * limit
+    return _weigh(_list_walks(instance, stopwatch), *_weights(instance, multiplier)).least - multiplier * limit
 
 
-def least_consumption(instance: RubberBandInstance, weights: FloatArray) -> dict[str, float]:
-    """Return by part the least weighted consumption of any plan: its time, or its cost with minimum charges.
+def least_consumption(
+    instance: RubberBandInstance, weights: FloatArray, stopwatch: Stopwatch | None = None
+) -> dict[str, float]:
+    """Return by part the least weighted consumption of any plan: its time, or its cost without minimum charges.
 
     Parameters
     ----------
@@ -61,25 +65,29 @@ def least_consumption(instance: RubberBandInstance, weights: FloatArray) -> dict
         The problem; the amount of its limit is not looked at.
     weights
         (1,) Of the one limit.
+    stopwatch
+        Its time must suffice; None for no limit.
 
     Returns
     -------
     dict of str to float
-        With a deadline the slowest bracket alone, because it decides; with a budget all brackets. With a confidence, a
-        time before which no plan is complete with that probability.
+        With a deadline the slowest bracket alone, because it decides; with a budget all brackets. What minimum charges
+        add is proven by trees (:mod:`optplan.formulations.rubberband.judge.trees`).
     """
-    if instance.confidence is not None and varies(instance):
-        return {"search": float(weights[0]) * least_deadline_s(instance, instance.confidence)}
-    walks = _list_walks(instance)
+    walks = _list_walks(instance, stopwatch)
     if instance.objective is Objective.COST:
         least = [walk.best(0.0, 1.0).seconds for walk in walks]
         slowest = int(np.argmax(least))
         return {f"bracket {slowest + 1}": float(weights[0]) * least[slowest]}
-    return {f"bracket {number}": float(weights[0]) * walk.least_usd() for number, walk in enumerate(walks, start=1)}
+    usd = [walk.best(1.0, 0.0).usd for walk in walks]
+    return {f"bracket {number}": float(weights[0]) * least for number, least in enumerate(usd, start=1)}
 
 
 def least_within(
-    instance: RubberBandInstance, multipliers: dict[str, float], allowance: float, stopwatch: Stopwatch | None = None
+    instance: RubberBandInstance,
+    multipliers: dict[str, float],
+    allowance: float,
+    stopwatch: Stopwatch | None = None,
 ) -> float:
     """Enumerate plans anew and return the least objective of those that keep the limit.
 
@@ -92,14 +100,14 @@ def least_within(
     allowance
         How far above the dual bound objectives are looked for.
     stopwatch
-        When to end; no limit when None.
+        Its time must suffice; None for no limit.
 
     Returns
     -------
     float
         Minimum charges included; infinity when no plan that keeps the limit lies within the allowance.
     """
-    walks, multiplier = _list_walks(instance), multipliers[instance.limit_name]
+    walks, multiplier = _list_walks(instance, stopwatch), multipliers[instance.limit_name]
     limit = instance.limits[instance.limit_name] * (1.0 + TOLERANCE)
     usd_weight, s_weight = _weights(instance, multiplier)
     weighted = _weigh(walks, usd_weight, s_weight)
@@ -107,15 +115,14 @@ def least_within(
     ceiling = most - multiplier * instance.limits[instance.limit_name]
     most_usd, most_s = (ceiling, limit) if instance.objective is Objective.COST else (limit, ceiling)
     parts = [walk.best(usd_weight, share).weigh(usd_weight, share) for walk, share in _pair(walks, weighted)]
-    points = []
+    near = []
     for (walk, share), own in zip(_pair(walks, weighted), parts, strict=True):
-        if stopwatch is not None:
-            stopwatch.require()
         # The others need at least their own parts of the weighted sum.
-        points.append(walk.list_within(usd_weight, share, most - (math.fsum(parts) - own), most_usd, most_s))
-    if any(not len(some) for some in points):
-        return math.inf
-    best = _least_usd(points, most_s) if instance.objective is Objective.COST else _least_s(points, most_usd)
+        near.append(walk.list_within(usd_weight, share, most - (math.fsum(parts) - own), most_usd, most_s))
+    if instance.objective is Objective.COST:
+        best = math.fsum(walk.find_cheapest(some, most_s) for walk, some in zip(walks, near, strict=True))
+    else:
+        best = _least_s(walks, near, most_usd)
     return best if best <= ceiling * (1.0 + TOLERANCE) else math.inf
 
 
@@ -124,8 +131,9 @@ def _weights(instance: RubberBandInstance, multiplier: float) -> tuple[float, fl
     return (1.0, multiplier) if instance.objective is Objective.COST else (multiplier, 1.0)
 
 
-def _list_walks(instance: RubberBandInstance) -> list[BracketWalks]:
-    return [BracketWalks(instance, bracket) for bracket in range(len(instance.brackets))]
+def _list_walks(instance: RubberBandInstance, stopwatch: Stopwatch | None) -> list[BracketWalks]:
+    watch = stopwatch if stopwatch is not None else Stopwatch()
+    return [BracketWalks(instance, bracket, watch) for bracket in range(len(instance.brackets))]
 
 
 def _pair(walks: list[BracketWalks], weighted: _Weighted) -> list[tuple[BracketWalks, float]]:
@@ -190,21 +198,14 @@ def _find_hull(walk: BracketWalks) -> FloatArray:
     return np.array(found)
 
 
-def _least_usd(points: list[FloatArray], most_s: float) -> float:
-    """Return the least sum of costs, given (seconds, US dollars) by bracket; infinity when one is never in time."""
-    return math.fsum(some[some[:, 0] <= most_s, 1].min(initial=math.inf) for some in points)
-
-
-def _least_s(points: list[FloatArray], most_usd: float) -> float:
+def _least_s(walks: list[BracketWalks], near: list[NearWalks], most_usd: float) -> float:
     """Return the least time within which the cheapest of all brackets together keep a budget."""
-    for time_s in np.unique(np.concatenate([some[:, 0] for some in points])).tolist():
-        if _least_usd(points, time_s) <= most_usd:
+    times = np.unique(np.concatenate([some.seconds for some in near]))
+    # What even the lower ends exceed need not be settled.
+    for time_s in times.tolist():
+        low = math.fsum(some.low_usd[some.seconds <= time_s].min(initial=math.inf) for some in near)
+        if low > most_usd:
+            continue
+        if math.fsum(walk.find_cheapest(some, time_s) for walk, some in zip(walks, near, strict=True)) <= most_usd:
             return float(time_s)
     return math.inf
-
-
-def list_proofs(instance: RubberBandInstance) -> frozenset[BoundProof]:
-    """Return the kinds of certificate that prove anything: bounds of means say nothing of what keeps a confidence."""
-    if instance.confidence is not None and varies(instance):
-        return frozenset()
-    return frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED})

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.contracts.judgement import Check, Evaluation
+from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
     DEADLINE,
@@ -34,24 +35,14 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
-from optplan.formulations.rubberband.laws.completion import (
-    completion_quantile,
-    least_possible_s,
-    life_summands,
-    on_time_probability,
-)
-from optplan.formulations.rubberband.laws.convolutions import expected_shortfall
+from optplan.formulations.rubberband.judge.completion import completion_quantile, life_summands, on_time_probability
+from optplan.formulations.rubberband.judge.stages import cost_of
+from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE, TOLERANCE
+from optplan.formulations.rubberband.laws.convolutions import expected_shortfall, least_possible_s
 from optplan.formulations.rubberband.laws.execution import group_instances, list_runs
 from optplan.formulations.rubberband.laws.maxima import expected_maximum
-from optplan.formulations.rubberband.laws.stages import explain_refusal, option_of
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
-
-#: Relative tolerance of every comparison of the judge; a plan exactly at its limit is feasible.
-TOLERANCE = 1e-9
-
-#: Absolute tolerance on a probability: what the grids of the convolutions may be off.
-PROBABILITY_TOLERANCE = 1e-6
 
 #: Numbers of new instances whose initialisation is listed at first, and at most.
 _FIRST_LISTED = 64
@@ -127,10 +118,10 @@ def expected_latest_s(instance: RubberBandInstance, counts: IntArray) -> FloatAr
         different, place = np.unique(counts, return_inverse=True)
         latest = expected_maximum(instance.cloud.initialise_s, different)[place]
         return latest.reshape(np.shape(counts))
-    listed: FloatArray = instance.stage_cache.get("latest", np.zeros(0))
+    listed: FloatArray = instance.judge_cache.get("latest", np.zeros(0))
     if listed.size <= most:
         upto = np.arange(max(2 * most, _FIRST_LISTED) + 1)
-        listed = instance.stage_cache["latest"] = expected_maximum(instance.cloud.initialise_s, upto)
+        listed = instance.judge_cache["latest"] = expected_maximum(instance.cloud.initialise_s, upto)
     return np.asarray(listed[counts])
 
 
@@ -204,7 +195,7 @@ def _follow(instance: RubberBandInstance, solution: RubberBandSolution, bracket:
     growth_s = training_s = busy = held_s = 0.0
     before = started = 0
     for stage, allocation in enumerate(chain):
-        option = option_of(instance, bracket, stage, allocation.gpus)
+        option = cost_of(instance, bracket, stage, allocation.gpus)
         stage_s, stage_busy = float(option.expected_s[0]), float(option.busy_gpu_s[0])
         new = max(allocation.instances - before, 0)
         latest_s = float(expected_latest_s(instance, np.array(new)))
@@ -252,7 +243,7 @@ def expected_shortfall_s(
         E[max(minimum charge - life, 0)] in seconds; zero per function.
     """
     minimum_s = instance.cloud.minimum_charge_s
-    if not instance.cloud.is_per_instance or minimum_s == 0:
+    if not instance.has_minimum_charges:
         return 0.0
     summands = life_summands(instance, bracket, chain, first, last)
     if least_possible_s(summands) >= minimum_s:
@@ -302,7 +293,7 @@ def _check_allocation(
     ]
     if reason:
         return checks
-    needed = int(option_of(instance, bracket, number, allocation.gpus).instances[0])
+    needed = int(cost_of(instance, bracket, number, allocation.gpus).instances[0])
     most = instance.cloud.most_instances
     enough = allocation.instances >= needed
     within = most is None or allocation.instances <= most

@@ -14,9 +14,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.formulations.rubberband.data.distributions import EmpiricalDistribution
 from optplan.schema import FloatArray
@@ -30,13 +31,21 @@ _POINTS_PER_DEVIATION_OF_JUMPS = 512
 
 #: Deviations of the sum, and probability of a single summand, that the grid leaves out at either end.
 _REACH = 10.0
-_LEFT_OUT = 1e-13
+LEFT_OUT = 1e-13
 
 #: Largest grid; a coarser step is taken where it does not suffice.
 _MOST_POINTS = 2**18
 
 #: Grid points of a distribution that is known by its cdf.
 _POINTS_OF_CDF = 4096
+
+
+def weigh(mass: FloatArray, values: NDArray[np.floating[Any]] | NDArray[np.int64]) -> float:
+    """Return the sum of values (N,) weighted by their probabilities (N,).
+
+    A dot product would start the threads of the linear algebra, which takes longer than such a sum.
+    """
+    return float(np.einsum("i,i->", mass, values))
 
 
 class Law(Protocol):
@@ -92,12 +101,12 @@ class GridLaw:
     @cached_property
     def expected_s(self) -> float:
         """Mean."""
-        return float(self.mass @ self.values_s)
+        return weigh(self.mass, self.values_s)
 
     @cached_property
     def deviation_s(self) -> float:
         """Standard deviation."""
-        return math.sqrt(float(self.mass @ (self.values_s - self.expected_s) ** 2))
+        return math.sqrt(weigh(self.mass, (self.values_s - self.expected_s) ** 2))
 
     @property
     def is_constant(self) -> bool:
@@ -153,7 +162,7 @@ class ClippedLaw:
     @cached_property
     def deviation_s(self) -> float:
         """Standard deviation."""
-        square = float(self.law.mass @ np.maximum(self.law.values_s, 0.0) ** 2)
+        square = weigh(self.law.mass, np.maximum(self.law.values_s, 0.0) ** 2)
         return math.sqrt(max(square - self.expected_s**2, 0.0))
 
     @property
@@ -192,7 +201,7 @@ def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0) -> GridLaw:
         return GridLaw(offset, 1.0, np.ones(1))
     mean = sum(count * law.expected_s for law, count in random)
     variance = sum(count * law.deviation_s**2 for law, count in random)
-    ends = [law.quantile(np.array([_LEFT_OUT, 1 - _LEFT_OUT])) for law, _ in random]
+    ends = [law.quantile(np.array([LEFT_OUT, 1 - LEFT_OUT])) for law, _ in random]
     # A sum is far from its mean because all of it is, or because one summand is.
     reach = _REACH * math.sqrt(variance)
     below = max(law.expected_s - float(end[0]) for (law, _), end in zip(random, ends, strict=True))
@@ -204,15 +213,26 @@ def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0) -> GridLaw:
     spectrum, start, widened = np.ones(points // 2 + 1, dtype=np.complex128), 0.0, 0.0
     for (law, count), end in zip(random, ends, strict=True):
         mass = _split(law, float(end[0]), float(end[1]), step)
-        spectrum *= np.fft.rfft(_wrap(mass, points)) ** count
+        spectrum *= _raise(np.fft.rfft(_wrap(mass, points)), count)
         place = step * np.arange(mass.size)
-        widened += count * float(mass @ (place - mass @ place) ** 2)
+        widened += count * weigh(mass, (place - weigh(mass, place)) ** 2)
         start += count * float(end[0])
     first = math.floor((lowest - start) / step)
     mass = np.roll(np.fft.irfft(spectrum, points), -(first % points))
     mass = np.maximum(mass, 0.0)
     drawn = math.sqrt(variance / widened)
     return GridLaw(offset + mean + drawn * (start + first * step - mean), drawn * step, mass / mass.sum())
+
+
+def least_possible_s(summands: list[tuple[Law, int]]) -> float:
+    """Return what a sum of independent durations never falls below, but with a negligible probability.
+
+    Parameters
+    ----------
+    summands
+        Distributions, and how many independent draws of each are added.
+    """
+    return sum(count * float(law.quantile(np.array([LEFT_OUT]))[0]) for law, count in summands)
 
 
 def expected_shortfall(summands: list[tuple[Law, int]], t: float) -> float:
@@ -248,6 +268,17 @@ def _split(law: Law, lowest: float, highest: float, step: float) -> FloatArray:
     averages = np.clip(np.diff(shortfalls) / step, 0.0, 1.0)
     averages[-1] = 1.0
     return np.diff(np.maximum.accumulate(averages), prepend=0.0)
+
+
+def _raise(spectrum: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
+    """Return a whole power of a transform, by squaring: NumPy's own takes logarithms, which is slow."""
+    power, square = np.ones_like(spectrum), spectrum
+    while count:
+        if count % 2:
+            power = power * square
+        count //= 2
+        square = square * square if count else square
+    return power
 
 
 def _wrap(mass: FloatArray, points: int) -> FloatArray:
@@ -301,5 +332,5 @@ def law_of_cdf(cdf: Callable[[FloatArray], FloatArray], ends_s: tuple[float, flo
     mass = np.diff(below, prepend=0.0)
     kept = np.flatnonzero(mass > 0)
     mass = mass[kept[0] : kept[-1] + 1]
-    first = expected_s - step * float(mass @ np.arange(mass.size))
+    first = expected_s - step * weigh(mass, np.arange(mass.size))
     return GridLaw(first, step, mass)

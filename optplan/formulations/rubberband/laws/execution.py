@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.errors import DataError
+from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.experiment import Stage
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.laws.stages import explain_refusal
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,12 @@ from optplan.formulations.rubberband.data.instance import (
     StageAllocation,
 )
 from optplan.formulations.rubberband.exact.chains import list_held
-from optplan.formulations.rubberband.judge.evaluation import growth
-from optplan.formulations.rubberband.laws.stages import StageOptions, stage_options
+from optplan.formulations.rubberband.exact.durations import growth
+from optplan.formulations.rubberband.exact.stage_options import StageOptions, stage_options
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.budgeted_paths import BudgetedPaths
+from optplan.solvers.layered.effort import Effort
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +60,30 @@ class BracketGraph:
         )
 
 
-def state_bracket(alone: RubberBandInstance) -> BracketGraph:
-    """State an instance with one bracket; its limit is not looked at."""
-    offered = [stage_options(alone, 0, stage) for stage in range(len(alone.brackets[0]))]
+def state_bracket(alone: RubberBandInstance, stopwatch: Stopwatch | None = None) -> BracketGraph:
+    """State an instance with one bracket.
+
+    Parameters
+    ----------
+    alone
+        The instance; its limit is not looked at.
+    stopwatch
+        Ends the statement when it has expired; None for no limit.
+
+    Raises
+    ------
+    OutOfEffortError
+        When time runs out.
+    """
+    effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
+    offered = [stage_options(alone, 0, stage, stopwatch=stopwatch) for stage in range(len(alone.brackets[0]))]
     counts = list_held(alone, offered)
-    rows = [[_list_rows(alone, options, count) for count in counts.tolist()] for options in offered]
+    rows: list[list[IntArray]] = []
+    for options in offered:
+        rows.append([])
+        for count in counts.tolist():
+            effort.charge_labels(0, 0)
+            rows[-1].append(_list_rows(alone, options, count))
     widths = [max(1, *(row.size for row in at_count)) for at_count in zip(*rows, strict=True)]
     held = np.repeat(counts, widths)
     places = np.array([np.concatenate([_fill(*each) for each in zip(stage, widths, strict=True)]) for stage in rows])

@@ -9,9 +9,9 @@ import numpy as np
 
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
-from optplan.formulations.rubberband.exact.bracket_choice import JudgedChain, judge_chain
-from optplan.formulations.rubberband.judge.evaluation import growth
-from optplan.formulations.rubberband.laws.stages import stage_options
+from optplan.formulations.rubberband.exact.bracket_choice import PricedChain, price_chain
+from optplan.formulations.rubberband.exact.durations import growth
+from optplan.formulations.rubberband.exact.stage_options import stage_options
 from optplan.schema import FloatArray, IntArray
 
 #: Most plans of a bracket that are looked at: a few arrays of this length are the working set.
@@ -28,7 +28,7 @@ class _Choices:
     usd: FloatArray
 
 
-def list_undominated(alone: RubberBandInstance) -> tuple[list[JudgedChain], int]:
+def list_undominated(alone: RubberBandInstance) -> tuple[list[PricedChain], int]:
     """List the plans of an instance with one bracket that no other plan beats in both time and cost.
 
     Parameters
@@ -38,7 +38,7 @@ def list_undominated(alone: RubberBandInstance) -> tuple[list[JudgedChain], int]
 
     Returns
     -------
-    plans : list of JudgedChain
+    plans : list of PricedChain
         From the fastest to the cheapest, minimum charges included.
     count : int
         How many plans were looked at.
@@ -57,12 +57,12 @@ def list_undominated(alone: RubberBandInstance) -> tuple[list[JudgedChain], int]
         )
         raise UnsupportedError(message)
     seconds, usd = _total(alone, choices)
-    kept: list[JudgedChain] = []
+    kept: list[PricedChain] = []
     least_usd = math.inf
     for number in np.lexsort((usd, seconds)).tolist():
         if usd[number] < least_usd:  # minimum charges only add to it
             picked = zip(choices, np.unravel_index(number, sizes), strict=True)
-            judged = judge_chain(
+            judged = price_chain(
                 alone,
                 tuple(
                     StageAllocation(instances=int(stage.held[place]), gpus=int(stage.gpus[place]))

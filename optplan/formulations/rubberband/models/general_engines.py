@@ -21,23 +21,28 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, T
 from optplan.errors import EngineError
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.bracket_choice import (
-    JudgedChain,
-    answer_if_infeasible,
+    PricedChain,
     choose_chains,
+    find_least_plans,
     isolate_brackets,
-    judge_chain,
+    price_chain,
+    price_plan,
     write_solution,
 )
-from optplan.formulations.rubberband.judge.evaluation import TOLERANCE, evaluate, growth
+from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.models.bracket_graphs import BracketGraph, bind_bracket, state_bracket
 from optplan.formulations.rubberband.models.every_plan import list_undominated
 from optplan.solvers import cpsat, milp
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.solvers.layered import BUDGET_TOLERANCE
+from optplan.solvers.layered.effort import OutOfEffortError
 
 #: How often the next cheaper plan is asked for because minimum charges break the budget.
 _MOST_LOWERINGS = 200
 #: What engines tell apart, relatively: more than their tolerance of the limit.
-_RESOLUTION = 10 * TOLERANCE
+_RESOLUTION = 10 * BUDGET_TOLERANCE
+#: By how much more than the limit an engine may have where it finds no plan within it, although there is one.
+_ROOM = 1e-6
 #: How often a time is halved; the gap that is asked for usually ends it before.
 _MOST_HALVINGS = 100
 
@@ -116,19 +121,17 @@ def solve_enumeration(instance: RubberBandInstance, request: SolveRequest) -> An
     UnsupportedError
         When there are too many plans.
     """
-    infeasible = answer_if_infeasible(instance, request)
-    if infeasible is not None:
-        return infeasible
-    if request.stopwatch.expired:
+    least = find_least_plans(instance, request)
+    if isinstance(least, Answer):
+        return least
+    if not least or request.stopwatch.expired:
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
     request.stopwatch.emit("enumeration")
     listed = [list_undominated(alone) for alone in isolate_brackets(instance)]
-    chosen = choose_chains(instance, [candidates for candidates, _ in listed])
-    if chosen is None:
-        message = f"enumeration finds no plan within the {instance.limit_name}, although there is one"
-        raise EngineError(message)
+    # Exactly at the limit, sums in another order may be beyond it: what needs least keeps it all the same.
+    chosen = choose_chains(instance, [candidates for candidates, _ in listed]) or least
     solution = write_solution(chosen)
-    objective = evaluate(instance, solution).objective
+    objective = price_plan(instance, chosen)
     return Answer(
         Status.OPTIMAL,
         Termination.COMPLETED,
@@ -148,7 +151,7 @@ class _Found:
     and ``usd`` the plan's cost without minimum charges.
     """
 
-    chain: JudgedChain | None
+    chain: PricedChain | None
     bound: float
     usd: float
 
@@ -157,12 +160,14 @@ class _Found:
 class _Run:
     """One solve: the brackets with their graphs, and what the engine's calls add up to.
 
-    ``has_charges`` says whether any plan that the engine found pays minimum charges.
+    ``least`` has the plan of each bracket that needs least of the limit, and keeps it. ``has_charges`` says whether any
+    plan that the engine found pays minimum charges.
     """
 
     instance: RubberBandInstance
     request: SolveRequest
     engine: _Engine
+    least: tuple[PricedChain, ...]
     termination: Termination = Termination.COMPLETED
     counters: dict[str, float] = field(default_factory=dict)
     engine_name: str = "optplan"
@@ -171,13 +176,16 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.brackets: list[tuple[RubberBandInstance, BracketGraph]] = [
-            (alone, state_bracket(alone)) for alone in isolate_brackets(self.instance)
+            (alone, state_bracket(alone, self.request.stopwatch)) for alone in isolate_brackets(self.instance)
         ]
 
     def ask(self, bracket: int, limit: float, objective: Objective) -> _Found:
-        """Ask the engine about one bracket: least cost within a time, or least time within a cost."""
+        """Ask the engine about one bracket: least cost within a time, or least time within a cost.
+
+        What exceeds the limit by no more than the tolerance keeps it, and the engine is told so.
+        """
         alone, graph = self.brackets[bracket]
-        problem = bind_bracket(alone, graph, limit, objective)
+        problem = bind_bracket(alone, graph, limit * (1.0 + BUDGET_TOLERANCE), objective)
         outcome = self.engine(problem, self.request)
         self.engine_name, self.engine_version = outcome.engine, outcome.engine_version
         for name, count in outcome.counters.items():
@@ -190,17 +198,33 @@ class _Run:
         if outcome.choice is None:
             return _Found(None, bound, math.inf)
         value, consumption = problem.totals(outcome.choice)
-        if outcome.status is Status.OPTIMAL and abs(bound - value) <= TOLERANCE * value:
+        if outcome.status is Status.OPTIMAL and abs(bound - value) <= BUDGET_TOLERANCE * value:
             bound = value  # the engine closed the gap; what is left is rounding on its own scale
-        judged = judge_chain(alone, graph.write(outcome.choice[0][0].columns))
+        judged = price_chain(alone, graph.write(outcome.choice[0][0].columns))
         usd = value if objective is Objective.COST else float(consumption[0])
-        self.has_charges |= judged.usd > usd * (1.0 + TOLERANCE)
+        self.has_charges |= judged.usd > usd * (1.0 + BUDGET_TOLERANCE)
         return _Found(judged, bound, usd)
 
-    def answer(self, chosen: list[JudgedChain] | None, bound: float) -> Answer[RubberBandSolution]:
+    def ask_feasible(self, bracket: int, limit: float, objective: Objective) -> _Found:
+        """Ask where a plan is known to be: an engine that sees none at the limit is given a little more room.
+
+        Raises
+        ------
+        EngineError
+            When it finds none there, either.
+        """
+        found = self.ask(bracket, limit, objective)
+        if math.isinf(found.bound):
+            found = self.ask(bracket, limit * (1.0 + _ROOM), objective)
+        if math.isinf(found.bound):
+            message = f"{self.engine_name} finds no plan within the {self.instance.limit_name}, although there is one"
+            raise EngineError(message)
+        return found
+
+    def answer(self, chosen: list[PricedChain] | None, bound: float) -> Answer[RubberBandSolution]:
         """Write the answer; what is chosen keeps the limit."""
         solution = write_solution(chosen) if chosen is not None else None
-        objective = evaluate(self.instance, solution).objective if solution is not None else None
+        objective = price_plan(self.instance, chosen) if chosen is not None else None
         warnings: tuple[str, ...] = ()
         if objective is None:
             status = Status.UNKNOWN
@@ -224,12 +248,15 @@ class _Run:
 
 
 def _solve(instance: RubberBandInstance, request: SolveRequest, engine: _Engine) -> Answer[RubberBandSolution]:
-    infeasible = answer_if_infeasible(instance, request)
-    if infeasible is not None:
-        return infeasible
-    if request.stopwatch.expired:
+    least = find_least_plans(instance, request)
+    if isinstance(least, Answer):
+        return least
+    if not least or request.stopwatch.expired:
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
-    run = _Run(instance, request, engine)
+    try:
+        run = _Run(instance, request, engine, least)
+    except OutOfEffortError:
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
     if instance.objective is Objective.COST:
         return _find_cheapest(run, instance.limits[instance.limit_name])
     if len(run.brackets) == 1:
@@ -239,14 +266,18 @@ def _solve(instance: RubberBandInstance, request: SolveRequest, engine: _Engine)
 
 def _find_cheapest(run: _Run, deadline_s: float) -> Answer[RubberBandSolution]:
     """Ask for the cheapest plan of each bracket within the deadline."""
-    chosen, bound = _ask_all(run, deadline_s)
-    if math.isinf(bound):
-        message = f"{run.engine_name} finds no plan within the deadline, although there is one"
-        raise EngineError(message)
-    return run.answer(chosen, bound)
+    found = [run.ask_feasible(bracket, deadline_s, Objective.COST) for bracket in range(len(run.brackets))]
+    most_s = deadline_s * (1.0 + BUDGET_TOLERANCE)
+    # Engines have tolerances of their own: where theirs lets a plan pass that is late, the fastest takes its place.
+    chosen = [
+        least if one.chain is not None and one.chain.seconds > most_s else one.chain
+        for one, least in zip(found, run.least, strict=True)
+    ]
+    complete = [chain for chain in chosen if chain is not None]
+    return run.answer(complete if len(complete) == len(chosen) else None, math.fsum(each.bound for each in found))
 
 
-def _ask_all(run: _Run, deadline_s: float) -> tuple[list[JudgedChain] | None, float]:
+def _ask_all(run: _Run, deadline_s: float) -> tuple[list[PricedChain] | None, float]:
     """Return the cheapest plan of every bracket within a time, None where one has none, and the sum of the bounds."""
     found = [run.ask(bracket, deadline_s, Objective.COST) for bracket in range(len(run.brackets))]
     chosen = [each.chain for each in found if each.chain is not None]
@@ -255,17 +286,15 @@ def _ask_all(run: _Run, deadline_s: float) -> tuple[list[JudgedChain] | None, fl
 
 def _find_fastest(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
     """Ask for the fastest plan of the one bracket; while minimum charges break the budget, for the next cheaper one."""
-    found = run.ask(0, budget_usd, Objective.TIME)
-    if math.isinf(found.bound):
-        message = f"{run.engine_name} finds no plan within the budget, although there is one"
-        raise EngineError(message)
-    bound, most_usd = found.bound, budget_usd * (1.0 + TOLERANCE)
+    found = run.ask_feasible(0, budget_usd, Objective.TIME)
+    bound, most_usd = found.bound, budget_usd * (1.0 + BUDGET_TOLERANCE)
     for _ in range(_MOST_LOWERINGS):
         if found.chain is None or found.chain.usd <= most_usd or run.request.stopwatch.expired:
             break
         found = run.ask(0, found.usd * (1.0 - _RESOLUTION), Objective.TIME)
     fits = found.chain is not None and found.chain.usd <= most_usd
-    return run.answer([found.chain] if found.chain is not None and fits else None, bound)
+    # Where no other is found that does, the cheapest plan of all keeps the budget.
+    return run.answer([found.chain if found.chain is not None and fits else run.least[0]], bound)
 
 
 def _halve_time(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
@@ -274,10 +303,10 @@ def _halve_time(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
     The bound is the longest time within which even the sum of the bounds exceeds it. A time of which neither is known
     is taken for too short, and proves nothing.
     """
-    most_usd = budget_usd * (1.0 + TOLERANCE)
+    most_usd = budget_usd * (1.0 + BUDGET_TOLERANCE)
     bound = low = 0.0
     high = max(_longest_s(alone, graph) for alone, graph in run.brackets)
-    best, middle = None, high
+    best, middle = list(run.least), high
     for _ in range(_MOST_HALVINGS):
         chosen, least_usd = _ask_all(run, middle)
         if chosen is not None and math.fsum(each.usd for each in chosen) <= most_usd:

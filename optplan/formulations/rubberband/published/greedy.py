@@ -13,15 +13,15 @@ this is what is done:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.formulations.rubberband.exact.bracket_choice import JudgedChain
-from optplan.formulations.rubberband.judge.evaluation import TOLERANCE
+from optplan.formulations.rubberband.exact.bracket_choice import PricedChain
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
+from optplan.solvers.layered import BUDGET_TOLERANCE
 
 #: A candidate whose cost is lower by less than this, relatively, is no improvement (the paper's delta).
 LEAST_SAVING = 1e-9
@@ -29,7 +29,7 @@ LEAST_SAVING = 1e-9
 
 #: One rung per stage.
 Rungs = tuple[int, ...]
-Predictor = Callable[[Rungs], JudgedChain]
+Predictor = Callable[[Rungs], PricedChain]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +47,16 @@ class Ladder:
     gpus: IntArray
     instances: IntArray
 
-    def highest_within(self, instances: int) -> int | None:
-        """Return the highest rung that fits some instances; None when none does."""
-        rung = int(np.searchsorted(self.instances, instances, side="right")) - 1
-        return rung if rung >= 0 else None
+    def below(self, instances: int, gpus: int) -> Ladder:
+        """Return the ladder that ends with an allocation on some instances, above all rungs that fit on them."""
+        fits = self.instances <= instances
+        rows = np.flatnonzero(fits & ~((self.instances == instances) & (self.gpus >= gpus)))
+        return Ladder(np.append(self.gpus[rows], gpus), np.append(self.instances[rows], instances))
 
 
-def warm_start(ladders: Sequence[Ladder], instances: int) -> Rungs | None:
-    """Round a cluster of some instances down to an allocation in every stage; None when a stage has none that fits."""
-    rungs = [ladder.highest_within(instances) for ladder in ladders]
-    return None if None in rungs else tuple(rung for rung in rungs if rung is not None)
-
-
-def walk_down(start: Rungs, predict: Predictor, deadline_s: float, stopwatch: Stopwatch) -> JudgedChain:
+def walk_down(
+    start: Rungs, predict: Predictor, deadline_s: float, stopwatch: Stopwatch, *, skip: bool = False
+) -> PricedChain:
     """Run the loop of Algorithm 2 from a warm start that keeps the deadline.
 
     Parameters
@@ -72,20 +69,26 @@ def walk_down(start: Rungs, predict: Predictor, deadline_s: float, stopwatch: St
         The time constraint.
     stopwatch
         Ends the walk where it is when it has expired.
+    skip
+        Whether candidates that break the deadline are passed over; as printed, the walk ends when the best one does.
 
     Returns
     -------
-    JudgedChain
+    PricedChain
         The last plan accepted: cheaper by the predictor than every one before it, and within the deadline.
     """
+    most_s = deadline_s * (1.0 + BUDGET_TOLERANCE)
     best, now = start, predict(start)
     while not stopwatch.expired:
         candidates = list_candidates(best)
+        predictions = [predict(candidate) for candidate in candidates]
+        if skip:
+            kept = [number for number, each in enumerate(predictions) if each.seconds <= most_s]
+            candidates, predictions = [candidates[number] for number in kept], [predictions[number] for number in kept]
         if not candidates:
             return now
-        predictions = [predict(candidate) for candidate in candidates]
         chosen = max(range(len(candidates)), key=lambda number: benefit(now, predictions[number]))
-        if not saves(now, predictions[chosen]) or predictions[chosen].seconds > deadline_s * (1.0 + TOLERANCE):
+        if not saves(now, predictions[chosen]) or predictions[chosen].seconds > most_s:
             return now
         best, now = candidates[chosen], predictions[chosen]
         stopwatch.emit("greedy steps", objective=now.usd)
@@ -97,12 +100,12 @@ def list_candidates(rungs: Rungs) -> list[Rungs]:
     return [(*rungs[:stage], rung - 1, *rungs[stage + 1 :]) for stage, rung in enumerate(rungs) if rung > 0]
 
 
-def saves(now: JudgedChain, candidate: JudgedChain) -> bool:
+def saves(now: PricedChain, candidate: PricedChain) -> bool:
     """Whether a candidate costs less than the plan it comes from."""
     return candidate.usd < now.usd * (1.0 - LEAST_SAVING)
 
 
-def benefit(now: JudgedChain, candidate: JudgedChain) -> tuple[int, float]:
+def benefit(now: PricedChain, candidate: PricedChain) -> tuple[int, float]:
     """Return the cost-marginal benefit (1) of a candidate, in an order of its own.
 
     Returns

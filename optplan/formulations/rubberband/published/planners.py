@@ -8,15 +8,18 @@ text leaves a choice, this is what is done:
 - *Naive elastic.* All trials of a stage run at once, on the same number of GPUs in every stage; what is held is what
   that needs.
 - *Algorithm 2.* Allocations are fair by the paper's rule, a factor or a multiple of the number of trials (times the
-  least GPUs of a trial), whatever the mode; a stage holds what its allocation needs. The warm starts are 1, 2 and 3
-  times the optimal static cluster by the same predictor, rounded down stage by stage to the largest fair allocation
-  that fits; those that cannot run, or miss the deadline, are skipped. With a limit on instances a warm start is rounded
-  down to that, too.
+  least GPUs of a trial), whatever the mode; a stage holds what its allocation needs. The warm starts are the optimal
+  static cluster by the same predictor and the static clusters of 2 and 3 times its size, each as it is and rounded down
+  stage by stage to the largest fair allocation that needs no more instances; those that miss the deadline are skipped.
+  With a limit on instances the clusters are no larger than that. As the static cluster itself is among them, no plan
+  found is predicted to be worse.
 - *Sampled.* The predictor of ``published-greedy`` is the mean of a few sampled executions, with the same random numbers
   for every plan. A plan that misses the deadline by the evaluator is not returned; a warning says by how much.
 - *Whole instances.* ``published-greedy-instances`` walks down another ladder: from one number of instances to the next
   lower one that is slower, each with the fastest allocation that the mode allows. A step frees at least one instance.
   Per function nothing is paid by instance, and the ladder has every allocation that is worth considering.
+- *Skipping.* ``published-greedy-skipping`` is the same, but passes over candidates that break the deadline, where the
+  printed algorithm ends.
 
 Brackets side by side are planned one by one.
 """
@@ -24,11 +27,12 @@ Brackets side by side are planned one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from optplan.contracts.result import Answer, SolveRequest, Status, Termination
+from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.experiment import Stage
 from optplan.formulations.rubberband.data.instance import (
     DEADLINE,
@@ -37,18 +41,18 @@ from optplan.formulations.rubberband.data.instance import (
     StageAllocation,
 )
 from optplan.formulations.rubberband.exact.bracket_choice import (
-    JudgedChain,
+    PricedChain,
     answer_without_plan,
     choose_chains,
     isolate_brackets,
-    judge_chain,
     write_solution,
 )
-from optplan.formulations.rubberband.judge.evaluation import TOLERANCE, evaluate
+from optplan.formulations.rubberband.exact.stage_options import StageOptions, stage_options
+from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.laws.sampling import sample_plan
-from optplan.formulations.rubberband.laws.stages import StageOptions, explain_refusal, stage_options
-from optplan.formulations.rubberband.published.greedy import Ladder, Rungs, walk_down, warm_start
+from optplan.formulations.rubberband.published.greedy import Ladder, Rungs, walk_down
 from optplan.schema import IntArray
+from optplan.solvers.layered import BUDGET_TOLERANCE
 
 #: Executions that the sampled predictor averages; the paper's default is "small".
 SAMPLES = 20
@@ -58,9 +62,15 @@ WARM_STARTS = (1, 2, 3)
 #: The allocations of one bracket, stage by stage.
 Chain = tuple[StageAllocation, ...]
 #: Says what a chain of an instance with one bracket takes and costs.
-Judge = Callable[[RubberBandInstance, Chain], JudgedChain]
+Judge = Callable[[RubberBandInstance, Chain], PricedChain]
 #: Makes the ladders of the stages of an instance with one bracket, up to some instances.
 LadderMaker = Callable[[RubberBandInstance, int], list[Ladder]]
+
+
+def judge_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:
+    """Have a chain of an instance with one bracket evaluated."""
+    measures = evaluate(alone, RubberBandSolution(brackets=(chain,))).measures
+    return PricedChain(chain, measures["expected_s"], measures["expected_usd"])
 
 
 def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
@@ -132,9 +142,9 @@ def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[
         When the instance has no deadline.
     """
 
-    def sample_chain(alone: RubberBandInstance, chain: Chain) -> JudgedChain:
+    def sample_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:
         sampled = sample_plan(alone, RubberBandSolution(brackets=(chain,)), samples=SAMPLES, seed=request.seed)
-        return JudgedChain(chain, sampled.mean_s().value, sampled.mean_usd().value)
+        return PricedChain(chain, sampled.mean_s().value, sampled.mean_usd().value)
 
     return _run_greedy(instance, request, sample_chain, list_fair_ladders)
 
@@ -149,6 +159,11 @@ def solve_greedy_instances(instance: RubberBandInstance, request: SolveRequest) 
     return _run_greedy(instance, request, judge_chain, list_instance_ladders)
 
 
+def solve_greedy_skipping(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+    """Run :func:`solve_greedy_instances`, passing over candidates that break the deadline."""
+    return _run_greedy(instance, request, judge_chain, list_instance_ladders, skip=True)
+
+
 def list_static_chains(alone: RubberBandInstance) -> list[Chain]:
     """List the static clusters of an instance with one bracket, by size."""
     options = _list_options(alone)
@@ -156,10 +171,15 @@ def list_static_chains(alone: RubberBandInstance) -> list[Chain]:
         return []
     least = max(int(option.instances[0]) for option in options)
     counts = np.unique(np.concatenate([option.instances for option in options]))
-    return [
-        tuple(StageAllocation(instances=count, gpus=int(option.gpus[_fastest_on(option, count)])) for option in options)
-        for count in counts[counts >= least].tolist()
-    ]
+    return [_hold(options, count) for count in counts[counts >= least].tolist()]
+
+
+def _hold(options: list[StageOptions], instances: int) -> Chain:
+    """Return the static cluster of some instances."""
+    return tuple(
+        StageAllocation(instances=instances, gpus=int(option.gpus[_fastest_on(option, instances)]))
+        for option in options
+    )
 
 
 def list_naive_chains(alone: RubberBandInstance) -> list[Chain]:
@@ -242,34 +262,38 @@ def _answer(
 
 @dataclass
 class _Predictor:
-    """What a judge says of rungs on ladders; remembered, so that no plan is judged twice."""
+    """What a judge says of rungs on ladders; ``judged`` remembers, so that no plan is judged twice."""
 
     alone: RubberBandInstance
     judge: Judge
     ladders: Sequence[Ladder]
-    judged: dict[Rungs, JudgedChain] = field(default_factory=dict)
+    judged: dict[Chain, PricedChain]
 
-    def __call__(self, rungs: Rungs) -> JudgedChain:
-        if rungs not in self.judged:
-            places = list(zip(self.ladders, rungs, strict=True))
-            chain = tuple(
-                StageAllocation(instances=int(ladder.instances[rung]), gpus=int(ladder.gpus[rung]))
-                for ladder, rung in places
-            )
-            self.judged[rungs] = self.judge(self.alone, chain)
-        return self.judged[rungs]
+    def __call__(self, rungs: Rungs) -> PricedChain:
+        chain = tuple(
+            StageAllocation(instances=int(ladder.instances[rung]), gpus=int(ladder.gpus[rung]))
+            for ladder, rung in zip(self.ladders, rungs, strict=True)
+        )
+        if chain not in self.judged:
+            self.judged[chain] = self.judge(self.alone, chain)
+        return self.judged[chain]
 
 
 def _run_greedy(
-    instance: RubberBandInstance, request: SolveRequest, judge: Judge, make_ladders: LadderMaker
+    instance: RubberBandInstance,
+    request: SolveRequest,
+    judge: Judge,
+    make_ladders: LadderMaker,
+    *,
+    skip: bool = False,
 ) -> Answer[RubberBandSolution]:
     deadline_s = instance.limits[DEADLINE]
     found, plans = [], 0
     for alone in isolate_brackets(instance):
-        best, judged = _plan_bracket(alone, deadline_s, request, judge, make_ladders)
+        best, judged = _plan_bracket(alone, deadline_s, request, judge, make_ladders, skip=skip)
         plans += judged
         if best is None:
-            return answer_without_plan(instance, request, "warm start of Algorithm 2")
+            return answer_without_plan(instance, request, "static cluster to start from")
         found.append(best)
     solution = write_solution(found)
     evaluation = evaluate(instance, solution)
@@ -286,20 +310,32 @@ def _run_greedy(
 
 
 def _plan_bracket(
-    alone: RubberBandInstance, deadline_s: float, request: SolveRequest, judge: Judge, make_ladders: LadderMaker
-) -> tuple[JudgedChain | None, int]:
+    alone: RubberBandInstance,
+    deadline_s: float,
+    request: SolveRequest,
+    judge: Judge,
+    make_ladders: LadderMaker,
+    *,
+    skip: bool,
+) -> tuple[PricedChain | None, int]:
     """Walk down from every warm start; return the cheapest plan by the judge, and how many plans were judged."""
     static = choose_chains(alone, [[judge(alone, chain) for chain in list_static_chains(alone)]])
     if static is None:
         return None, 0
-    size = static[0].allocations[0].instances
-    predict = _Predictor(alone, judge, make_ladders(alone, max(WARM_STARTS) * size))
+    size, most = static[0].allocations[0].instances, alone.cloud.most_instances
+    sizes = {factor * size if most is None else min(factor * size, most) for factor in WARM_STARTS}
+    steps, options = make_ladders(alone, max(sizes)), _list_options(alone)
+    judged: dict[Chain, PricedChain] = {static[0].allocations: static[0]}
     found = []
-    for factor in WARM_STARTS:
-        start = warm_start(predict.ladders, factor * size)
-        if start is not None and predict(start).seconds <= deadline_s * (1.0 + TOLERANCE):
-            found.append(walk_down(start, predict, deadline_s, request.stopwatch))
-    return min(found, key=lambda plan: plan.usd, default=None), len(predict.judged)
+    for instances in sorted(sizes):
+        start = static[0].allocations if instances == size else _hold(options, instances)
+        pairs = zip(steps, start, strict=True)
+        predict = _Predictor(alone, judge, [step.below(each.instances, each.gpus) for step, each in pairs], judged)
+        top = tuple(ladder.gpus.size - 1 for ladder in predict.ladders)
+        for rungs in (top, tuple(max(rung - 1, 0) for rung in top)):
+            if predict(rungs).seconds <= deadline_s * (1.0 + BUDGET_TOLERANCE):
+                found.append(walk_down(rungs, predict, deadline_s, request.stopwatch, skip=skip))
+    return min(found, key=lambda plan: plan.usd, default=None), len(judged)
 
 
 def _termination(request: SolveRequest) -> Termination:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,9 @@ from optplan.formulations.rubberband.data.experiment import (
     StagesExperiment,
     brackets,
 )
+from optplan.instances.files import read_instance
+
+CASES = Path(__file__).parents[3] / "cases"
 
 
 def _pairs(experiment: Experiment) -> list[list[tuple[int, int]]]:
@@ -115,3 +119,15 @@ def test_most_iterations_below_the_least_are_refused() -> None:
         ShaExperiment(trials=4, least_iterations=4, most_iterations=3)
     with pytest.raises(DataError, match=r"most_iterations is 3, below least_iterations \(4\); raise it"):
         HyperbandExperiment(least_iterations=4, most_iterations=3)
+
+
+def test_stages_are_bounded_before_they_are_listed() -> None:
+    """A search with endless stages is refused with the limit, however it is described; 2,000 stages are allowed."""
+    with pytest.raises(DataError, match=r"eta is 1\.0000001, which makes more than the 2,000 stages that are allowed"):
+        read_instance(CASES / "endless-stages.json")
+    with pytest.raises(DataError, match="stages of the 2,000 allowed; raise it"):
+        HyperbandExperiment(most_iterations=1_000_000_000, eta=1.0000001)
+    stage = Stage(trials=1, iterations=1)
+    assert len(StagesExperiment(stages=(stage,) * 2000).stages) == 2000
+    with pytest.raises(DataError, match="has 2,001 entries; at most 2,000 stages are allowed"):
+        StagesExperiment(stages=(stage,) * 2001)

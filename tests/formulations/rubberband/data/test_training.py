@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from optplan.errors import DataError, DataWarning
 from optplan.formulations.rubberband.data.distributions import ConstantDistribution, LogNormalDistribution
 from optplan.formulations.rubberband.data.training import TrainingProfile
+from optplan.instances.files import read_instance
 
+CASES = Path(__file__).parents[3] / "cases"
 ONE = np.array([1])
 
 
@@ -126,3 +129,9 @@ def test_bad_profiles_are_refused(changes: dict[str, Any], message: str) -> None
     data = {"seconds_per_iteration": {4: 8, 8: 5}, "least_gpus": 4, **changes}
     with pytest.raises(DataError, match=re.escape(message)):
         TrainingProfile.parse(data)
+
+
+def test_measurements_far_apart_are_bounded() -> None:
+    """Every number of GPUs between two measurements may be looked at, so that there is a largest one."""
+    with pytest.raises(DataError, match="gpus ends at 100,000,000; trials on at most 1,000,000 GPUs are looked at"):
+        read_instance(CASES / "measured-far-apart.json")

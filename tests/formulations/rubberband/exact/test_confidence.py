@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, TreeCertificate
+from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
 from optplan.formulations.rubberband.exact.confidence import solve_held_distributions
-from optplan.formulations.rubberband.judge.duality import least_consumption
+from optplan.formulations.rubberband.judge.completion import on_time_probability
 from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.laws.chances import bound_chances, least_deadline_s
-from optplan.formulations.rubberband.laws.completion import on_time_probability
+from optplan.formulations.rubberband.judge.stages import cost_of
+from optplan.formulations.rubberband.judge.trees import check_tree
 from optplan.formulations.rubberband.laws.sampling import sample_plan
-from optplan.formulations.rubberband.laws.stages import explain_refusal, option_of
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
@@ -52,13 +52,18 @@ def _list_every_plan(instance: RubberBandInstance) -> tuple[list[RubberBandSolut
                 StageAllocation(instances=held, gpus=gpus)
                 for gpus in range(1, most * instance.cloud.gpus_per_instance + 1)
                 if not explain_refusal(instance, stage, gpus)
-                for held in range(int(option_of(instance, bracket, number, gpus).instances[0]), most + 1)
+                for held in range(int(cost_of(instance, bracket, number, gpus).instances[0]), most + 1)
             ]
             for number, stage in enumerate(stages)
         ]
         chains.append(list(product(*choices)))
     plans = [RubberBandSolution(brackets=brackets) for brackets in product(*chains)]
     return plans, np.array([evaluate(instance, plan).measures["expected_usd"] for plan in plans])
+
+
+def _check(instance: RubberBandInstance, certificate: object) -> None:
+    assert isinstance(certificate, TreeCertificate)
+    check_tree(instance, certificate, Stopwatch())
 
 
 def _solve(instance: RubberBandInstance) -> Answer[RubberBandSolution]:
@@ -85,16 +90,19 @@ def test_finds_the_cheapest_of_all_plans_that_are_on_time(changes: dict[str, Any
     plans, usd = _list_every_plan(instance)
     for deadline_s in (80.0, 100.0, 150.0):
         chances = np.array([on_time_probability(instance, plan, deadline_s) for plan in plans])
-        assert np.all(chances <= bound_chances(instance, deadline_s)[-1] + 1e-6)
         for confidence in (0.5, 0.95):
-            answer = _solve(instance.replace(deadline_s=deadline_s, confidence=confidence))
+            asked = instance.replace(deadline_s=deadline_s, confidence=confidence)
+            answer = _solve(asked)
             if answer.solution is None:
                 assert chances.max() < confidence
+                assert answer.status is Status.INFEASIBLE
+                _check(asked, answer.infeasibility.certificate if answer.infeasibility else None)
                 continue
             assert answer.status is Status.OPTIMAL
-            assert answer.bound_proof is BoundProof.SEARCHED
-            assert on_time_probability(instance, answer.solution, deadline_s) >= confidence
+            assert answer.bound_proof is BoundProof.TREE
+            assert on_time_probability(instance, answer.solution, deadline_s) >= confidence - 1e-6
             assert answer.objective == pytest.approx(usd[chances >= confidence].min(), rel=1e-9)
+            _check(asked, answer.certificates[0])
 
 
 def test_more_confidence_costs_more() -> None:
@@ -113,14 +121,15 @@ def test_refuses_what_no_plan_can_keep() -> None:
     answer = _solve(instance)
     assert answer.status is Status.INFEASIBLE
     assert answer.infeasibility is not None
-    least_s = least_deadline_s(instance, 0.99)
-    assert answer.infeasibility.relaxations[0].least_feasible == least_s
-    assert least_consumption(instance, np.ones(1)) == {"search": least_s}
-    reason = f"no plan completes within {least_s:,.4g} s with a probability of 0.99; the deadline is 60 s"
+    relaxation = answer.infeasibility.relaxations[0]
+    least_s = relaxation.least_feasible
+    reason = f"no plan completes within {least_s:,.6g} s with a probability of 0.99; the deadline is 60 s"
     assert answer.infeasibility.reason == reason
+    _check(instance, answer.infeasibility.certificate)
+    _check(instance, relaxation.certificate)
     plans, _ = _list_every_plan(instance)
     assert max(on_time_probability(instance, plan, least_s * 0.999) for plan in plans) < 0.99
-    assert _solve(instance.replace(deadline_s=1.05 * least_s)).status is Status.OPTIMAL
+    assert _solve(instance.replace(deadline_s=1.02 * least_s)).status is Status.OPTIMAL
 
 
 def test_without_noise_the_expected_time_decides() -> None:
@@ -137,12 +146,28 @@ def test_without_noise_the_expected_time_decides() -> None:
     assert answer.status is Status.OPTIMAL
 
 
-def test_stops_in_time_with_a_bound() -> None:
-    """Without time there is no plan, perhaps, but the cost of the cheapest plan is a bound."""
-    answer = solve_held_distributions(_make(), SolveRequest(stopwatch=Stopwatch(limit_s=1e-9)))
+class _EndingStopwatch(Stopwatch):
+    """Expires once it has been looked at so often."""
+
+    looks = 0
+
+    @property
+    def expired(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+@pytest.mark.parametrize("looks", [0, 30, 100, 300])
+def test_stops_in_time_with_a_bound(looks: int) -> None:
+    """Wherever time runs out, what is known by then holds, and the bound has its certificate."""
+    stopwatch = _EndingStopwatch()
+    stopwatch.looks = looks
+    answer = solve_held_distributions(_make(), SolveRequest(stopwatch=stopwatch))
     assert answer.termination is Termination.TIME_LIMIT
-    assert answer.bound is not None
-    assert answer.bound <= (_solve(_make()).objective or 0.0)
+    assert (answer.bound is None) == (looks == 0)
+    if answer.bound is not None:
+        assert answer.bound <= (_solve(_make()).objective or 0.0)
+        _check(_make(), answer.certificates[0])
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])

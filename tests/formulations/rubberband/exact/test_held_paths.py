@@ -19,12 +19,14 @@ from optplan.contracts.result import (
     Status,
     Termination,
 )
+from optplan.errors import UnsupportedError
+from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
 from optplan.formulations.rubberband.judge.duality import dual_bound, least_consumption, least_within
 from optplan.formulations.rubberband.judge.evaluation import evaluate, growth
-from optplan.formulations.rubberband.laws.stages import explain_refusal, option_of
+from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.study.pareto import build_pareto
 from optplan.progress import Stopwatch
 
@@ -91,7 +93,7 @@ def _list_choices(instance: RubberBandInstance, bracket: int) -> list[list[tuple
         allowed = []
         for gpus in range(1, most * instance.cloud.gpus_per_instance + 1):
             if not explain_refusal(instance, stage, gpus):
-                needed = int(option_of(instance, bracket, number, gpus).instances[0])
+                needed = int(cost_of(instance, bracket, number, gpus).instances[0])
                 allowed += [(held, gpus) for held in range(needed, most + 1)]
         choices.append(allowed)
     return choices
@@ -343,3 +345,17 @@ def test_certificates_do_not_prove_other_limits() -> None:
     lagrangian = answer.certificates[0].bound
     assert lagrangian is not None
     assert dual_bound(instance, {"deadline": 2 * enumerated.multipliers["deadline"]}) < lagrangian
+
+
+def test_too_many_ways_are_refused_before_they_are_listed() -> None:
+    """Per function every number of GPUs is worth a look while any number of instances is held: 10,000 times 10,000."""
+    instance = RubberBandInstance.parse(
+        {
+            "experiment": {"form": "stages", "stages": [{"trials": 1, "iterations": 10}]},
+            "training": {"seconds_per_iteration": {1: 10, 10_000: 1}},
+            "cloud": {"gpus_per_instance": 1, "price_usd_per_hour": 3.6, "billing": "per-function"},
+            "deadline_s": 60.0,
+        }
+    )
+    with pytest.raises(UnsupportedError, match=r"ways or more, of the 4,000,000 that are looked at; lower training\."):
+        solve_held_paths(instance, SolveRequest())

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from optplan.contracts.judgement import Evaluation
 from optplan.formulations.rubberband.data.distributions import Distribution
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_latest_s, expected_shortfall_s, growth
-from optplan.formulations.rubberband.laws.completion import (
+from optplan.formulations.rubberband.judge.completion import (
     completion_law,
     completion_quantile,
     growth_distributions,
@@ -20,7 +19,8 @@ from optplan.formulations.rubberband.laws.completion import (
     on_time_probability,
     stage_distribution,
 )
-from optplan.formulations.rubberband.laws.stages import option_of
+from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_latest_s, expected_shortfall_s, growth
+from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.schema import FloatArray
 
 STAGES = [{"trials": 4, "iterations": 2}, {"trials": 2, "iterations": 3}, {"trials": 1, "iterations": 10}]
@@ -263,7 +263,7 @@ def test_rounding_brackets_the_distribution() -> None:
     rounded = [stage_distribution(instance, 0, 0, 4, grid), *growth_distributions(instance, 0, 2, grid)]
     assert growth_distributions(instance, 2, 2, grid) == ()
     expected = [
-        float(option_of(instance, 0, 0, 4).expected_s[0]),
+        float(cost_of(instance, 0, 0, 4).expected_s[0]),
         instance.cloud.provision_s.expected_s,
         float(expected_latest_s(instance, np.array(2))),
     ]

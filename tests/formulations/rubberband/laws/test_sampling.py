@@ -14,9 +14,9 @@ from hypothesis import given, settings
 
 from optplan.errors import DataError, UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.judge.completion import on_time_probability
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.laws import sampling
-from optplan.formulations.rubberband.laws.completion import on_time_probability
 from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag, finish_times
 from optplan.formulations.rubberband.laws.draws import StageLatencies, StageSource
 from optplan.formulations.rubberband.laws.execution import list_runs

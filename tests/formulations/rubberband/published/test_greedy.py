@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.formulations.rubberband.exact.bracket_choice import JudgedChain
+from optplan.formulations.rubberband.exact.bracket_choice import PricedChain
 from optplan.formulations.rubberband.published.greedy import (
     Ladder,
     Rungs,
@@ -15,7 +15,6 @@ from optplan.formulations.rubberband.published.greedy import (
     list_candidates,
     saves,
     walk_down,
-    warm_start,
 )
 from optplan.progress import Event, Stopwatch
 
@@ -23,9 +22,9 @@ from optplan.progress import Event, Stopwatch
 LADDER = Ladder(np.array([1, 3, 6, 9, 12]), np.array([1, 1, 2, 3, 3]))
 
 
-def judged(seconds: float, usd: float) -> JudgedChain:
+def judged(seconds: float, usd: float) -> PricedChain:
     """Make figures without a plan."""
-    return JudgedChain((), seconds, usd)
+    return PricedChain((), seconds, usd)
 
 
 class Table:
@@ -35,19 +34,21 @@ class Table:
         self.rows = rows
         self.asked: list[Rungs] = []
 
-    def __call__(self, rungs: Rungs) -> JudgedChain:
+    def __call__(self, rungs: Rungs) -> PricedChain:
         """Look a plan up."""
         self.asked.append(rungs)
         return judged(*self.rows[rungs])
 
 
-def test_a_warm_start_is_rounded_down_in_every_stage() -> None:
-    """The largest allocation that fits: 3 instances take 12 GPUs, 2 take 6; a stage on which nothing fits skips it."""
-    needs_two = Ladder(np.array([8]), np.array([2]))
-    assert warm_start([LADDER, LADDER], 3) == (4, 4)
-    assert warm_start([LADDER, needs_two], 2) == (2, 0)
-    assert warm_start([LADDER, LADDER], 7) == (4, 4)
-    assert warm_start([LADDER, needs_two], 1) is None
+def test_a_ladder_ends_with_the_static_allocation() -> None:
+    """On 3 instances, 10 GPUs used: below are 9 GPUs on as many instances, and all that needs fewer."""
+    ladder = LADDER.below(3, 10)
+    assert ladder.gpus.tolist() == [1, 3, 6, 9, 10]
+    assert ladder.instances.tolist() == [1, 1, 2, 3, 3]
+    assert LADDER.below(3, 12).gpus.tolist() == [1, 3, 6, 9, 12]
+    # Held but not needed: the first step gives back what is idle.
+    assert LADDER.below(7, 12).instances.tolist() == [1, 1, 2, 3, 3, 7]
+    assert Ladder(np.array([8]), np.array([2])).below(1, 3).gpus.tolist() == [3]
 
 
 def test_candidates_step_down_in_one_stage() -> None:
@@ -96,6 +97,12 @@ def test_the_walk_does_not_try_the_second_best() -> None:
     assert walk_down((1, 1), table, 200.0, Stopwatch()).usd == 0.9
 
 
+def test_the_walk_may_pass_over_what_breaks_the_deadline() -> None:
+    """Told to, it takes the 9.9 usd within 60 s, and ends when nothing keeps the deadline."""
+    table = Table({(1, 1): (50, 10), (0, 1): (120, 1), (1, 0): (60, 9.9), (0, 0): (130, 0.9)})
+    assert walk_down((1, 1), table, 100.0, Stopwatch(), skip=True).usd == 9.9
+
+
 def test_a_plan_at_the_deadline_keeps_it() -> None:
     """To within a relative 1e-9, however times were added up."""
     table = Table({(1,): (1.0, 2.0), (0,): (0.1 + 0.2, 1.0)})
@@ -121,7 +128,7 @@ def test_the_walk_never_gets_dearer_and_keeps_the_deadline(
 ) -> None:
     """Of any plans whose figures add up over stages; the warm start keeps the deadline."""
 
-    def predict(rungs: Rungs) -> JudgedChain:
+    def predict(rungs: Rungs) -> PricedChain:
         places = list(enumerate(rungs))
         return judged(sum(seconds[stage][rung] for stage, rung in places), sum(usd[s][rung] for s, rung in places))
 

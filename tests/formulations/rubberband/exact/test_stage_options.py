@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.errors import DataError
+from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.laws.stages import explain_refusal, option_of, stage_cdf, stage_law, stage_options
+from optplan.formulations.rubberband.exact.stage_options import option_of, stage_cdf, stage_law, stage_options
 from optplan.formulations.rubberband.laws.trials import count_chains
 from optplan.schema import FloatArray
 
@@ -111,40 +110,6 @@ def test_instances_allowed_bound_the_options() -> None:
     options = stage_options(_make(3, 1, cloud={"most_instances": 2}), 0, 0)
     assert options.gpus.max() == 6
     assert options.instances.max() == 2
-
-
-@pytest.mark.parametrize(
-    ("gpus", "reason"),
-    [
-        (1, "a trial needs at least 2 GPUs"),
-        (3, "trials that queue run on 2 GPUs each, so a multiple of 2 is needed"),
-        (13, "6 trials at once need a multiple of 6 GPUs"),
-        (
-            102,
-            "trials would get 17 GPUs each, and iterations are measured on 1, 2, 4, 8, 16 GPUs; "
-            "measure them on 17 GPUs",
-        ),
-        (48, "needs 12 instances of the 9 that are allowed"),
-    ],
-)
-def test_refused_allocations_say_why(gpus: int, reason: str) -> None:
-    """An allocation that trials cannot run on is refused with the rule that it breaks, or with what to measure."""
-    instance = _make(6, 1, least_gpus=2, cloud={"most_instances": 9})
-    assert explain_refusal(instance, instance.brackets[0][0], gpus) == reason
-    with pytest.raises(DataError, match=re.escape(f"brackets.0.0.gpus: got {gpus}; {reason}")):
-        option_of(instance, 0, 0, gpus)
-
-
-def test_what_is_unknown_or_too_wide_is_named() -> None:
-    """Beyond most_gpus, and beyond the instances spanned that were measured, nothing is allowed."""
-    capped = _make(1, 1, most_gpus=4)
-    assert stage_options(capped, 0, 0).gpus.max() == 4
-    reason = "trials would get 8 GPUs each, of the 4 that training.most_gpus allows"
-    assert explain_refusal(capped, capped.brackets[0][0], 8) == reason
-    near = _make(1, 1, factor_by_instances={"instances": [1, 2], "factor": [1, 1.1]})
-    assert stage_options(near, 0, 0).gpus.max() == 8
-    reason = "trials would span 3 instances each, and training.factor_by_instances ends at 2; measure the factor for 3"
-    assert explain_refusal(near, near.brackets[0][0], 12) == reason
 
 
 NOISES: list[dict[str, Any]] = [

@@ -1,8 +1,7 @@
 """Minimum charges of single instances, by how long they live: what bounds and enumerations ask before a plan is whole.
 
 An instance that is released before its minimum charge is used up pays for the rest of it. Expected values follow from
-the distribution of its life; :func:`optplan.formulations.rubberband.judge.evaluation.evaluate` adds them up over a
-plan.
+the distribution of its life.
 """
 
 from __future__ import annotations
@@ -13,28 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
-from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s
-from optplan.formulations.rubberband.laws.stages import StageOptions, trial_time
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.exact.durations import list_parts
+from optplan.formulations.rubberband.exact.stage_options import StageOptions, trial_time
+from optplan.formulations.rubberband.laws.convolutions import LEFT_OUT, expected_shortfall, least_possible_s
 from optplan.formulations.rubberband.laws.trials import TrialTime
 
-#: Probability that is left out where a least duration is asked for.
-_LEFT_OUT = 1e-13
 #: Deviations below its mean under which a normal duration is less often than that.
 _REACH = 8.0
-
-
-def has_minimum_charges(instance: RubberBandInstance) -> bool:
-    """Whether instances have a minimum charge at all."""
-    return instance.cloud.is_per_instance and instance.cloud.minimum_charge_s > 0
-
-
-def varies(instance: RubberBandInstance) -> bool:
-    """Whether any duration of an instance is random."""
-    training, cloud = instance.training, instance.cloud
-    starts = [training.start_s, *training.start_s_on.values(), cloud.provision_s, cloud.initialise_s]
-    noisy = training.iteration_noise is not None or training.trial_noise is not None
-    return noisy or not all(start.is_constant for start in starts)
 
 
 def missing_s(
@@ -55,10 +40,11 @@ def missing_s(
     """
     before = max(0, first - 1)
     key = ("missing", bracket, len(held), first, tuple(held[before:]), tuple(gpus[first:]))
-    if key not in instance.stage_cache:
-        chain = [StageAllocation(instances=m, gpus=a) for m, a in zip(held, gpus, strict=True)]
-        instance.stage_cache[key] = expected_shortfall_s(instance, bracket, chain, first, len(chain) - 1)
-    missing: float = instance.stage_cache[key]
+    if key not in instance.solver_cache:
+        parts, minimum_s = list_parts(instance, bracket, held, gpus, first), instance.cloud.minimum_charge_s
+        enough = least_possible_s(parts) >= minimum_s
+        instance.solver_cache[key] = 0.0 if enough else expected_shortfall(parts, minimum_s)
+    missing: float = instance.solver_cache[key]
     return missing
 
 
@@ -75,7 +61,7 @@ def lasts(instance: RubberBandInstance, bracket: int, stage: int, options: Stage
         Its options.
     """
     minimum_s, which = instance.cloud.minimum_charge_s, instance.brackets[bracket][stage]
-    if not varies(instance):
+    if not instance.is_random:
         return np.asarray(options.expected_s >= minimum_s)
     widths, place = np.unique(options.gpus_per_trial, return_inverse=True)
     times = [trial_time(instance, which, gpus) for gpus in widths.tolist()]
@@ -88,6 +74,6 @@ def _least_s(time: TrialTime, trials: int) -> float:
     """Return seconds that trials in series are certain to take."""
     if time.is_normal:
         return trials * time.expected_s - _REACH * math.sqrt(trials) * time.deviation_s
-    rare = np.array([_LEFT_OUT / max(time.iterations, 1)])
+    rare = np.array([LEFT_OUT / max(time.iterations, 1)])
     quickest = float(time.pace.quantile(rare)[0]) + float(time.iteration.quantile(rare)[0]) - time.mean_s
     return trials * (float(time.start.quantile(rare)[0]) + time.iterations * max(0.0, quickest))

@@ -1,12 +1,7 @@
-"""What a stage may get, and what that takes: instances needed, expected time, GPU-seconds.
+"""The solver's statement of what a stage may get and what that takes: instances needed, expected time, GPU-seconds.
 
-The GPUs of a stage, a, say how it runs. With n trials of at least p0 GPUs each:
-
-* a >= n * p0: all run at once, on p = a / n GPUs each;
-* a < n * p0: c = a / p0 slots of p0 GPUs, and the trials queue for them in chains.
-
-Mode ``any`` allows every such a; mode ``fair`` wants a / p0 to be a factor or a multiple of n. Trials are placed as the
-placement controller does: floor(g / p) to an instance, or each on ceil(p / g) instances of its own.
+Of what is allowed (see :mod:`optplan.formulations.rubberband.data.allocations`) only that is listed which can be best.
+The judge has a statement of its own.
 """
 
 from __future__ import annotations
@@ -16,13 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.errors import DataError
 from optplan.formulations.rubberband.data.experiment import Stage
 from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
 from optplan.formulations.rubberband.laws.maxima import expected_chain_maximum
 from optplan.formulations.rubberband.laws.trials import TrialTime, count_chains
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.layered.effort import Effort
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,13 @@ class _Allocations:
     spanned: IntArray
 
 
-def stage_options(instance: RubberBandInstance, bracket: int, stage: int, gpus: IntArray | None = None) -> StageOptions:
+def stage_options(
+    instance: RubberBandInstance,
+    bracket: int,
+    stage: int,
+    gpus: IntArray | None = None,
+    stopwatch: Stopwatch | None = None,
+) -> StageOptions:
     """Return the allocations that are worth considering for a stage, or given ones.
 
     Parameters
@@ -77,10 +79,12 @@ def stage_options(instance: RubberBandInstance, bracket: int, stage: int, gpus: 
     bracket, stage
         Which stage, both from zero.
     gpus
-        (A,) Allocations to look at, in any order; None for all that can be best. Under billing per instance these are,
-        for all trials at once, every p up to g, the multiples of g, and where the profile has a corner; under billing
-        per function every p; and for queues the least slots for each number of waves, and the most slots for each
-        number of instances.
+        (A,) Allowed allocations to look at, in any order; None for all that can be best. Under billing per instance
+        these are, for all trials at once, every p up to g, the multiples of g, and where the profile has a corner;
+        under billing per function every p; and for queues the least slots for each number of waves, and the most slots
+        for each number of instances.
+    stopwatch
+        Ends the evaluation when it has expired; None for no limit.
 
     Returns
     -------
@@ -89,83 +93,27 @@ def stage_options(instance: RubberBandInstance, bracket: int, stage: int, gpus: 
 
     Raises
     ------
-    DataError
-        When a given allocation is not allowed; :func:`explain_refusal` says why.
+    OutOfEffortError
+        When time runs out.
     """
     which = instance.brackets[bracket][stage]
     key = ("options", which.trials, which.iterations, None if gpus is None else gpus.tobytes())
-    if key not in instance.stage_cache:
-        if gpus is None:
-            chosen = _list_allocations(instance, which.trials)
-        else:
-            for allocation in gpus.tolist():
-                reason = explain_refusal(instance, which, allocation)
-                if reason:
-                    raise DataError(f"brackets.{bracket}.{stage}.gpus", f"got {allocation}; {reason}")
-            chosen = _read_allocations(instance, which.trials, gpus)
-        instance.stage_cache[key] = _evaluate_allocations(instance, which, chosen)
-    options: StageOptions = instance.stage_cache[key]
+    if key not in instance.solver_cache:
+        trials = which.trials
+        chosen = _list_allocations(instance, trials) if gpus is None else _read_allocations(instance, trials, gpus)
+        instance.solver_cache[key] = _evaluate_allocations(instance, which, chosen, stopwatch)
+    options: StageOptions = instance.solver_cache[key]
     return options
 
 
+def count_options(instance: RubberBandInstance) -> int:
+    """Return how many allocations are worth considering in all stages, without evaluating them."""
+    return sum(_list_allocations(instance, stage.trials).gpus.size for chain in instance.brackets for stage in chain)
+
+
 def option_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> StageOptions:
-    """Return the one allocation of a stage with that many GPUs; see :func:`stage_options`.
-
-    Raises
-    ------
-    DataError
-        When it is not allowed.
-    """
+    """Return the one (allowed) allocation of a stage with that many GPUs; see :func:`stage_options`."""
     return stage_options(instance, bracket, stage, np.array([gpus], dtype=np.int64))
-
-
-def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> str:
-    """Say why a stage cannot get that many GPUs; empty when it can.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    stage
-        One of its stages.
-    gpus
-        GPUs used, a.
-    """
-    least, trials = instance.training.least_gpus, stage.trials
-    if gpus < least:
-        return f"a trial needs at least {least} GPUs"
-    if gpus < trials * least:
-        if gpus % least:
-            return f"trials that queue run on {least} GPUs each, so a multiple of {least} is needed"
-        if instance.mode is Mode.FAIR and trials % (gpus // least):
-            return f"fair allocations are factors or multiples of {trials} trials of {least} GPUs"
-    elif gpus % trials:
-        return f"{trials} trials at once need a multiple of {trials} GPUs"
-    elif instance.mode is Mode.FAIR and gpus // trials % least:
-        return f"fair allocations are factors or multiples of {trials} trials of {least} GPUs"
-    read = _read_allocations(instance, trials, np.array([gpus], dtype=np.int64))
-    unknown = _explain_unknown(instance, int(read.gpus_per_trial[0]), int(read.spanned[0]))
-    if unknown:
-        return unknown
-    most = instance.cloud.most_instances
-    if most is not None and read.instances[0] > most:
-        return f"needs {read.instances[0]} instances of the {most} that are allowed"
-    return ""
-
-
-def _explain_unknown(instance: RubberBandInstance, gpus: int, spanned: int) -> str:
-    """Say why nobody knows how fast a trial is on GPUs over several instances; empty when it is known."""
-    training = instance.training
-    if training.most_gpus is not None and gpus > training.most_gpus:
-        return f"trials would get {gpus} GPUs each, of the {training.most_gpus} that training.most_gpus allows"
-    if not training.seconds_per_iteration.knows(np.array([gpus]))[0]:
-        known = training.seconds_per_iteration.list_known()
-        return f"trials would get {gpus} GPUs each, and iterations are {known}; measure them on {gpus} GPUs"
-    factors = training.factor_by_instances
-    if factors is not None and spanned > factors.instances[-1]:
-        ends = f"training.factor_by_instances ends at {factors.instances[-1]}"
-        return f"trials would span {spanned} instances each, and {ends}; measure the factor for {spanned}"
-    return ""
 
 
 def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) -> TrialTime:
@@ -181,12 +129,12 @@ def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) 
         p, known to the profile.
     """
     key = ("trial", stage.iterations, gpus_per_trial)
-    if key not in instance.stage_cache:
+    if key not in instance.solver_cache:
         training = instance.training
         spanned = math.ceil(gpus_per_trial / instance.cloud.gpus_per_instance)
         seconds = training.seconds(np.array([gpus_per_trial]), np.array([spanned]))
-        instance.stage_cache[key] = _make_trial_time(instance, stage, gpus_per_trial, float(seconds[0]))
-    time: TrialTime = instance.stage_cache[key]
+        instance.solver_cache[key] = _make_trial_time(instance, stage, gpus_per_trial, float(seconds[0]))
+    time: TrialTime = instance.solver_cache[key]
     return time
 
 
@@ -200,14 +148,9 @@ def stage_cdf(instance: RubberBandInstance, bracket: int, stage: int, gpus: int,
     bracket, stage
         Which stage, both from zero.
     gpus
-        GPUs used, a.
+        GPUs used, a (allowed).
     t
         (T,) Seconds.
-
-    Raises
-    ------
-    DataError
-        When the allocation is not allowed.
     """
     which = instance.brackets[bracket][stage]
     option = option_of(instance, bracket, stage, gpus)
@@ -226,23 +169,18 @@ def stage_law(instance: RubberBandInstance, bracket: int, stage: int, gpus: int)
     bracket, stage
         Which stage, both from zero.
     gpus
-        GPUs used, a.
-
-    Raises
-    ------
-    DataError
-        When the allocation is not allowed.
+        GPUs used, a (allowed).
     """
     which = instance.brackets[bracket][stage]
     key = ("law", which.trials, which.iterations, gpus)
-    if key not in instance.stage_cache:
+    if key not in instance.solver_cache:
         option = option_of(instance, bracket, stage, gpus)
         _, long_chains, short_chains = count_chains(which.trials, option.slots)
         time = trial_time(instance, which, int(option.gpus_per_trial[0]))
-        instance.stage_cache[key] = time.last_law(
+        instance.solver_cache[key] = time.last_law(
             int(option.waves[0]), int(long_chains[0]), int(short_chains[0]), float(option.expected_s[0])
         )
-    law: GridLaw = instance.stage_cache[key]
+    law: GridLaw = instance.solver_cache[key]
     return law
 
 
@@ -315,26 +253,32 @@ def _list_widths(instance: RubberBandInstance, trials: int) -> IntArray:
     return kept
 
 
-def _evaluate_allocations(instance: RubberBandInstance, stage: Stage, chosen: _Allocations) -> StageOptions:
+def _evaluate_allocations(
+    instance: RubberBandInstance, stage: Stage, chosen: _Allocations, stopwatch: Stopwatch | None
+) -> StageOptions:
+    effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     widths, place = np.unique(chosen.gpus_per_trial, return_inverse=True)
     seconds = instance.training.seconds(widths, -(-widths // instance.cloud.gpus_per_instance))
     times = [
-        instance.stage_cache.setdefault(
+        instance.solver_cache.setdefault(
             ("trial", stage.iterations, gpus), _make_trial_time(instance, stage, gpus, mean_s)
         )
         for gpus, mean_s in zip(widths.tolist(), seconds.tolist(), strict=True)
     ]
-    mean = np.array([time.expected_s for time in times])[place]
-    deviation = np.array([time.deviation_s for time in times])[place]
-    normal = np.array([time.is_normal for time in times], dtype=np.bool_)[place]
+    figures = np.empty((len(times), 3))
+    for number, time in enumerate(times):
+        figures[number] = time.expected_s, time.deviation_s, time.is_normal
+        effort.charge_labels(0, 0)
+    mean, deviation, normal = figures[place, 0], figures[place, 1], figures[place, 2] > 0.0
     waves, long_chains, short_chains = count_chains(stage.trials, chosen.slots)
     expected = np.zeros(waves.shape)
     expected[normal] = expected_chain_maximum(
         mean[normal], deviation[normal], waves[normal], long_chains[normal], short_chains[normal]
     )
-    for row in np.flatnonzero(~normal):
-        time = times[place[row]]
+    for row in np.flatnonzero(~normal).tolist():
+        time = times[int(place[row])]
         expected[row] = time.expected_last(int(waves[row]), int(long_chains[row]), int(short_chains[row]))
+        effort.charge_labels(0, 0)
     busy = stage.trials * chosen.gpus_per_trial * mean
     for array in (expected, busy):
         array.setflags(write=False)

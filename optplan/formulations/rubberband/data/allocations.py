@@ -1,0 +1,122 @@
+"""What the GPUs of a stage mean, a: how its trials run on them, how many instances they need, and which a are allowed.
+
+With n trials of at least p0 GPUs each:
+
+* a >= n * p0: all run at once, on p = a / n GPUs each;
+* a < n * p0: c = a / p0 slots of p0 GPUs, and the trials queue for them in chains.
+
+Mode ``any`` allows every such a; mode ``fair`` wants a / p0 to be a factor or a multiple of n. Trials are placed as the
+placement controller does: floor(g / p) to an instance, or each on ceil(p / g) instances of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.formulations.rubberband.data.experiment import Stage
+from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance
+from optplan.schema import IntArray
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """Allocations of one stage as they run; all arrays (A,).
+
+    Parameters
+    ----------
+    gpus
+        GPUs used, a.
+    gpus_per_trial
+        p.
+    slots
+        Trials that run at a time, c.
+    instances
+        Instances needed.
+    spanned
+        Instances that a trial is on.
+    """
+
+    gpus: IntArray
+    gpus_per_trial: IntArray
+    slots: IntArray
+    instances: IntArray
+    spanned: IntArray
+
+    def take(self, rows: IntArray) -> Allocations:
+        """Return some of them, in that order."""
+        return Allocations(
+            self.gpus[rows], self.gpus_per_trial[rows], self.slots[rows], self.instances[rows], self.spanned[rows]
+        )
+
+
+def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) -> Allocations:
+    """Work out how allocations run.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    trials
+        Of the stage, n.
+    gpus
+        (A,) GPUs used; at least those of one trial.
+    """
+    least, per_instance = instance.training.least_gpus, instance.cloud.gpus_per_instance
+    at_once = gpus >= trials * least
+    per_trial = np.where(at_once, gpus // trials, least)
+    slots = np.where(at_once, trials, gpus // least)
+    spanned = -(-per_trial // per_instance)
+    fitting = np.maximum(per_instance // per_trial, 1)
+    needed = np.where(per_trial <= per_instance, -(-slots // fitting), slots * spanned)
+    return Allocations(gpus, per_trial, slots, needed, spanned)
+
+
+def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> str:
+    """Say why a stage cannot get that many GPUs; empty when it can.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    stage
+        One of its stages.
+    gpus
+        GPUs used, a.
+    """
+    least, trials = instance.training.least_gpus, stage.trials
+    if gpus < least:
+        return f"a trial needs at least {least} GPUs"
+    if gpus < trials * least:
+        if gpus % least:
+            return f"trials that queue run on {least} GPUs each, so a multiple of {least} is needed"
+        if instance.mode is Mode.FAIR and trials % (gpus // least):
+            return f"fair allocations are factors or multiples of {trials} trials of {least} GPUs"
+    elif gpus % trials:
+        return f"{trials} trials at once need a multiple of {trials} GPUs"
+    elif instance.mode is Mode.FAIR and gpus // trials % least:
+        return f"fair allocations are factors or multiples of {trials} trials of {least} GPUs"
+    read = read_allocations(instance, trials, np.array([gpus], dtype=np.int64))
+    unknown = _explain_unknown(instance, int(read.gpus_per_trial[0]), int(read.spanned[0]))
+    if unknown:
+        return unknown
+    most = instance.cloud.most_instances
+    if most is not None and read.instances[0] > most:
+        return f"needs {read.instances[0]} instances of the {most} that are allowed"
+    return ""
+
+
+def _explain_unknown(instance: RubberBandInstance, gpus: int, spanned: int) -> str:
+    """Say why nobody knows how fast a trial is on GPUs over several instances; empty when it is known."""
+    training = instance.training
+    if training.most_gpus is not None and gpus > training.most_gpus:
+        return f"trials would get {gpus} GPUs each, of the {training.most_gpus} that training.most_gpus allows"
+    if not training.seconds_per_iteration.knows(np.array([gpus]))[0]:
+        known = training.seconds_per_iteration.list_known()
+        return f"trials would get {gpus} GPUs each, and iterations are {known}; measure them on {gpus} GPUs"
+    factors = training.factor_by_instances
+    if factors is not None and spanned > factors.instances[-1]:
+        ends = f"training.factor_by_instances ends at {factors.instances[-1]}"
+        return f"trials would span {spanned} instances each, and {ends}; measure the factor for {spanned}"
+    return ""

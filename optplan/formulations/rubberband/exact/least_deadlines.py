@@ -1,0 +1,168 @@
+"""Which deadlines no plan keeps with the wanted probability: labels in which cost is nothing.
+
+Times are rounded down to a grid, so that what is too late there is too late.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from optplan.contracts.result import (
+    Answer,
+    Infeasibility,
+    Relaxation,
+    SolveRequest,
+    Status,
+    Termination,
+    TreeCertificate,
+)
+from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.rules import LABELS
+from optplan.formulations.rubberband.exact.chains import Chain
+from optplan.formulations.rubberband.exact.time_labels import GridTimes, bound_chance, find_timed_plans
+from optplan.solvers.held import HeldGraph
+from optplan.solvers.layered import Effort
+from optplan.solvers.layered.effort import OutOfEffortError
+
+#: Points of the grid on which deadlines are decided, and labels that may be kept.
+POINTS = 512
+_MOST_LABELS = 20_000
+#: By what the deadline grows until one is not too early, how often, and how near the ends of the search come
+#: at most and at least.
+_GROWTH = 1.5
+_MOST_GROWTHS = 60
+_NEAR, _NEAREST = 1e-3, 1e-8
+
+
+def is_too_early(
+    instance: RubberBandInstance,
+    chains: tuple[Chain, ...],
+    deadline_s: float,
+    wanted: float,
+    effort: Effort,
+    points: int = POINTS,
+) -> bool:
+    """Say whether it is certain that no plan completes by a deadline with the wanted probability.
+
+    Parameters
+    ----------
+    instance
+        The problem; its own deadline is not looked at.
+    chains
+        Its brackets, with all options.
+    deadline_s
+        The deadline.
+    wanted
+        The probability.
+    effort
+        Limits on labels and time.
+    points
+        Of the grid.
+
+    Raises
+    ------
+    OutOfEffortError
+        When a limit is met.
+    """
+    free = [replace(chain, graph=_without_values(chain.graph), charges=None) for chain in chains]
+    times = [GridTimes(instance, number, chain, deadline_s, points, effort) for number, chain in enumerate(free)]
+    if math.prod(bound_chance(one) for one in times) < wanted:
+        return True
+    best = [find_timed_plans(one, math.inf, wanted, effort).chance.max(initial=0.0) for one in times]
+    return bool(math.prod(best) < wanted)
+
+
+def refuse(
+    instance: RubberBandInstance, chains: tuple[Chain, ...], wanted: float, points: int, request: SolveRequest
+) -> Answer[RubberBandSolution]:
+    """Say that no plan is on time often enough, and before which deadline none is.
+
+    Parameters
+    ----------
+    instance
+        The problem, of which that is proven.
+    chains
+        Its brackets, with all options.
+    wanted
+        The probability at which plans count.
+    points
+        Of the grid that proves it.
+    request
+        Time limit, and whether certificates are wanted.
+    """
+    given_s, points = instance.limits[DEADLINE], max(points, POINTS)
+    least_s, wished = _find_least(instance, chains, wanted, points, request), instance.confidence or 0.0
+    relaxations: tuple[Relaxation, ...] = ()
+    reason = f"no plan completes within {given_s:,.6g} s with a probability of {wished:g}"
+    if least_s > given_s:
+        reason = (
+            f"no plan completes within {least_s:,.6g} s with a probability of {wished:g}; "
+            f"the deadline is {given_s:,.6g} s"
+        )
+        certificate = TreeCertificate(rule=LABELS, bound=least_s, limit=DEADLINE, content={"points": points})
+        relaxations = (
+            Relaxation(
+                limit=DEADLINE,
+                given=given_s,
+                least_feasible=least_s,
+                unit="s",
+                certificate=certificate if request.certify else None,
+            ),
+        )
+    certificate = TreeCertificate(rule=LABELS, content={"points": points})
+    return Answer(
+        status=Status.INFEASIBLE,
+        termination=Termination.COMPLETED,
+        infeasibility=Infeasibility(
+            reason=reason, relaxations=relaxations, certificate=certificate if request.certify else None
+        ),
+    )
+
+
+def _find_least(
+    instance: RubberBandInstance, chains: tuple[Chain, ...], wanted: float, points: int, request: SolveRequest
+) -> float:
+    """Return a deadline that is too early, near one that may not be: by growing, then by halving."""
+    given_s = low = high = instance.limits[DEADLINE]
+
+    def decide(deadline_s: float) -> bool:
+        """Say whether a deadline is too early; where that takes too many labels, it is taken not to be."""
+        try:
+            effort = Effort(request.stopwatch, max_labels=_MOST_LABELS)
+            return is_too_early(instance, chains, deadline_s, wanted, effort, points)
+        except OutOfEffortError as stop:
+            if stop.limit == "time":
+                raise
+            return False
+
+    try:
+        for _ in range(_MOST_GROWTHS):
+            high *= _GROWTH
+            if not decide(high):
+                break
+            low = high
+        # Near enough is not enough while nothing later than the deadline given is known to be too early.
+        while high - low > (_NEAR if low > given_s else _NEAREST) * high:
+            middle = 0.5 * (low + high)
+            if decide(middle):
+                low = middle
+            else:
+                high = middle
+    except OutOfEffortError:
+        return low
+    return low
+
+
+def _without_values(graph: HeldGraph) -> HeldGraph:
+    """Return the graph in which nothing costs anything but time."""
+    nothing = np.zeros(graph.num_nodes)
+    growth = replace(
+        graph.growth,
+        leave_value=nothing,
+        enter_value=nothing,
+        value_factor=None if graph.growth.value_factor is None else nothing,
+    )
+    return replace(graph, start_value=nothing, value=np.zeros(graph.value.size), growth=growth)

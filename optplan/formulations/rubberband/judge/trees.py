@@ -1,0 +1,173 @@
+"""What certificates prove about RubberBand's plans, and the judge of trees.
+
+Nothing in a certificate closes anything: the judge lists the beginnings of plans itself, and closes those that another
+one beats or from which no plan is better than claimed. There are two rules.
+
+``rubberband-labels``
+    For deadlines kept with a confidence. The content is ``points``, how many points the grid has to which times are
+    rounded down. About the objective: no plan that keeps the deadline so often costs less than ``bound``. With the
+    deadline as ``limit``: no plan completes before ``bound`` with that probability. Plans count whose probability falls
+    short of the confidence by up to 1e-6, which is what its evaluation may be off.
+``rubberband-charges``
+    For budgets, where minimum charges come on top of what multipliers bound. The content is empty. No plan keeps the
+    budget; or, with the budget as ``limit``: none costs less than ``bound``.
+
+Bounds hold to a relative 1e-9.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts.judgement import RefutedError
+from optplan.contracts.result import BoundProof
+from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
+from optplan.formulations.rubberband.data.rules import CHARGES, LABELS
+from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks
+from optplan.formulations.rubberband.judge.timed_walks import TimedWalks
+from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE, TOLERANCE
+from optplan.schema import FloatArray
+
+if TYPE_CHECKING:
+    from optplan.contracts.result import TreeCertificate
+    from optplan.progress import Stopwatch
+
+#: The least and most points of a grid.
+_POINTS = (2, 4096)
+
+
+def list_proofs(instance: RubberBandInstance) -> frozenset[BoundProof]:
+    """Return the kinds of certificate that prove anything: none about the mean where a quantile is asked for.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    """
+    if _asks_for_quantile(instance):
+        return frozenset({BoundProof.TREE})
+    of_means = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED})
+    return of_means | {BoundProof.TREE} if _has_charged_budget(instance) else of_means
+
+
+def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Raise unless a certificate proves its claim; see the module's text.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    certificate
+        What is claimed, by which rule.
+    stopwatch
+        Its time must suffice.
+
+    Raises
+    ------
+    RefutedError
+        When it does not.
+    OutOfTime
+        When the stopwatch expires.
+    """
+    if certificate.limit not in ("", instance.limit_name):
+        message = f"there is no limit {certificate.limit!r}"
+        raise RefutedError(message)
+    if certificate.rule == LABELS and _asks_for_quantile(instance):
+        _check_labels(instance, certificate, stopwatch)
+    elif certificate.rule == CHARGES and _has_charged_budget(instance):
+        _check_charges(instance, certificate, stopwatch)
+    else:
+        message = f"{certificate.rule!r} is no rule that proves anything here"
+        raise RefutedError(message)
+
+
+def _asks_for_quantile(instance: RubberBandInstance) -> bool:
+    return instance.confidence is not None and instance.is_random
+
+
+def _has_charged_budget(instance: RubberBandInstance) -> bool:
+    return instance.objective is Objective.TIME and instance.has_minimum_charges
+
+
+def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Look for plans that cost less than claimed, or no more than the budget."""
+    if certificate.limit:
+        most_usd = _require_amount(certificate.bound) * (1.0 - TOLERANCE)
+    elif certificate.bound is None:
+        most_usd = instance.limits[BUDGET] * (1.0 + TOLERANCE)
+    else:
+        message = "minimum charges are divided into cases only for what a plan costs at least"
+        raise RefutedError(message)
+    plain = [BracketWalks(instance, bracket, stopwatch) for bracket in range(len(instance.brackets))]
+    cheapest = [walks.best(1.0, 0.0).usd for walks in plain]
+    least = []
+    for number, walks in enumerate(plain):
+        most = most_usd - (math.fsum(cheapest) - cheapest[number])
+        if most <= 0.0:
+            return
+        least.append(walks.find_cheapest(walks.list_within(1.0, 0.0, most, math.inf, math.inf), math.inf))
+    if math.fsum(least) <= most_usd:
+        message = f"there is a plan of {math.fsum(least):.9g} usd"
+        raise RefutedError(message)
+
+
+def _check_labels(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Look for plans that are on time often enough and cost less than claimed."""
+    points = certificate.content.get("points")
+    least, most = _POINTS
+    if not (isinstance(points, int) and not isinstance(points, bool) and least <= points <= most):
+        message = f"points must be a whole number from {least} to {most}"
+        raise RefutedError(message)
+    deadline_s, bound = instance.limits[DEADLINE], math.inf
+    if certificate.limit:
+        deadline_s = _require_amount(certificate.bound) * (1.0 - TOLERANCE)
+    elif certificate.bound is not None:
+        bound = _require_amount(certificate.bound) * (1.0 - TOLERANCE)
+    plain = [BracketWalks(instance, bracket, stopwatch) for bracket in range(len(instance.brackets))]
+    cheapest = [walks.best(1.0, 0.0).usd for walks in plain]
+    wanted = (instance.confidence or 0.0) - PROBABILITY_TOLERANCE
+    offers = []
+    for number, walks in enumerate(plain):
+        # The others cost at least what their cheapest do, and are on time at most always.
+        most_usd = bound - (math.fsum(cheapest) - cheapest[number])
+        offers.append(_list_offers(walks, deadline_s, points, most_usd, wanted))
+        if not len(offers[-1]):
+            return
+    found = _combine(offers, wanted)
+    if len(found) and found[:, 0].min() < bound:
+        what = f"below {bound:.9g} usd" if bound < math.inf else "at all"
+        message = f"that no plan {what} is on time often enough does not follow on a grid of {points} points"
+        raise RefutedError(message)
+
+
+def _require_amount(bound: float | None) -> float:
+    if bound is None or not 0.0 < bound < math.inf:
+        message = "a bound above zero is needed"
+        raise RefutedError(message)
+    return bound
+
+
+def _list_offers(plain: BracketWalks, deadline_s: float, points: int, most_usd: float, wanted: float) -> FloatArray:
+    """Return the (cost, probability) (P, 2) of a bracket's plans that may be cheap and on time."""
+    near, chance = TimedWalks(plain, deadline_s, points, most_usd, wanted).list_walks()
+    if most_usd == math.inf:
+        return np.column_stack([np.zeros(chance.size), chance])
+    usd = np.array([plain.settle_usd(near, row) for row in range(chance.size)])
+    offers = np.column_stack([usd, chance])
+    return offers[usd < most_usd]
+
+
+def _combine(offers: list[FloatArray], wanted: float) -> FloatArray:
+    """Return the (cost, probability) of all brackets together that are on time often enough."""
+    found = np.array([[0.0, 1.0]])
+    for some in offers:
+        usd = (found[:, None, 0] + some[:, 0]).ravel()
+        chance = (found[:, None, 1] * some[:, 1]).ravel()
+        order = np.lexsort((-chance, usd))
+        order = order[chance[order] >= wanted]
+        better = chance[order] > np.append(-1.0, np.maximum.accumulate(chance[order]))[:-1]
+        found = np.column_stack([usd, chance])[order[better]]
+    return found
