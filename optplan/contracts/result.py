@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -513,6 +512,3 @@ def closes_gap(objective: float | None, bound: float | None, target: float, sens
     """Whether the bound is within the target of the objective, or meets it up to rounding (:data:`MEETING`)."""
     gap = relative_gap(objective, bound, sense)
     return gap is not None and gap <= max(target, MEETING)
-
-
-Solver = Callable[..., Answer[Solution]]

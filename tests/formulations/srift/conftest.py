@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
+from optplan.schema import FloatArray
 
 MakeInstance = Callable[..., SriftInstance]
 
@@ -256,3 +257,20 @@ def _list_groups(instance: SriftInstance, name: str) -> list[tuple[VmGroup, ...]
         for counts in itertools.product(*ranges)
         if sum(counts) <= instance.most_of(name) and (not instance.one_batch_per_type or sum(map(bool, counts)) <= 1)
     ]
+
+
+@pytest.fixture(scope="session")
+def sample_maximum() -> Callable[..., FloatArray]:
+    """Return what draws the largest of independent normal variables, as the paper's simulator does."""
+
+    def draw(
+        means: Sequence[float], deviations: Sequence[float], counts: Sequence[int], *, samples: int, seed: int
+    ) -> FloatArray:
+        stream = np.random.default_rng(seed)
+        mean, deviation = np.repeat(means, counts), np.repeat(deviations, counts)
+        largest = np.full(samples, -np.inf)
+        for each, spread in zip(mean.tolist(), deviation.tolist(), strict=True):
+            np.maximum(largest, each + spread * stream.standard_normal(samples), out=largest)
+        return largest
+
+    return draw

@@ -42,16 +42,6 @@ class _Convexified:
     more: float
 
 
-@dataclass(frozen=True)
-class _Cheapest:
-    """The cheapest plan found within a time, and a bound of all; ``paths`` is None where no plan is so fast."""
-
-    paths: list[IntArray] | None
-    usd: float
-    bound_usd: float
-    time_s: float
-
-
 def solve_side_by_side(
     instance: RubberBandInstance, chains: tuple[Chain, ...], budget_usd: float, request: SolveRequest
 ) -> Answer[RubberBandSolution]:

@@ -10,7 +10,6 @@ Nodes are tuples: ``("SCALE", stage)``, ``("INIT_INSTANCE", stage, instance)``, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -130,27 +129,3 @@ def _add_trials(
 def _spread(number: int, count: int) -> float:
     """Return the height of one of several parallel tasks, which lie around 0."""
     return (count - 1) / 2.0 - number
-
-
-def finish_times(graph: DiGraph, latencies: Mapping[Node, float]) -> dict[Node, float]:
-    """Walk the graph once and return when each task ends, in seconds after the start (Algorithm 1).
-
-    Parameters
-    ----------
-    graph
-        From :func:`build_dag`.
-    latencies
-        Seconds that each task takes; tasks that are not named take none.
-
-    Returns
-    -------
-    dict
-        In a topological order; the last barrier's time is the completion time.
-    """
-    import networkx
-
-    ends: dict[Node, float] = {}
-    for node in networkx.topological_sort(graph):
-        ready = max((ends[earlier] for earlier in graph.predecessors(node)), default=0.0)
-        ends[node] = ready + latencies.get(node, 0.0)
-    return ends

@@ -332,9 +332,11 @@ def _plan_bracket(
         pairs = zip(steps, start, strict=True)
         predict = _Predictor(alone, judge, [step.below(each.instances, each.gpus) for step, each in pairs], judged)
         top = tuple(ladder.gpus.size - 1 for ladder in predict.ladders)
-        for rungs in (top, tuple(max(rung - 1, 0) for rung in top)):
-            if predict(rungs).seconds <= deadline_s * (1.0 + BUDGET_TOLERANCE):
-                found.append(walk_down(rungs, predict, deadline_s, request.stopwatch, skip=skip))
+        found += [
+            walk_down(rungs, predict, deadline_s, request.stopwatch, skip=skip)
+            for rungs in (top, tuple(max(rung - 1, 0) for rung in top))
+            if predict(rungs).seconds <= deadline_s * (1.0 + BUDGET_TOLERANCE)
+        ]
     return min(found, key=lambda plan: plan.usd, default=None), len(judged)
 
 

@@ -6,8 +6,8 @@ paper's two conditions read
     t_min R sum_{j<K} eta^-j + (K - 1) w                    <= T    (sum = eta (1 - eta^-K)/(eta - 1))
     p_min (t_min R K + w sum_{j<K-1} eta^j)                 <= B
 
-with w = 0 in the paper. For each K they are linear in R, so the largest R is a closed form; :func:`bisect_ratio` is the
-paper's own way, and agrees to a relative 1e-9. A trial of a bracket costs P (K t_1 + w sum_{0<j<K} eta^-j) GPU-minutes
+with w = 0 in the paper. For each K they are linear in R, so the largest R is a closed form; the paper's own bisection
+agrees to a relative 1e-9 (a test). A trial of a bracket costs P (K t_1 + w sum_{0<j<K} eta^-j) GPU-minutes
 over all rounds, later ones by its share; a bracket's budget divided by that is its size x, and round k has
 floor(x / eta^(k-1)) of its trials.
 
@@ -34,8 +34,6 @@ SHORTFALL = 1e-9
 #: Most rounds, and most brackets before merging, that are computed; more of them mean nothing.
 MOST_ROUNDS = 10_000
 MOST_BRACKETS = 10_000
-#: Steps of the bisection: from 1e9 down to the last bit.
-_BISECTIONS = 120
 
 
 @dataclass(frozen=True)
@@ -177,21 +175,6 @@ def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
     raise DataError("eta", problem, "a number further above 1 is needed; the paper has 4")
 
 
-def bisect_ratio(parameters: SearchParameters) -> float | None:
-    """Find R* as the paper does, by bisection; None when not even one trial of the shortest round fits."""
-    most = _most_ratio(parameters, 1, 1.0, 0.0)
-    if not _fits_one_trial(parameters):
-        return None
-    low, high = 1.0, max(1.0, most * (1.0 + ROUNDING))
-    for _ in range(_BISECTIONS):
-        middle = math.sqrt(low * high)
-        if _keeps_both(parameters, middle):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 def minutes_per_trial(parameters: SearchParameters, rounds: int, round_min: float) -> float:
     """Return K t_1 + w sum_{0<j<K} eta^-j: minutes of a trial of the first round, with its share of later ones."""
     pauses = sum(parameters.eta**-j for j in range(1, rounds)) if parameters.resize_min else 0.0
@@ -216,18 +199,6 @@ def _most_ratio(parameters: SearchParameters, rounds: int, shrinking: float, gro
     by_deadline = (parameters.deadline_min - (rounds - 1) * pause) / (shortest * shrinking)
     by_budget = (parameters.budget_gpu_min / parameters.least_gpus - pause * growing) / (shortest * rounds)
     return min(by_deadline, by_budget)
-
-
-def _keeps_both(parameters: SearchParameters, ratio: float) -> bool:
-    """Whether R keeps the paper's two conditions, as printed but for pauses and the first round."""
-    eta, pause = parameters.eta, parameters.resize_min
-    rounds = max(1, math.ceil(math.log(ratio * (1.0 - ROUNDING)) / math.log(eta)))
-    minutes = ratio * eta / (eta - 1.0) * -math.expm1(-rounds * math.log(eta)) * parameters.least_round_min
-    minutes += (rounds - 1) * pause
-    pauses = pause * math.expm1((rounds - 1) * math.log(eta)) / (eta - 1.0) if pause else 0.0
-    gpu_min = parameters.least_gpus * (ratio * rounds * parameters.least_round_min + pauses)
-    slack = 1.0 + ROUNDING
-    return minutes <= parameters.deadline_min * slack and gpu_min <= parameters.budget_gpu_min * slack
 
 
 def _count_levels(parameters: SearchParameters, quotient: float) -> int:

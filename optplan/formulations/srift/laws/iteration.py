@@ -168,14 +168,6 @@ class IterationModel:
             self._bandwidths[names, ranks] = known
         return known, min(self.instance.types[name].network_gbit_per_s for name in names) * BYTES_PER_GBIT
 
-    def sample_bytes(self, iterations: int, stream: np.random.Generator) -> FloatArray:
-        """Draw the layers that run in each of some iterations; return (iterations, T) bytes of the transfers."""
-        layers = self.instance.job.layers
-        sizes = np.broadcast_to(layers.gradient_bytes, (iterations, layers.gradient_bytes.size))
-        if layers.probability is not None:
-            sizes = np.where(stream.random(sizes.shape) < layers.probability, sizes, 0.0)
-        return np.asarray(np.add.reduceat(sizes, self._buckets.first_layer, axis=1), dtype=np.float64)
-
     def trace(self, groups: Sequence[VmGroup]) -> tuple[Iteration, tuple[Transfer, ...]]:
         """Predict the iteration of a fleet and list its transfers, in the order in which they start."""
         found = self.predict(groups)

@@ -61,38 +61,6 @@ def standard_maximum(count: int) -> float:
     return 0.0 if count == 1 else _integrate([(0.0, 1.0, count)])
 
 
-def sample_maximum(
-    means: Sequence[float] | FloatArray,
-    deviations: Sequence[float] | FloatArray,
-    counts: Sequence[int],
-    *,
-    samples: int,
-    seed: int,
-) -> FloatArray:
-    """Draw the largest of independent normal variables, as the paper's simulator does.
-
-    Parameters
-    ----------
-    means, deviations, counts
-        As of :func:`expected_maximum`.
-    samples
-        To draw.
-    seed
-        Of the random numbers.
-
-    Returns
-    -------
-    array
-        (samples,) In the unit of the means.
-    """
-    stream = np.random.default_rng(seed)
-    mean, deviation = np.repeat(means, counts), np.repeat(deviations, counts)
-    largest = np.full(samples, -np.inf)
-    for each, spread in zip(mean.tolist(), deviation.tolist(), strict=True):
-        np.maximum(largest, each + spread * stream.standard_normal(samples), out=largest)
-    return largest
-
-
 def _integrate(groups: Sequence[tuple[float, float, int]]) -> float:
     """Integrate the distribution: E[max] = a + integral from a of (1 - F), where F(a) is as good as zero."""
     moving = [group for group in groups if group[1] > _CONSTANT * abs(group[0])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import networkx
@@ -11,7 +12,9 @@ import pytest
 
 from optplan.errors import DataError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag, finish_times
+from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag
+
+FinishTimes = Callable[[Any, Mapping[Node, float]], dict[Node, float]]
 
 
 def build(*stages: tuple[int, int], **cloud: Any) -> RubberBandInstance:  # noqa: ANN401 - fields of the cloud
@@ -94,7 +97,7 @@ def test_one_gpu_runs_trials_one_after_another() -> None:
     assert len(of_kind(graph, Task.TRAIN)) == 4
 
 
-def test_walking_the_graph_finds_the_completion_time() -> None:
+def test_walking_the_graph_finds_the_completion_time(finish_times: FinishTimes) -> None:
     """Each task ends after the last of those it waits for; worked out by hand."""
     graph = build_dag(build((3, 1), (1, 4)), allocate((2, 2), (2, 2)))
     latencies: dict[Node, float] = {

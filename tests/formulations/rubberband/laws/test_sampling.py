@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import hypothesis.strategies as st
@@ -17,11 +17,13 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.judge.completion import on_time_probability
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.laws import sampling
-from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag, finish_times
+from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag
 from optplan.formulations.rubberband.laws.draws import StageLatencies, StageSource
 from optplan.formulations.rubberband.laws.execution import list_runs
 from optplan.formulations.rubberband.laws.sampling import Queue, Samples, estimate_mean, sample_plan
 from optplan.schema import FloatArray
+
+FinishTimes = Callable[[Any, Mapping[Node, float]], dict[Node, float]]
 
 Case = tuple[RubberBandInstance, RubberBandSolution]
 
@@ -225,7 +227,9 @@ def name_latencies(latencies: Sequence[StageLatencies], number: int) -> dict[Nod
     return named
 
 
-def walk(case: Case, latencies: Sequence[StageLatencies], number: int) -> tuple[float, float]:
+def walk(
+    case: Case, latencies: Sequence[StageLatencies], number: int, finish_times: FinishTimes
+) -> tuple[float, float]:
     """Return completion time and cost of one sample, task by task and instance by instance."""
     instance, solution = case
     graph = build_dag(instance, solution)
@@ -252,11 +256,11 @@ def walk(case: Case, latencies: Sequence[StageLatencies], number: int) -> tuple[
 
 @pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")  # noise that is clipped is among the cases
 @given(case=cases(), seed=st.integers(0, 5))
-def test_samples_are_the_graph_walked(case: Case, seed: int) -> None:
+def test_samples_are_the_graph_walked(case: Case, seed: int, finish_times: FinishTimes) -> None:
     """The arrays' critical paths and costs are those of the graph, walked node by node on the same draws."""
     samples = sample_plan(*case, samples=4, seed=seed)
     latencies = draw_latencies(case, 4, seed)
-    walked = [walk(case, latencies, number) for number in range(4)]
+    walked = [walk(case, latencies, number, finish_times) for number in range(4)]
     assert samples.completion_s == pytest.approx([time_s for time_s, _ in walked], rel=1e-12)
     assert samples.cost_usd == pytest.approx([usd for _, usd in walked], rel=1e-12)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from optplan.errors import DataError
 from optplan.formulations.seer.data.brackets import (
+    ROUNDING,
     SearchBrackets,
     SearchParameters,
-    bisect_ratio,
     find_ratio,
     floor_loosely,
     minutes_per_trial,
@@ -139,7 +139,6 @@ def test_the_least_that_is_feasible(deadline: float, budget: float, expected: tu
     parameters = SearchParameters(deadline, budget, eta=2.0)
     assert find_ratio(parameters) == expected
     assert (size_brackets(parameters) is None) == (expected is None)
-    assert bisect_ratio(parameters) == (None if expected is None else pytest.approx(1.0))
 
 
 @pytest.mark.parametrize("shortest", [0.1, 0.7, 1 / 3, 1e-9, 1e9])
@@ -188,13 +187,35 @@ def test_no_end_of_rounds_or_brackets_is_refused(parameters: SearchParameters, m
         size_brackets(parameters)
 
 
+def keeps_both(parameters: SearchParameters, ratio: float) -> bool:
+    """Whether R keeps the paper's two conditions, as printed but for pauses and the first round."""
+    eta, pause = parameters.eta, parameters.resize_min
+    rounds = max(1, math.ceil(math.log(ratio * (1.0 - ROUNDING)) / math.log(eta)))
+    minutes = ratio * eta / (eta - 1.0) * -math.expm1(-rounds * math.log(eta)) * parameters.least_round_min
+    minutes += (rounds - 1) * pause
+    pauses = pause * math.expm1((rounds - 1) * math.log(eta)) / (eta - 1.0) if pause else 0.0
+    gpu_min = parameters.least_gpus * (ratio * rounds * parameters.least_round_min + pauses)
+    slack = 1.0 + ROUNDING
+    return minutes <= parameters.deadline_min * slack and gpu_min <= parameters.budget_gpu_min * slack
+
+
+def bisect_ratio(parameters: SearchParameters, high: float) -> float:
+    """Find R* as the paper does, by bisection between 1 and what is too high."""
+    low = 1.0
+    for _ in range(120):  # to the last bit
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if keeps_both(parameters, middle) else (low, middle)
+    return low
+
+
 @given(given_parameters=parameters())
 @example(given_parameters=SearchParameters(21.0, 48.0))
 @example(given_parameters=SearchParameters(7.0, 100.0, eta=2.0))
 def test_the_closed_form_is_what_bisection_finds(given_parameters: SearchParameters) -> None:
     """To a relative 1e-9, jumps at powers of eta included."""
-    closed, bisected = find_ratio(given_parameters), bisect_ratio(given_parameters)
+    closed = find_ratio(given_parameters)
     assert closed is not None
+    bisected = bisect_ratio(given_parameters, 2.0 * closed[0])
     assert closed[0] == pytest.approx(bisected, rel=1e-9)
     assert given_parameters.eta ** (closed[1] - 1) <= closed[0] <= given_parameters.eta ** closed[1]
 
