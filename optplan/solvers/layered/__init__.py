@@ -15,7 +15,7 @@ from optplan.solvers.layered.bounds import (
 )
 from optplan.solvers.layered.closing import Exhaustion, PureSolution, solve_pure
 from optplan.solvers.layered.effort import Effort
-from optplan.solvers.layered.frontier import FrontierPoint, LayeredFrontier, build_frontier
+from optplan.solvers.layered.frontier import LayeredFrontier, LayeredPoint, build_frontier
 from optplan.solvers.layered.graphs import LayeredGraphs
 from optplan.solvers.layered.mixing import MixedPlan, mix_paths
 from optplan.solvers.layered.paths import (
@@ -31,10 +31,10 @@ __all__ = [
     "BudgetShortfall",
     "Effort",
     "Exhaustion",
-    "FrontierPoint",
     "LagrangianBound",
     "LayeredFrontier",
     "LayeredGraphs",
+    "LayeredPoint",
     "MixedPlan",
     "PathBatch",
     "PathFamily",

@@ -29,7 +29,7 @@ from optplan.solvers.layered.paths import (
 
 
 @dataclass(frozen=True, eq=False)
-class FrontierPoint:
+class LayeredPoint:
     """The optimum of the convexified problem at one budget.
 
     Parameters
@@ -86,7 +86,7 @@ class LayeredFrontier:
     starts: IntArray
     passes: int
 
-    def at(self, budget: float) -> FrontierPoint | BudgetShortfall:
+    def at(self, budget: float) -> LayeredPoint | BudgetShortfall:
         """Return the optimum at a budget, or the proof that no plan keeps it.
 
         Parameters
@@ -108,7 +108,7 @@ class LayeredFrontier:
         rest = budget - float(self.consumption[segment])
         return self._locate(segment, rest)
 
-    def for_value(self, value: float) -> FrontierPoint | None:
+    def for_value(self, value: float) -> LayeredPoint | None:
         """Return the least budget whose optimum is no greater than a wanted value, or None when nothing reaches it.
 
         Parameters
@@ -134,26 +134,26 @@ class LayeredFrontier:
             return self._locate(segment, 0.0)
         return self._locate(segment, (float(self.value[segment]) - value) / float(self.multiplier[segment]))
 
-    def plan_at(self, point: FrontierPoint) -> MixedPlan:
+    def plan_at(self, point: LayeredPoint) -> MixedPlan:
         """Return the paths of a point of this frontier."""
         paths = self.paths.take(point.position)
         graph = 0 if point.mixed_graph is None else point.mixed_graph
         other = point.position[graph] + (0 if point.mixed_graph is None else 1)
         return split_graph(paths, graph, self.paths.take(np.array([other])), point.fraction)
 
-    def _locate(self, segment: int, rest: float) -> FrontierPoint:
+    def _locate(self, segment: int, rest: float) -> LayeredPoint:
         """Return the point that lies ``rest`` of consumption into a segment."""
         position = self.starts[:-1] + np.bincount(self.owner[:segment], minlength=self.starts.size - 1)
         base = float(self.consumption[segment])
         less = float(self.multiplier[segment - 1]) if segment > 0 else np.inf
         if segment == self.multiplier.size:
-            return FrontierPoint(base, float(self.value[segment]), less, 0.0, position, None, 0.0)
+            return LayeredPoint(base, float(self.value[segment]), less, 0.0, position, None, 0.0)
         more = float(self.multiplier[segment])
         value = float(self.value[segment])
         if rest <= ROUNDING * base:
-            return FrontierPoint(base, value, less, more, position, None, 0.0)
+            return LayeredPoint(base, value, less, more, position, None, 0.0)
         fraction = rest / float(self.consumption[segment + 1] - self.consumption[segment])
-        return FrontierPoint(
+        return LayeredPoint(
             base + rest, value - more * rest, more, more, position, int(self.owner[segment]), min(1.0, fraction)
         )
 

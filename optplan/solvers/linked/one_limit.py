@@ -29,7 +29,7 @@ _LARGEST = 1e250
 
 
 @dataclass(frozen=True, eq=False)
-class Crossing:
+class MultiplierRange:
     """Two neighbouring multipliers between which the total consumption falls to a target.
 
     Parameters
@@ -100,7 +100,7 @@ def solve_one_limit(family: LinkedChoices) -> OneLimitSolution | None:
     return OneLimitSolution(mixture, crossing.above, bound, max(less, more), more)
 
 
-def find_crossing(family: LinkedChoices, target: float, *, near: float | None = None) -> Crossing:
+def find_crossing(family: LinkedChoices, target: float, *, near: float | None = None) -> MultiplierRange:
     """Find where the total consumption falls to a target.
 
     Parameters
@@ -150,14 +150,14 @@ def _consumption(batch: ColumnBatch) -> float:
     return math.fsum(batch.consumption[:, 0].tolist())
 
 
-def _bisect(is_past: Callable[[float], bool], near: float | None = None) -> Crossing:
+def _bisect(is_past: Callable[[float], bool], near: float | None = None) -> MultiplierRange:
     """Return neighbouring numbers between which a condition that holds from some multiplier on begins to hold.
 
     Non-negative floating-point numbers are in the order of their bits, so halving an interval of bits takes 62 steps
     however many orders of magnitude it spans.
     """
     if is_past(0.0):
-        return Crossing(0.0, 0.0)
+        return MultiplierRange(0.0, 0.0)
     low, high = 0, _to_bits(_LARGEST)
     if near is not None and 0.0 < near < _LARGEST:
         low, high = _gallop(is_past, low, high, _to_bits(near))
@@ -167,7 +167,7 @@ def _bisect(is_past: Callable[[float], bool], near: float | None = None) -> Cros
             high = middle
         else:
             low = middle
-    return Crossing(_from_bits(low), _from_bits(high))
+    return MultiplierRange(_from_bits(low), _from_bits(high))
 
 
 def _gallop(is_past: Callable[[float], bool], low: int, high: int, start: int) -> tuple[int, int]:
@@ -192,7 +192,7 @@ def _from_bits(bits: int) -> float:
     return float(struct.unpack("<d", struct.pack("<q", bits))[0])
 
 
-def _mix(family: LinkedChoices, crossing: Crossing, limit: float) -> Mixture:
+def _mix(family: LinkedChoices, crossing: MultiplierRange, limit: float) -> Mixture:
     """Return the choices above the crossing, with rows that jump there moved over while there is room."""
     lean, rich = (family.best_paths(np.array([m])) for m in (crossing.above, crossing.below))
     rows = np.arange(family.num_rows)

@@ -40,7 +40,7 @@ class Slab(NamedTuple):
     convex: bool = False
 
 
-class Mixture(NamedTuple):
+class SplitUnit(NamedTuple):
     """The one unit that ends between two columns, and the share of it that runs at the second."""
 
     unit: int
@@ -84,7 +84,7 @@ class Table(ABC):
         """Return the units from ``start`` to before ``stop``."""
 
     @abstractmethod
-    def spread(self, column: IndexArray, mixture: Mixture | None) -> TableChoice:
+    def spread(self, column: IndexArray, mixture: SplitUnit | None) -> TableChoice:
         """Turn the columns chosen by units, shape (units,), into options chosen by rows."""
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Table(ABC):
 class _RowTable(Table):
     """Tables whose units are their rows."""
 
-    def spread(self, column: IndexArray, mixture: Mixture | None) -> TableChoice:
+    def spread(self, column: IndexArray, mixture: SplitUnit | None) -> TableChoice:
         upper = column
         fraction = np.zeros(self.units)
         if mixture is not None:
@@ -313,7 +313,7 @@ class SharedTableBlock(Table):
             sums.append(float((scale[start:stop] * reduced.min(axis=1)).sum()))
         return math.fsum(sums)
 
-    def spread(self, column: IndexArray, mixture: Mixture | None) -> TableChoice:
+    def spread(self, column: IndexArray, mixture: SplitUnit | None) -> TableChoice:
         """Give every row its group's option; in a mixed group the first rows move on, one mixes."""
         _, scale, group = self._groups
         lower = self._hull[column][group]

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optplan.errors import UsageError
-from optplan.solvers.slopes.blocks import Mixture, Table, TableChoice
+from optplan.solvers.slopes.blocks import SplitUnit, Table, TableChoice
 from optplan.solvers.slopes.crossing import Crossing, find_crossing, guess_bracket, stop_at_end
 from optplan.solvers.slopes.segments import (
     EVERYTHING,
@@ -240,7 +240,7 @@ def _spread_choices(parts: Parts, segments: Segments, crossing: Crossing) -> tup
             continue
         mixture = None
         if first <= mixed_unit < first + block.units:
-            mixture = Mixture(mixed_unit - first, mixed_column, crossing.fraction)
+            mixture = SplitUnit(mixed_unit - first, mixed_column, crossing.fraction)
         choices.append(block.spread(column[first : first + block.units], mixture))
         first += block.units
     return tuple(choices)

@@ -14,7 +14,7 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.errors import UsageError
 from optplan.solvers.layered import (
     BudgetShortfall,
-    FrontierPoint,
+    LayeredPoint,
     LagrangianBound,
     LayeredFrontier,
     LayeredGraphs,
@@ -27,10 +27,10 @@ RELATIVE = 1e-9
 Maker = Callable[[int, tuple[int, ...], int], LayeredGraphs]
 
 
-def found(frontier: LayeredFrontier, budget: float) -> FrontierPoint:
+def found(frontier: LayeredFrontier, budget: float) -> LayeredPoint:
     """Return the point at a budget, which is known to be feasible."""
     point = frontier.at(budget)
-    assert isinstance(point, FrontierPoint)
+    assert isinstance(point, LayeredPoint)
     return point
 
 

@@ -170,7 +170,7 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     start = time.perf_counter()
     line = layered.build_frontier(state_graphs(instance))
 
-    def locate(budget: float) -> layered.FrontierPoint:
+    def locate(budget: float) -> layered.LayeredPoint:
         point = line.at(budget)
         if isinstance(point, layered.BudgetShortfall):
             raise InfeasibleError(too_little(instance, point.least_budget, budget))
@@ -268,7 +268,7 @@ def _price_budget(
     return {BUDGET: price_of(instance, *prices)}
 
 
-def _write_point(instance: BoaInstance, point: layered.FrontierPoint) -> FrontierPoint:
+def _write_point(instance: BoaInstance, point: layered.LayeredPoint) -> FrontierPoint:
     return FrontierPoint(
         budget=point.budget,
         objective=point.value,
