@@ -20,10 +20,10 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.formulations.boa.judge.duality import path_costs
+from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.experiment import Stage
 from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance, RubberBandSolution, StageAllocation
 from optplan.formulations.rubberband.judge.evaluation import evaluate
-from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.judge.evaluation import evaluate as evaluate_search
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup

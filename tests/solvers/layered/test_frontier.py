@@ -14,10 +14,10 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.errors import UsageError
 from optplan.solvers.layered import (
     BudgetShortfall,
-    LayeredPoint,
     LagrangianBound,
     LayeredFrontier,
     LayeredGraphs,
+    LayeredPoint,
     build_frontier,
     find_multiplier_range,
     maximise_bound,
