@@ -8,6 +8,9 @@ PYTEST_FLAGS ?=
 DEMO ?= optplan solve boa-newtrace --budget 120gpu --compare published-algorithm1 --compare fixed-width \
 	--plan out/plan.json --report out/report.html --force
 BENCH ?= optplan bench boa --quick
+# Of `make fuzz`: how many inputs, from which on.
+CASES ?= 20000
+SEED ?= 1
 
 BIN := .venv/bin
 STAMPS := .venv/stamps
@@ -23,17 +26,31 @@ INSTALL := $(PIP) install --quiet -c constraints.txt
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help demo test check bench docs build clean
+.PHONY: help demo test test-quick test-golden test-real fuzz check bench docs build clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 demo: $(STAMPS)/plot-$(CHECKSUM) ## Plan a real trace, prove it, compare it, write out/plan.json and out/report.html
 	@mkdir -p out
 	$(BIN)/$(DEMO)
 
-test: $(STAMPS)/test,plot,search,bayes,learn,torch-$(CHECKSUM) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
-	$(BIN)/python -P -m pytest -n 2 $(PYTEST_FLAGS)
+TESTED := $(STAMPS)/test,plot,search,bayes,learn,torch-$(CHECKSUM)
+
+test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
+	$(BIN)/python -P -m pytest -n 2 -m "not real" $(PYTEST_FLAGS)
+
+test-quick: $(TESTED) ## Run the tests that take less than a minute together
+	$(BIN)/python -P -m pytest -n 2 -m "not real and not slow" $(PYTEST_FLAGS)
+
+test-golden: $(TESTED) ## Run the examples of the docs and the tests that compare with figures written down
+	$(BIN)/python -P -m pytest -n 2 -m "golden and not real" $(PYTEST_FLAGS)
+
+test-real: $(TESTED) ## Run the tests that start processes that talk to one another, as on a cluster
+	$(BIN)/python -P -m pytest -m real $(PYTEST_FLAGS)
+
+fuzz: $(TESTED) ## Try changed inputs, CASES=20000 from SEED=1 on, and say which break anything
+	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz $(PYTEST_FLAGS)
 
 check: $(STAMPS)/dev,test,plot,search,bayes,learn,torch-$(CHECKSUM) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check

@@ -150,11 +150,15 @@ def _escape(character: str) -> str:
 
 def one_line(text: str) -> str:
     """Write a message on one line that a terminal shows as it is, cut short where it is very long."""
-    line = show_text(text)
-    if len(line) <= _LONGEST_MESSAGE:
-        return line
-    end = " ... " + line[-_LONGEST_MESSAGE // 4 :]  # what to do stands at the end
-    return line[: _LONGEST_MESSAGE - len(end)] + end
+    return shorten(show_text(text))
+
+
+def shorten(text: str) -> str:
+    """Cut a very long text in its middle: what to do stands at the end of a message."""
+    if len(text) <= _LONGEST_MESSAGE:
+        return text
+    end = " ... " + text[-_LONGEST_MESSAGE // 4 :]
+    return text[: _LONGEST_MESSAGE - len(end)] + end
 
 
 def nearest_name_hint(name: str, known: Iterable[str]) -> str:

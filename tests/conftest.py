@@ -16,9 +16,64 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
 
 #: Extras that add features for users; tests of these features are skipped where the extra is missing.
 USER_EXTRAS = ("plot", "search", "bayes", "learn", "torch")
+
+#: Where the suite spends most of its time (`--durations`); `make test-quick` leaves them out.
+SLOW = (
+    "benchmarking",
+    "cli/test_fleets.py",
+    "cli/test_measuring.py",
+    "cli/test_shown_text.py",
+    "conformance/test_solvers.py",
+    "docs/test_pages.py",
+    "formulations/boa/data/test_instance.py",
+    "formulations/boa/judge/test_evaluation.py",
+    "formulations/boa/models/test_general_engines.py",
+    "formulations/boa/published",
+    "formulations/boa/study",
+    "formulations/boa/test_continuous_types.py",
+    "formulations/boa/test_types.py",
+    "formulations/rubberband/exact/test_confidence.py",
+    "formulations/rubberband/laws/test_sampling.py",
+    "formulations/rubberband/models",
+    "formulations/srift/exact",
+    "formulations/srift/laws/test_stragglers.py",
+    "formulations/srift/models",
+    "formulations/srift/published",
+    "fuzz",
+    "instances/test_files.py",
+    "instances/test_library.py",
+    "instances/test_sia_boa.py",
+    "reporting/seer/test_quality.py",
+    "reporting/boa/test_report.py",
+    "solvers/held/test_held.py",
+    "solvers/layered/test_closing.py",
+    "solvers/linked",
+    "solvers/test_milp.py",
+    "solvers/test_slopes.py",
+    "speedup/test_fitting.py",
+    "speedup/test_goodput_fitting.py",
+    "speedup/test_hulls.py",
+    "test_solving.py",
+    "verification",
+)
+#: What compares with figures that are written down: pages, the library and its plans, published figures, generators.
+GOLDEN = (
+    "docs/test_pages.py",
+    "formulations/boa/published",
+    "formulations/seer/test_library_instances.py",
+    "formulations/seer/test_proofs.py",
+    "formulations/srift/models/test_general_engines.py",
+    "formulations/srift/published",
+    "instances/test_gavel.py",
+    "instances/test_generators.py",
+    "instances/test_library.py",
+    "instances/test_sia_boa.py",
+    "measurement/test_synthetic_bandwidth.py",
+)
 
 # The same examples in every run, so that a failure seen in CI is seen at the desk. No deadline and no check for slow
 # generation either: both depend on how busy the machine is.
@@ -44,6 +99,23 @@ def data_pack() -> Path:
             pytest.fail(f"{message}; OPTPLAN_REQUIRE_DATA=1 forbids to skip")
         pytest.skip(message)
     return folder.resolve()
+
+
+def pytest_configure(config: pytest.Config) -> None:  # noqa: ARG001 - pytest's own
+    """Refuse names of modules that are not there any more."""
+    lost = [path for path in (*SLOW, *GOLDEN) if not (TESTS / path).exists()]
+    if lost:
+        message = f"tests/conftest.py names {lost[0]}, which does not exist; name what is there"
+        raise pytest.UsageError(message)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the modules that are listed above."""
+    for mark, paths in (("slow", SLOW), ("golden", GOLDEN)):
+        named = tuple(TESTS / path for path in paths)
+        for item in items:
+            if any(item.path.is_relative_to(path) for path in named):
+                item.add_marker(mark)
 
 
 def missing_requirements(extra: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import traceback
 import click
 
 import optplan
-from optplan.errors import DataError, InternalError, OptplanError, VerificationError, one_line
+from optplan.errors import DataError, InternalError, OptplanError, VerificationError, one_line, shorten
 
 #: Exit codes that no :class:`~optplan.errors.OptplanError` carries.
 EXIT_USAGE = 2
@@ -42,7 +42,7 @@ def report(error: Exception, *, as_json: bool = False, with_traceback: bool = Fa
     if as_json:
         record = {"kind": type(error).__name__ if expected else "InternalError", "message": message}
         if isinstance(error, DataError) and error.path:
-            record["path"] = error.path
+            record["path"] = shorten(error.path)
         click.echo(json.dumps({"error": record}, ensure_ascii=False), err=True)
     else:
         click.echo(f"{click.style('error:', fg='red')} {message}", err=True)

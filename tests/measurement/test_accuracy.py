@@ -18,6 +18,7 @@ def make_network():
 """
 
 
+@pytest.mark.real
 def test_real_training_on_two_processes_is_measured_and_predicted(tmp_path: Path) -> None:
     """Each batch has both times, and the error is the mean of theirs; how large it is depends on the machine."""
     path = tmp_path / "train.py"

@@ -33,6 +33,7 @@ from optplan.measurement.process_groups import check_backend, choose_backend, ru
 TINY = ProbeSettings(sizes_bytes=(4, 65536), transfers=(1, 2), repeats=2, warm_up=1, timing_s=0.001)
 
 
+@pytest.mark.real
 def test_real_all_reduces_between_two_processes_are_measured() -> None:
     """Two ranks give a row for each size, number of transfers and repeat; no process is left behind."""
     timings = probe_here(TINY, timeout_s=120)
@@ -43,6 +44,7 @@ def test_real_all_reduces_between_two_processes_are_measured() -> None:
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.real
 def test_ranks_that_torchrun_started_measure_together(tmp_path: Path) -> None:
     """Both ranks run the command; the first one writes the file, the other one nothing."""
     output = tmp_path / "measurements.csv"
@@ -64,6 +66,7 @@ def test_ranks_that_torchrun_started_measure_together(tmp_path: Path) -> None:
     assert [(row.ranks, row.size_bytes, row.transfers) for row in data.rows] == [(2, 4, 1), (2, 8, 1)]
 
 
+@pytest.mark.real
 def test_a_rank_that_fails_is_named_and_the_others_end() -> None:
     """The message holds the rank's own error, and no process is left behind."""
     with pytest.raises(MeasurementError, match=r"rank [01] of 2 failed: ZeroDivisionError: division by zero"):
@@ -71,6 +74,7 @@ def test_a_rank_that_fails_is_named_and_the_others_end() -> None:
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.real
 def test_ranks_that_take_too_long_are_ended() -> None:
     """A process needs longer to start than it gets here; none is left behind."""
     with pytest.raises(MeasurementError, match=r"no answer from 2 ranks within 0\.1 s; they were ended; give more"):

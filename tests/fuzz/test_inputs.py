@@ -1,0 +1,322 @@
+"""Changed inputs of the command line: whatever a file holds, the answer is an answer or an error in one line.
+
+Every case has a number and is made from it alone. `make fuzz CASES=100000 SEED=1` tries as many as wanted; a failure
+names its number, and `make fuzz CASES=1 SEED=<number>` tries it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from optplan.cli import main
+from optplan.instances.library import build_named
+from optplan.solving import solve
+
+#: Cases of `make test`, and the number of the first.
+CASES = int(os.environ.get("OPTPLAN_FUZZ_CASES", "400"))
+SEED = int(os.environ.get("OPTPLAN_FUZZ_SEED", "1"))
+#: Cases of one test, so that workers share them.
+EACH = 20
+
+#: A case that takes longer hangs; those that solve are told to take less.
+LONGEST_S = 60
+#: Memory that a case may take beside what is there.
+MOST_BYTES = 3 * 2**30
+#: Characters of a line of stderr: 2,000 of the message; with --json, where some take six, of the path, too.
+LONGEST_LINE, LONGEST_RECORD = 2100, 25_000
+
+BASES = (
+    "boa-one-table",
+    "boa-two-classes",
+    "boa-two-epochs",
+    "rubberband-two-stages",
+    "rubberband-bert-20min",
+    "seer-paper-example",
+    "seer-informed-example",
+    "srift-case1",
+    "srift-interruption",
+)
+
+EVIL = "\x1b[2J\x00\n\u202e\u2028"
+#: What a value is replaced by.
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, -1, 0, 1, 2, 3, 7, 1.5, -0.0, 1e-300, 1e-20, 1e-9, 1e20, 1e308, float("nan"), float("inf")),
+    *(10**6, 10**9, 2**63, 10**19, 10**400, -(10**400)),
+    *(
+        "",
+        "x",
+        "0",
+        "1e3gpu",
+        "120gpu",
+        "1usd",
+        "3usd/hour",
+        "20min",
+        "1e400min",
+        "-5s",
+        "nan",
+        EVIL,
+        "\ud800",
+        "ü" * 70_000,
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        [1],
+        [1, 2, 3],
+        [3, 2, 1],
+        [[1, 2], [3]],
+        [[1.0, 2.0]] * 3,
+        ["a"],
+        {"form": "table"},
+        {"": 1},
+    ),
+    *({"form": "constant", "value_s": 1}, {"max": 10**9}, [0.5] * 2000),
+)
+TEXTS = (
+    "",
+    "0",
+    "-1",
+    "x",
+    "nan",
+    "inf",
+    "1e308",
+    "1e400",
+    "9" * 400,
+    "1.5",
+    '"',
+    "\0",
+    "\ud7ff",
+    EVIL,
+    ",",
+    "a,b",
+    "ü" * 5000,
+)
+
+WORKLOAD = "name,time,application,num_replicas,batch_size\na,0,bert,1,12\nb,5.5,cifar10,2,256\nc,3000,bert,1,24\n"
+GAVEL = "A3C\trun\t-n\t1\t9000\t1\t100.5\nLM (batch size 5)\trun\t-n\t1\t500\t2\t3000\n"
+THROUGHPUTS = {
+    "v100": {"('A3C', 1)": {"null": 5.0}, "('LM (batch size 5)', 1)": {"null": 3.0}, "('A3C', 2)": {"null": 8.0}},
+    "k80": {"A3C": {"null": 1.0}},
+}
+SPOT = {"metadata": {"gap_seconds": 300}, "data": [4, 4, 3, 2, 4, 4, 1, 0, 4]}
+REDUCES = (
+    "vm_type,region,gpu,rated_gbit_per_s,ranks,size_bytes,transfers,bus_gbit_per_s\n"
+    "p3,us,V100,10,8,1048576,1,5.9\np3,us,V100,10,8,536870912,1,11.1\np3,us,V100,10,2,1048576,1,7\n"
+)
+PRICES = (
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice,AvailabilityZone\n"
+    "g4dn.xlarge,T4,1.0,4.0,16.0,0.526,us-east-1,,0.21,us-east-1a\ng4dn.12xlarge,T4,4.0,48,192,3.912,us-east-1,,1.5,b\n"
+)
+
+
+def list_places(data: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - plain data
+    """Yield the paths of all values, those of a long list by its first ones."""
+    yield place
+    if isinstance(data, dict):
+        for name, value in data.items():
+            yield from list_places(value, (*place, name))
+    elif isinstance(data, list):
+        for index, value in enumerate(data[:4]):
+            yield from list_places(value, (*place, index))
+
+
+def change_value(value: Any, dice: random.Random) -> Any:  # noqa: ANN401 - plain data
+    """Return another value: one of the list, or the same scaled, wrapped, nested, cut or repeated."""
+    kind = dice.randrange(8)
+    if kind == 0 and isinstance(value, int | float) and not isinstance(value, bool):
+        return value * 10.0 ** dice.randint(-30, 30)
+    if kind == 1:
+        return [value] * dice.choice((1, 2, 50))
+    if kind == 2:
+        for _ in range(dice.choice((3, 70, 300))):
+            value = dice.choice(({"form": value}, [value]))
+        return value
+    if kind == 3 and isinstance(value, list):
+        return value[: dice.randrange(len(value) + 1)]
+    if kind == 4 and isinstance(value, list) and len(value) < 100:
+        return value * dice.choice((2, 1000))
+    return dice.choice(VALUES)
+
+
+def change_data(data: Any, dice: random.Random) -> Any:  # noqa: ANN401 - plain data
+    """Change plain data in a few places: other values, names that are gone, added or spoilt, places exchanged."""
+    data = json.loads(json.dumps(data))
+    for _ in range(dice.choice((1, 1, 1, 2, 4))):
+        places = [place for place in list_places(data) if place]
+        if not places:
+            break
+        place, other = dice.choice(places), dice.choice(places)
+        holder = at(data, place[:-1])
+        kind = dice.randrange(8)
+        if kind == 0 and isinstance(holder, dict):
+            del holder[place[-1]]
+        elif kind == 1 and isinstance(holder, dict):
+            holder[dice.choice((EVIL, "x", "", "budget", "form"))] = dice.choice(VALUES)
+        elif kind == 2 and isinstance(holder, dict):
+            holder[f"{place[-1]}{dice.choice((EVIL, 's', '.'))}"] = holder.pop(place[-1])
+        elif kind == 3:
+            holder[place[-1]] = json.loads(json.dumps(at(data, other)))
+        else:
+            holder[place[-1]] = change_value(holder[place[-1]], dice)
+    return data
+
+
+def at(data: Any, place: tuple[Any, ...]) -> Any:  # noqa: ANN401 - plain data
+    """Return what stands at a path."""
+    for part in place:
+        data = data[part]
+    return data
+
+
+def change_text(text: str, dice: random.Random) -> bytes:
+    """Change a text in a few places: cut, repeated, spoilt fields and bytes."""
+    for _ in range(dice.choice((1, 1, 2, 5))):
+        start = dice.randrange(len(text) + 1)
+        end = min(len(text), start + dice.choice((1, 3, 20)))
+        kind = dice.randrange(5)
+        if kind == 0:
+            text = text[:start]
+        elif kind == 1:
+            text = text[:end] + text[start:end] * dice.choice((1, 5, 3000)) + text[end:]
+        elif kind == 2:
+            words = text.replace("\t", ",").split(",")
+            words[dice.randrange(len(words))] = dice.choice(TEXTS)
+            text = ("\t" if "\t" in text else ",").join(words)
+        else:
+            text = text[:start] + dice.choice((*TEXTS, "{", "]", ":", "&a", "*a", "!!int ", "<<: ")) + text[end:]
+    written = text.encode("utf-8", "surrogatepass")
+    if dice.randrange(10) == 0:
+        spot = dice.randrange(len(written) + 1)
+        written = written[:spot] + dice.randbytes(3) + written[spot:]
+    return written
+
+
+def dump(data: Any, path: Path, dice: random.Random) -> Path:  # noqa: ANN401 - plain data
+    """Write plain data as JSON or as YAML, sometimes with a changed text on top."""
+    if dice.randrange(4) == 0:
+        path = path.with_suffix(".yaml")
+        text = yaml.safe_dump(data, allow_unicode=True)
+    else:
+        text = json.dumps(data)
+    path.write_bytes(change_text(text, dice) if dice.randrange(4) == 0 else text.encode("utf-8", "surrogatepass"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def bases() -> dict[str, Any]:
+    """Return the plain data of the instances that are changed, and of their results."""
+    found = {}
+    for name in BASES:
+        instance = build_named(name)
+        found[name] = instance.to_json_data()
+        found[f"{name}/result"] = solve(instance, time_limit_s=5.0).to_json_data()
+    return found
+
+
+@pytest.fixture
+def bounded() -> Iterator[Callable[[int], None]]:
+    """Let a case that hangs or takes all memory fail; the limits go when the test ends."""
+
+    def stop(*_: object) -> None:
+        message = f"a case takes more than {LONGEST_S} s"
+        raise TimeoutError(message)
+
+    before = signal.signal(signal.SIGALRM, stop)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MOST_BYTES, limits[1]))
+    yield signal.alarm
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def make_command(number: int, bases: dict[str, Any], folder: Path) -> list[str]:
+    """Write the files of a case and return its command."""
+    dice = random.Random(number)
+    name = dice.choice(BASES)
+    kind = dice.randrange(10)
+    fast = ["--time-limit", "0.3s"]
+    if kind <= 4:
+        path = dump(change_data(bases[name], dice), folder / "i.json", dice)
+        return dice.choice((["show", str(path)], ["solve", str(path), *fast], ["solve", str(path), *fast, "--json"]))
+    if kind <= 6:
+        path = dump(change_data(bases[f"{name}/result"], dice), folder / "r.json", dice)
+        orders = (["verify", name, str(path), *fast], ["explain", str(path), *fast], ["compare", name, str(path)])
+        return dice.choice(orders)
+    if kind == 7:
+        change = change_text(dice.choice(("budget=120gpu", "classes.*.weight*=2", "deadline=20min", "name=x")), dice)
+        return ["show", name, "--set", change.decode("utf-8", "replace").replace("\0", "")]
+    return import_command(dice, folder)
+
+
+def import_command(dice: random.Random, folder: Path) -> list[str]:
+    """Write one of the tables that are imported, changed, and return the command that imports it."""
+
+    def write(name: str, text: str) -> str:
+        (folder / name).write_bytes(change_text(text, dice))
+        return str(folder / name)
+
+    def keep(name: str, text: str) -> str:
+        (folder / name).write_text(text, encoding="utf-8")
+        return str(folder / name)
+
+    spot = dump(change_data(SPOT, dice), folder / "spot.json", dice)
+    throughputs = str(dump(change_data(THROUGHPUTS, dice), folder / "t.json", dice))
+    gavel = ["import", "gavel", "--gpu", "v100", "--gpu", "k80", "--json", "--trace"]
+    sia = ["import", "sia", "--profiles", str(folder), "--gpu", "aws", "--json", "--workload"]
+    prices = ["import", "prices", "boa-one-table", "--instance-type", "v100=T4", "--json", "--catalog"]
+    unchanged = keep("t2.json", json.dumps(THROUGHPUTS))
+    return dice.choice(
+        (
+            ["import", "spot-trace", str(spot), "--json"],
+            [*gavel, keep("g.trace", GAVEL), "--throughputs", throughputs],
+            [*gavel, write("h.trace", GAVEL), "--throughputs", unchanged],
+            [*sia, write("w.csv", WORKLOAD)],
+            [*prices, write("aws-2026-05.csv", PRICES)],
+            ["bandwidth", "tabulate", write("r.csv", REDUCES), "--types", "p3", "--json"],
+        )
+    )
+
+
+@pytest.mark.parametrize("first", range(SEED, SEED + CASES, EACH))
+def test_no_input_breaks_anything(
+    first: int,
+    bases: dict[str, Any],
+    bounded: Callable[[int], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Never an internal error, a traceback, an endless run or a page of error; every case that does is named."""
+    monkeypatch.setenv("COLUMNS", "120")
+    broken = []
+    for number in range(first, min(first + EACH, SEED + CASES)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        command = make_command(number, bases, folder)
+        capsys.readouterr()
+        bounded(LONGEST_S)
+        code = main(command)
+        bounded(0)
+        told = capsys.readouterr()
+        longest = max(map(len, told.err.splitlines()), default=0)
+        if (
+            code not in range(7)
+            or "Traceback" in told.err
+            or longest > (LONGEST_RECORD if "--json" in command else LONGEST_LINE)
+        ):
+            broken.append(f"case {number}: optplan {' '.join(command)!r} ends with {code}: {told.err[:600]}")
+    assert not broken, "\n".join(broken)
