@@ -35,7 +35,7 @@ demo: $(STAMPS)/plot-$(CHECKSUM) ## Plan a real trace, prove it, compare it, wri
 	@mkdir -p out
 	$(BIN)/$(DEMO)
 
-TESTED := $(STAMPS)/test,plot,search,bayes,learn,torch-$(CHECKSUM)
+TESTED := $(STAMPS)/test,plot,search,bayes,learn,torch,run-$(CHECKSUM)
 
 test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
 	$(BIN)/python -P -m pytest -n 2 -m "not real" $(PYTEST_FLAGS)
@@ -49,10 +49,10 @@ test-golden: $(TESTED) ## Run the examples of the docs and the tests that compar
 test-real: $(TESTED) ## Run the tests that start processes that talk to one another, as on a cluster
 	$(BIN)/python -P -m pytest -m real $(PYTEST_FLAGS)
 
-fuzz: $(TESTED) ## Try changed inputs, CASES=20000 from SEED=1 on, and say which break anything
-	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz $(PYTEST_FLAGS)
+fuzz: $(TESTED) ## Try changed inputs and results, CASES=20000 from SEED=1 on, and say which break anything
+	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py $(PYTEST_FLAGS)
 
-check: $(STAMPS)/dev,test,plot,search,bayes,learn,torch-$(CHECKSUM) ## Lint, check the types, keep the import rules
+check: $(STAMPS)/dev,test,plot,search,bayes,learn,torch,run-$(CHECKSUM) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo

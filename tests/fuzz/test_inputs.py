@@ -226,7 +226,7 @@ def bases() -> dict[str, Any]:
 
 
 @pytest.fixture
-def bounded() -> Iterator[Callable[[int], None]]:
+def bounded() -> Iterator[Callable[[int], object]]:
     """Let a case that hangs or takes all memory fail; the limits go when the test ends."""
 
     def stop(*_: object) -> None:

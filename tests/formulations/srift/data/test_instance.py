@@ -125,8 +125,12 @@ def test_wrong_instances(make_instance: MakeInstance, fields: dict[str, Any], me
 
 def test_spot_vms_without_figures_are_warned_of(make_instance: MakeInstance) -> None:
     """Of three types, the one that is spot and says nothing: whoever solves it, and how to give the figures."""
-    types = {"told": {"spot": True, "interruptions_per_hour": 0.1}, "untold": {"spot": True}, "bought": {}}
-    types = {name: {"available": 2, "batches": [16, 32], **vm} for name, vm in types.items()}
+    told: dict[str, dict[str, object]] = {
+        "told": {"spot": True, "interruptions_per_hour": 0.1},
+        "untold": {"spot": True},
+        "bought": {},
+    }
+    types = {name: {"available": 2, "batches": [16, 32], **vm} for name, vm in told.items()}
     instance = make_instance(types=types, interruptions={"checkpoint_every_s": 600, "restart_s": 60})
     assert instance.untold_spot == ("untold",)
     for solver in ("auto", "enumeration", "published-eager"):
