@@ -144,4 +144,3 @@ class RunView:
 
 def _write(seconds: float) -> str:
     return format_duration(seconds) if seconds else "0 s"
-

@@ -93,9 +93,7 @@ def run(
     followed = read_plan(plan)
     drawn_from = None if space is None else read_data(space)
     with RunView(followed, events=events, metric=given.get("metric") or "loss") as view:
-        outcome = run_plan(
-            followed, given.pop("train", None), space=drawn_from, out=out, listener=view.listen, **given
-        )
+        outcome = run_plan(followed, given.pop("train", None), space=drawn_from, out=out, listener=view.listen, **given)
     return _show(outcome, as_json=as_json)
 
 
@@ -193,4 +191,3 @@ def _print(outcome: RunOutcome, *, as_json: bool) -> None:
     from optplan.reporting.runs import outcome_table, segment_table
 
     print_answer(segment_table(outcome), "", outcome_table(outcome))
-

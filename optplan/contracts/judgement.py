@@ -10,6 +10,12 @@ import numpy as np
 from optplan.errors import VerificationError
 from optplan.schema import FloatArray, FrozenModel, IntArray
 
+#: Relative tolerance of every comparison of the judge, here and in the formulations; a plan exactly at a limit keeps
+#: it. The solvers' side says its own in ``optplan.solvers.limits``.
+JUDGE_TOLERANCE = 1e-9
+#: What sums of the same numbers in another order may differ by, relatively, for the judge.
+JUDGE_ROUNDING = 1e-12
+
 
 class RefutedError(Exception):
     """A certificate does not prove what it claims; the message says why. The judge's own, never a user's."""

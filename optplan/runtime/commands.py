@@ -142,7 +142,7 @@ class _Lines:
         except json.JSONDecodeError:
             metrics = None
         if not isinstance(metrics, dict) or self._metric not in metrics:
-            fix = f"write one object a line, such as {{\"{self._metric}\": 0.5}}"
+            fix = f'write one object a line, such as {{"{self._metric}": 0.5}}'
             raise DataError("command", f"wrote {line.strip()[:80]!r} to OPTPLAN_METRICS", fix)
         self.metrics, self.iterations = plain(metrics), self.iterations + 1
 

@@ -424,4 +424,3 @@ def _say_code(code: int | None, *, killed: bool) -> str:
     if code is None:
         return "ended and left nothing behind"
     return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-

@@ -32,6 +32,7 @@ from optplan.schema import FrozenModel
 _Amount = Annotated[float, Field(ge=0)]
 _Limit = Annotated[float, Field(gt=0)]
 
+
 class RunOptions(FrozenModel):
     """How a plan is followed; stored with the run, so that resuming needs nothing else.
 

@@ -13,6 +13,7 @@ from optplan.contracts import (
     Termination,
     TreeCertificate,
 )
+from optplan.contracts.judgement import JUDGE_ROUNDING
 from optplan.contracts.result import CERTIFIED
 from optplan.progress import OutOfTime
 from optplan.verification.enumeration import least_within
@@ -24,8 +25,6 @@ ENGINE_TOLERANCE = 1e-6
 PRICE_TOLERANCE = 1e-6
 #: The most that a multiplier may stretch the tolerance of what its certificate proves, relative to the objective.
 CERTIFICATE_TOLERANCE = 1e-6
-#: Relative rounding error of a dual bound: sums of some hundred thousand terms in double precision.
-_ROUNDING = 1e-12
 #: Largest allowance, relative to bound and objective: beyond it an enumeration would be one of all plans.
 _MOST_ALLOWANCE = 1e3
 #: How far beyond the end of a shadow price the dual bound is looked at, and the least by which it must have fallen
@@ -72,7 +71,7 @@ class BoundJudge:
         if not np.isfinite(dual):
             found.fail("certificate", index, "multipliers such as these prove no bound")
             return
-        if not _ROUNDING * scale <= CERTIFICATE_TOLERANCE * reference and scale > 0.0:
+        if not JUDGE_ROUNDING * scale <= CERTIFICATE_TOLERANCE * reference and scale > 0.0:
             message = "these multipliers prove no bound: it would be lost in the rounding of what they weigh"
             found.fail("certificate", index, message)
             return

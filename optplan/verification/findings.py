@@ -17,15 +17,15 @@ from optplan.contracts import (
     Solution,
     TreeCertificate,
 )
-from optplan.contracts.judgement import RefutedError
+from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, RefutedError
 from optplan.contracts.registry import Formulation
 from optplan.progress import OutOfTime, Stopwatch
 
 #: Relative tolerance of every comparison of the judge; scales are stated where they are used.
-TOLERANCE = 1e-9
+TOLERANCE = JUDGE_TOLERANCE
 #: Where within the tolerance of a limit ends, the rounding of sums in another order may decide: what lies this close to
 #: that line, relatively, may be taken for either side of it.
-ROUNDING = 1e-12
+ROUNDING = JUDGE_ROUNDING
 
 
 @dataclass

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.limits import ROUNDING as LIMIT_ROUNDING
 
 if TYPE_CHECKING:
     from optplan.solvers.layered.effort import Effort
@@ -30,7 +31,7 @@ NodeArray = NDArray[np.int32]
 #: A plan whose consumption exceeds the budget by at most this fraction of the budget keeps it.
 BUDGET_TOLERANCE = LIMIT_TOLERANCE
 #: Two reduced costs that differ by less than this fraction of their scale are the same number.
-ROUNDING = 1e-12
+ROUNDING = LIMIT_ROUNDING
 #: Consumption (or value) given up, as a fraction, to end a frontier at a vertex rather than at rounding noise.
 END_TOLERANCE = 1e-10
 #: A multiplier so large (its inverse: so small) that one criterion decides and the other only breaks exact ties.

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optplan.errors import UsageError
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.slopes.blocks import SplitUnit, Table, TableChoice
 from optplan.solvers.slopes.crossing import Crossing, find_crossing, guess_bracket, stop_at_end
 from optplan.solvers.slopes.segments import (
@@ -37,7 +38,7 @@ Choice = TableChoice | SmoothChoice
 
 #: A budget below the least consumption by less than this share of it counts as the least
 #: consumption.
-FEASIBILITY_TOLERANCE = 1e-9
+FEASIBILITY_TOLERANCE = LIMIT_TOLERANCE
 
 
 @dataclass(frozen=True)

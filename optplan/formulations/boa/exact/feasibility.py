@@ -13,7 +13,7 @@ from optplan.progress import Stopwatch
 from optplan.solvers import linked
 from optplan.solvers.budgeted_paths import TOLERANCE
 from optplan.solvers.layered import Effort
-from optplan.solvers.limits import most_within
+from optplan.solvers.limits import ROUNDING, most_within
 from optplan.units import Amount, BudgetUnit
 
 #: How messages call a unit; the others are called what they are.
@@ -24,9 +24,6 @@ PROBLEM_WORDS = {
     Problem.WHOLE: "the problem with whole widths",
     Problem.RESCALING: "the rescaling problem",
 }
-
-#: Relative size of rounding errors.
-_ROUNDING = 1e-12
 
 
 def least_budget(instance: BoaInstance) -> tuple[float, dict[str, float]]:
@@ -255,7 +252,7 @@ def _write_up(number: float, given: float) -> str:
     digits = _count_digits(number, given)
     unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
     # Rounding errors of the division must not lift a number that is whole already.
-    return _write(math.ceil(number / unit * (1 - _ROUNDING)) * unit, digits)
+    return _write(math.ceil(number / unit * (1 - ROUNDING)) * unit, digits)
 
 
 def _weigh(instance: BoaInstance) -> dict[str, float]:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import Check, Evaluation
+from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, Check, Evaluation
 from optplan.formulations.boa.data.instance import (
     BUDGET,
     QUOTA,
@@ -46,9 +46,9 @@ from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
 from optplan.units import SECONDS_PER_HOUR, BudgetUnit
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
-TOLERANCE = 1e-9
+TOLERANCE = JUDGE_TOLERANCE
 #: What sums in another order may differ by, relatively: a plan this little beyond the tolerance of a limit keeps it.
-ROUNDING = 1e-12
+ROUNDING = JUDGE_ROUNDING
 
 #: Speeds closer than this, relatively, are the same, as in :mod:`optplan.speedup.hulls`.
 _SAME = 1e-12

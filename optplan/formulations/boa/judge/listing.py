@@ -13,12 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import PathCosts, RefutedError
+from optplan.contracts.judgement import JUDGE_ROUNDING, PathCosts, RefutedError
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
-#: Rounding of weighted sums, relative; what lies this little above a ceiling is listed, too.
-_ROUNDING = 1e-12
 #: Beginnings of paths, or totals, that are kept at once; a proof that needs more is none.
 _MOST = 2_000_000
 #: Pairs that are formed at once.
@@ -89,7 +87,7 @@ class OpenPaths:
             When there are too many.
         """
         _, remaining, onward = self.find_least()
-        ceiling += _ROUNDING * abs(ceiling)
+        ceiling += JUDGE_ROUNDING * abs(ceiling)
         enter = np.tensordot(self.weights, self.entries, 1)
         nodes = np.arange(self.group.size)
         nodes = nodes[enter[self.group, 0, nodes] + remaining[0] <= ceiling]
@@ -157,7 +155,7 @@ def find_least_plan(graphs: list[OpenPaths], most_value: float, limits: FloatArr
     most = np.concatenate([[most_value], limits])
     ceiling = float(weights[weights > 0] @ most[weights > 0])
     least = [graph.find_least()[0] for graph in graphs]
-    room = ceiling + _ROUNDING * ceiling - sum(least)
+    room = ceiling + JUDGE_ROUNDING * ceiling - sum(least)
     if not room >= 0.0:
         return float("inf")
     sets = [graph.list_sums(own + room, stopwatch) for graph, own in zip(graphs, least, strict=True)]
@@ -186,7 +184,7 @@ def _join(
     stopwatch: Stopwatch,
 ) -> FloatArray:
     """Return the sums of one of each that stay below a weighted sum and below ``most`` (1 + L,)."""
-    ceiling += _ROUNDING * abs(ceiling)
+    ceiling += JUDGE_ROUNDING * abs(ceiling)
     second = second[np.argsort(second @ weights, kind="stable")]
     partners = np.searchsorted(second @ weights, ceiling - first @ weights, side="right")
     chunks, count = [first[:0]], 0

@@ -88,6 +88,7 @@ def _prove_charged(relaxation: Relaxation, reason: str, request: SolveRequest) -
         certificate=TreeCertificate(rule=CHARGES) if request.certify else None,
     )
 
+
 def find_fastest(chain: Chain, request: SolveRequest) -> HeldShortfall:
     """Find the least expected seconds of any plan of a bracket."""
     return find_least(chain.graph, effort=Effort(request.stopwatch), charges=chain.charges)

@@ -86,9 +86,7 @@ def list_cohorts(held: IntArray) -> IntArray:
     return np.asarray(np.maximum(np.minimum(come[:, :, None], gone_after[:, None, :]) - first, 0))
 
 
-def bound_charges(
-    instance: RubberBandInstance, walks: Walks, *, whole: bool = False
-) -> tuple[FloatArray, FloatArray]:
+def bound_charges(instance: RubberBandInstance, walks: Walks, *, whole: bool = False) -> tuple[FloatArray, FloatArray]:
     """Return between which ends (L,) the minimum charges of walks lie, in US dollars.
 
     Parameters

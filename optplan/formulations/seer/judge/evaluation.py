@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 
-from optplan.contracts.judgement import Check, Evaluation
+from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
 from optplan.formulations.seer.data.instance import (
     BUDGET,
     DEADLINE,
@@ -52,7 +52,7 @@ from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
-TOLERANCE = 1e-9
+TOLERANCE = JUDGE_TOLERANCE
 
 #: Sizes, lengths and GPUs nearer than this, relatively, are the same: trials number up to 1e9, and must be told from
 #: one more; a search must not save on published figures what its budget lacks.

@@ -18,6 +18,7 @@ from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.laws.interruptions import expected_seconds
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.limits import ROUNDING
 from optplan.units import SECONDS_PER_HOUR
 
 #: Panels of the quadrature in standard deviations from the slowest VM's mean, and the nodes of each.
@@ -29,8 +30,6 @@ _SHARP = 0.5
 #: 1.4e-5).
 _QUADRATURE_ERROR = 2e-5
 MOST_COUNTED = 1000
-#: Rounding of everything else, relatively.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class StragglerBound:
 
     def __init__(self, slowest: Choice, others: Sequence[Choice]) -> None:
         largest = max(choice.deviation_s for choice in (slowest, *others))
-        self._margin_s = _QUADRATURE_ERROR * largest + _ROUNDING * slowest.raw_s
+        self._margin_s = _QUADRATURE_ERROR * largest + ROUNDING * slowest.raw_s
         self._at = slowest.raw_s + largest * _POINTS
         self._weights = largest * _WEIGHTS
         self._sharp = _SHARP * largest
@@ -259,7 +258,7 @@ class ExchangeBound:
                 pace = np.append(known[number], self._capacity[network])
                 tails[row] = volume_factor(number) * volumes / pace[sizes]
         reached = np.max(backward_s[:, None] * shares + tails[place], axis=1)
-        return np.where(ranks > 1, reached * (1.0 - _ROUNDING), 0.0)
+        return np.where(ranks > 1, reached * (1.0 - ROUNDING), 0.0)
 
     def _ask(self, network: int, ranks: int, *, complete: bool) -> FloatArray:
         """Return the bus bandwidth of each size among so many ranks, or the largest among so many or more."""
@@ -323,6 +322,6 @@ def bound_training(
     """
     if instance.interruptions is None:
         return work_s, work_s
-    rate_per_s = interruptions_per_hour / SECONDS_PER_HOUR * (1.0 - _ROUNDING)
-    total_s, billed_s = expected_seconds(work_s * (1.0 - _ROUNDING), rate_per_s, instance.interruptions)
-    return total_s * (1.0 - _ROUNDING), billed_s * (1.0 - _ROUNDING)
+    rate_per_s = interruptions_per_hour / SECONDS_PER_HOUR * (1.0 - ROUNDING)
+    total_s, billed_s = expected_seconds(work_s * (1.0 - ROUNDING), rate_per_s, instance.interruptions)
+    return total_s * (1.0 - ROUNDING), billed_s * (1.0 - ROUNDING)

@@ -20,6 +20,7 @@ from optplan.formulations.srift.exact.partial_fleets import Decided, Nodes
 from optplan.formulations.srift.exact.remainders import QUANTITIES, Level, Remainders
 from optplan.formulations.srift.laws.stragglers import expected_maximum, standard_maximum
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.limits import ROUNDING
 
 #: Says of fleets, by lower bounds of their time, cost and VMs, which are worth keeping.
 Keeps = Callable[[FloatArray, FloatArray, FloatArray], NDArray[np.bool_]]
@@ -30,8 +31,6 @@ _COARSE, _FINE = 0.008, 0.001
 _EXACT = 2e-9
 #: What the straggler's seconds may leave open, relatively, before they are computed exactly.
 _LOOSE = 1e-4
-#: What bounds are lowered by, relatively, for the rounding of sums.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +195,7 @@ class Branch:
         if self._network is None:
             return nodes
         least_s = self._straggler.seconds(self._sum_logarithms(nodes))
-        most_s = (least_s + self._most_error(nodes)) * (1.0 + _ROUNDING)
+        most_s = (least_s + self._most_error(nodes)) * (1.0 + ROUNDING)
         sharpened = self._simulate(nodes, least_s, most_s, _COARSE)
         kept = np.flatnonzero(keeps(sharpened.time_s, sharpened.cost_usd, sharpened.vms))
         if not kept.size:
@@ -259,7 +258,7 @@ class Branch:
         """Return F(T) / T of a set of networks (none: the branch's own), for e to a power as T."""
         names = self._setting.exchange.types_of(networks or 1 << (self._network or 0))
         backward_s = math.exp(power)
-        return self._setting.model.exchange_s(names, ranks, self._gpu, backward_s) / backward_s * (1.0 - _ROUNDING)
+        return self._setting.model.exchange_s(names, ranks, self._gpu, backward_s) / backward_s * (1.0 - ROUNDING)
 
     def write(self, picks: IntArray) -> tuple[VmGroup, ...]:
         """Return the groups of a fleet, in the order of the instance's types, the largest batch first."""
@@ -361,14 +360,14 @@ class Branch:
         """Bound time and cost by the least compute time, exchange time, price and VMs."""
         instance = self._setting.instance
         backward_s = (1.0 - self._forward) * compute_s
-        iteration_s = (self._forward * compute_s + np.maximum(backward_s, exchange_s)) * (1.0 - _ROUNDING)
+        iteration_s = (self._forward * compute_s + np.maximum(backward_s, exchange_s)) * (1.0 - ROUNDING)
         training_s, billed_s = bound_training(instance, instance.iterations * iteration_s, decided.risk)
         launch_s = decided.launched * instance.launch_s
         billed_s = billed_s + (launch_s if instance.launch_billed else 0.0)
         return Nodes(
             **{field.name: getattr(decided, field.name) for field in fields(Decided)},
             time_s=launch_s + training_s,
-            cost_usd=total[0] * billed_s * (1.0 - _ROUNDING),
+            cost_usd=total[0] * billed_s * (1.0 - ROUNDING),
             vms=total[2],
         )
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, VmGroup
 from optplan.formulations.srift.laws.interruptions import expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
+from optplan.solvers.limits import LIMIT_TOLERANCE
 
 #: By which share a limit may be exceeded: the solvers' side of what the evaluator allows.
-TOLERANCE = 1e-9
+TOLERANCE = LIMIT_TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)

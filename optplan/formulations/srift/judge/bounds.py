@@ -11,13 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
+from optplan.contracts.judgement import JUDGE_ROUNDING
 from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth, volume_factor
 from optplan.formulations.srift.judge.offers import Load, Offers
 from optplan.formulations.srift.laws.stragglers import standard_maximum
 from optplan.schema import FloatArray, IntArray
 
 #: What is taken off sums and products for their rounding, relatively.
-ROUNDING = 1e-12
+ROUNDING = JUDGE_ROUNDING
 #: The quadrature: from so many deviations below the slowest VM's mean to so many above, in panels with so many nodes.
 _LOWEST, _HIGHEST, _PANEL, _NODES = -6.5, 8.0, 0.5, 8
 #: Deviations up to this share of the largest are left out: they would be too sharp for those nodes.

@@ -29,13 +29,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from optplan.contracts.judgement import Check, Evaluation
+from optplan.contracts.judgement import JUDGE_TOLERANCE, Check, Evaluation
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.laws.interruptions import ExpectedTraining, expect_training, interruption_rate_per_s
 from optplan.formulations.srift.laws.iteration import IterationModel
 
 #: Relative tolerance of every comparison of the judge; a fleet exactly at a limit is feasible.
-TOLERANCE = 1e-9
+TOLERANCE = JUDGE_TOLERANCE
 
 
 def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optplan.contracts.judgement import JUDGE_ROUNDING
 from optplan.schema import FloatArray, IntArray
 
 #: Up to so many units of samples there is a table.
 _MOST_UNITS = 65_536
-#: What is taken off sums for rounding, relatively.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -113,4 +112,4 @@ def divide(supplies: Sequence[Supply], samples: IntArray) -> FloatArray:
         reach = np.cumsum([0.0, *(one.most * max(one.batches) for one in ordered)])
         amount = np.cumsum([0.0, *(one.most * float(one.each[quantity]) for one in ordered)])
         found[quantity] = np.interp(samples, reach, amount, right=np.inf)
-    return found * (1.0 - _ROUNDING)
+    return found * (1.0 - JUDGE_ROUNDING)
