@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap
+from optplan.contracts.result import (
+    Answer,
+    BoundProof,
+    EnumeratedCertificate,
+    SolveRequest,
+    Status,
+    Termination,
+    closes_gap,
+)
 from optplan.errors import EngineError
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.bracket_choice import (
@@ -29,6 +37,7 @@ from optplan.formulations.rubberband.exact.bracket_choice import (
     price_plan,
     write_solution,
 )
+from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.models.bracket_graphs import BracketGraph, bind_bracket, state_bracket
 from optplan.formulations.rubberband.models.every_plan import list_undominated
@@ -132,14 +141,31 @@ def solve_enumeration(instance: RubberBandInstance, request: SolveRequest) -> An
     chosen = choose_chains(instance, [candidates for candidates, _ in listed]) or least
     solution = write_solution(chosen)
     objective = price_plan(instance, chosen)
+    certificate = _certify(instance, objective)
     return Answer(
         Status.OPTIMAL,
         Termination.COMPLETED,
         solution=solution,
         objective=objective,
         bound=objective,
-        bound_proof=BoundProof.SEARCHED,
+        bound_proof=BoundProof.ENUMERATED,
+        certificates=(certificate,),
         counters={"plans": float(sum(plans for _, plans in listed))},
+    )
+
+
+def _certify(instance: RubberBandInstance, optimum: float) -> EnumeratedCertificate:
+    """Certify an optimum by the plans that lie between it and the best ones without the limit."""
+    graphs = [chain.graph for chain in state_chains(instance)]
+    if instance.objective is Objective.COST:
+        least = math.fsum(float(graph.shortest_paths(0.0).value[0]) for graph in graphs)
+    else:
+        least = max(float(graph.exchanged().shortest_paths(0.0).value[0]) for graph in graphs)
+    return EnumeratedCertificate(
+        multipliers={instance.limit_name: 0.0},
+        allowance=max(0.0, optimum - least),
+        optimum=optimum,
+        bound=optimum,
     )
 
 
