@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from optplan.contracts.result import SolveRequest, Termination
+from optplan.contracts.result import Termination
 from optplan.errors import EngineError
+from optplan.progress import Stopwatch
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -23,6 +24,9 @@ _ATTEMPTS: tuple[dict[str, float], ...] = ({}, {"max_step_fraction": 0.9}, {"lin
 #: Whether the engine ran to its end, by the final statuses of CVXPY that mean something here; every other one is a
 #: failure. "Inaccurate" is good enough where neither the plan nor the bound is taken on trust.
 _ENDINGS = {"optimal": True, "optimal_inaccurate": True, "user_limit": False}
+
+#: Rows from which on a program is stated and solved in a process of its own: CVXPY heeds no limit.
+MANY_ROWS = 2_000
 
 #: Name of the engine in answers.
 ENGINE = "Clarabel through CVXPY"
@@ -52,26 +56,26 @@ def engine_version() -> str:
     return version("clarabel")
 
 
-def solve_program(problem: cp.Problem, request: SolveRequest) -> ConicRun:
+def solve_program(problem: cp.Problem, stopwatch: Stopwatch) -> ConicRun:
     """Solve a feasible and bounded program whose totals are about one.
 
     Parameters
     ----------
     problem
         The program; its variables and constraints get their values.
-    request
-        For the time limit; the method has no randomness.
+    stopwatch
+        For the time limit of Clarabel; what CVXPY does to the program first heeds none.
 
     Raises
     ------
     EngineError
         When the engine fails.
     """
-    _solve(problem, request)
+    _solve(problem, stopwatch)
     if problem.status not in _ENDINGS:
         message = f"Clarabel, called by CVXPY, ended with {problem.status!r}, which has no meaning for this problem"
         raise EngineError(message)
-    limit = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.WORK_LIMIT
+    limit = Termination.TIME_LIMIT if stopwatch.expired else Termination.WORK_LIMIT
     return ConicRun(
         termination=Termination.COMPLETED if _ENDINGS[problem.status] else limit,
         iterations=float(problem.solver_stats.num_iters or 0),
@@ -79,7 +83,7 @@ def solve_program(problem: cp.Problem, request: SolveRequest) -> ConicRun:
     )
 
 
-def _solve(problem: cp.Problem, request: SolveRequest) -> None:
+def _solve(problem: cp.Problem, stopwatch: Stopwatch) -> None:
     """Solve the program with the first settings that do not fail."""
     import cvxpy as cp
 
@@ -87,8 +91,8 @@ def _solve(problem: cp.Problem, request: SolveRequest) -> None:
     failure = ""
     for settings in _ATTEMPTS:
         options = tolerances | settings
-        if request.stopwatch.remaining_s is not None:
-            options["time_limit"] = request.stopwatch.remaining_s
+        if stopwatch.remaining_s is not None:
+            options["time_limit"] = stopwatch.remaining_s
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # CVXPY warns of inaccurate solutions; the status says so, too
             try:

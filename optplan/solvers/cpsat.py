@@ -43,7 +43,7 @@ from optplan.solvers.budgeted_paths import (
     WeightedPath,
     least_path,
 )
-from optplan.solvers.engine_process import Report, call_elsewhere
+from optplan.solvers.engine_process import Report, call_bounded
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -132,9 +132,8 @@ def solve_cp_sat(
     """
     request.stopwatch.emit("cp-sat")
     settings = (problem, request.gap, request.seed, resolution)
-    if sum(graph.run_value.size + graph.enter_value.size for graph in problem.graphs) < _MANY_LITERALS:
-        return run_cp_sat(*settings, request.stopwatch)
-    return call_elsewhere(run_cp_sat, settings, request.stopwatch) or _nothing_yet()
+    is_large = sum(graph.run_value.size + graph.enter_value.size for graph in problem.graphs) >= _MANY_LITERALS
+    return call_bounded(run_cp_sat, settings, request.stopwatch, is_large=is_large, otherwise=_nothing_yet())
 
 
 def run_cp_sat(

@@ -39,6 +39,31 @@ _START = (
 )
 
 
+def call_bounded(
+    target: Callable[..., OutcomeT],
+    arguments: tuple[Any, ...],
+    stopwatch: Stopwatch,
+    *,
+    is_large: bool,
+    otherwise: OutcomeT,
+) -> OutcomeT:
+    """Call a function here, or :func:`call_elsewhere` where what it is about is large.
+
+    Parameters
+    ----------
+    target, arguments, stopwatch
+        As there; here the function is called without a report.
+    is_large
+        Whether the call might not heed its limit.
+    otherwise
+        What a call amounts to that was stopped before it reported anything.
+    """
+    if not is_large:
+        return target(*arguments, stopwatch)
+    found = call_elsewhere(target, arguments, stopwatch)
+    return otherwise if found is None else found
+
+
 def call_elsewhere(
     target: Callable[..., OutcomeT], arguments: tuple[Any, ...], stopwatch: Stopwatch
 ) -> OutcomeT | None:
@@ -67,7 +92,7 @@ def call_elsewhere(
         When the process ended by itself without a word, as for want of memory, or raised anything else.
     """
     if not sys.executable:  # nobody knows which interpreter this is, so there can be no other one
-        return target(*arguments, stopwatch, None)
+        return target(*arguments, stopwatch)
     messages: queue.Queue[tuple[str, Any]] = queue.Queue()
     with _start() as process:
         try:

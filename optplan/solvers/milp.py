@@ -28,7 +28,7 @@ from optplan.contracts.result import SolveRequest, Status, Termination
 from optplan.errors import EngineError
 from optplan.progress import Stopwatch
 from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, Choice, PathsOutcome
-from optplan.solvers.engine_process import Report, call_elsewhere
+from optplan.solvers.engine_process import Report, call_bounded
 from optplan.solvers.flows import choice_of_flows
 from optplan.solvers.path_program import Block, Program, Scales, build_program, lay_out, name_program, scales_of
 from optplan.solvers.standard_output import standard_output_aside
@@ -89,9 +89,8 @@ def solve_milp(problem: BudgetedPaths, request: SolveRequest, *, relaxed: bool =
     """
     request.stopwatch.emit("highs")
     settings = (problem, request.gap, request.seed, relaxed)
-    if sum(block.size for block in lay_out(problem)) < _MANY_COLUMNS:
-        return run_highs(*settings, request.stopwatch)
-    return call_elsewhere(run_highs, settings, request.stopwatch) or _nothing_yet()
+    is_large = sum(block.size for block in lay_out(problem)) >= _MANY_COLUMNS
+    return call_bounded(run_highs, settings, request.stopwatch, is_large=is_large, otherwise=_nothing_yet())
 
 
 def run_highs(

@@ -39,9 +39,11 @@ from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
 from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.models.conic_types import solve_typed_conic
 from optplan.formulations.boa.models.convex_speedups import ConvexAmdahl, ConvexPower, ConvexSpeedup, ConvexTables
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.budgeted_paths import TOLERANCE
-from optplan.solvers.conic import ENGINE, engine_version, solve_program
+from optplan.solvers.conic import ENGINE, MANY_ROWS, engine_version, solve_program
+from optplan.solvers.engine_process import Report, call_bounded
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, lower_left_hull
 
 
@@ -93,6 +95,9 @@ class _Run:
     warnings: tuple[str, ...] = ()
 
 
+_OUT_OF_TIME = _Run(Termination.TIME_LIMIT, None, 0.0)
+
+
 @in_order
 @without_barred
 def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -132,7 +137,13 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
         return solve_typed_conic(instance, request)
     classes = [_collect_epochs(instance, name) for name in instance.classes]
     budget = instance.budget_amount()
-    run = _run(classes, budget, request)
+    run = call_bounded(
+        run_conic,
+        (classes, budget),
+        request.stopwatch,
+        is_large=sum(each.gpus.size for each in classes) >= MANY_ROWS,
+        otherwise=_OUT_OF_TIME,
+    )
     certificate = certificate_at(instance, run.multiplier)
     solution = objective = None
     if run.decided is not None:
@@ -197,8 +208,14 @@ def _constant_column(scalable: FloatArray, num_widths: int) -> IntArray:
     return np.select([(scalable == 0.0) | (num_widths == 1), scalable == 1.0], [0, num_widths - 1], -1)
 
 
-def _run(classes: Sequence[_ClassEpochs], budget: float, request: SolveRequest) -> _Run:
-    """State program (6), divided so that budget and value are about one, and solve it."""
+def run_conic(
+    classes: Sequence[_ClassEpochs], budget: float, stopwatch: Stopwatch, report: Report[_Run] | None = None
+) -> _Run:
+    """State program (6), divided so that budget and value are about one, and solve it in this process.
+
+    There is nothing to report before the end.
+    """
+    del report
     import cvxpy as cp
 
     lights = [each.convex.light for each in classes]
@@ -210,7 +227,6 @@ def _run(classes: Sequence[_ClassEpochs], budget: float, request: SolveRequest) 
         # The program has no interior, but then there is nothing to decide either.
         prices = [each.seconds[each.free] / each.gpus[each.free] * each.convex.steepness for each in free]
         return _Run(Termination.COMPLETED, lights, float(np.concatenate(prices).max()), least=True)
-    out_of_time = _Run(Termination.TIME_LIMIT, None, 0.0)
     scale_s = sum(float((each.seconds / each.speeds.max(axis=1)).sum()) for each in classes)
     variables = [cp.Variable(each.convex.light.size) for each in free]
     seconds, gpus, constraints = [], [], []
@@ -219,11 +235,11 @@ def _run(classes: Sequence[_ClassEpochs], budget: float, request: SolveRequest) 
         seconds.append((each.seconds[each.free] / scale_s) @ z)
         gpus.append((each.gpus[each.free] / budget) @ u)
         constraints += kept
-        if request.stopwatch.expired:
-            return out_of_time
+        if stopwatch.expired:
+            return _OUT_OF_TIME
     within = cp.sum(gpus) <= 1.0 - sum(each.constant_gpus for each in classes) / budget
     problem = cp.Problem(cp.Minimize(cp.sum(seconds)), [within, *constraints])
-    ended = solve_program(problem, request)
+    ended = solve_program(problem, stopwatch)
     solved = iter(variables)
     return _Run(
         termination=ended.termination,

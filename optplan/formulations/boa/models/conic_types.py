@@ -32,8 +32,10 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Terminati
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.answers import certificate_at, price_at, status_of
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.conic import ENGINE, ConicRun, engine_version, solve_program
+from optplan.solvers.conic import ENGINE, MANY_ROWS, ConicRun, engine_version, solve_program
+from optplan.solvers.engine_process import Report, call_bounded
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -76,7 +78,13 @@ def solve_typed_conic(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     """
     pieces = collect_pieces(instance)
     leanest, factor = pieces.find_leanest()
-    found = _run(pieces, pieces.limits * max(1.0, factor * (1.0 + _ROOM)), request)
+    found = call_bounded(
+        run_typed_conic,
+        (pieces, pieces.limits * max(1.0, factor * (1.0 + _ROOM))),
+        request.stopwatch,
+        is_large=pieces.gpus.size >= MANY_ROWS,
+        otherwise=_out_of_time(pieces),
+    )
     certificate = certificate_at(instance, *found.multipliers.tolist())
     solution = objective = None
     if found.division is not None:
@@ -100,13 +108,23 @@ def solve_typed_conic(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     )
 
 
-def _run(pieces: Pieces, limits: FloatArray, request: SolveRequest) -> _Found:
-    """State the program, divided so that limits and value are about one, and solve it."""
+def _out_of_time(pieces: Pieces) -> _Found:
+    return _Found(ConicRun(Termination.TIME_LIMIT), None, np.zeros(pieces.limits.size))
+
+
+def run_typed_conic(
+    pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: Report[_Found] | None = None
+) -> _Found:
+    """State the program, divided so that limits and value are about one, and solve it in this process.
+
+    There is nothing to report before the end.
+    """
+    del report
     import cvxpy as cp
     import scipy.sparse as sp
 
-    if request.stopwatch.expired:
-        return _Found(ConicRun(Termination.TIME_LIMIT), None, np.zeros(limits.size))
+    if stopwatch.expired:
+        return _out_of_time(pieces)
     points, curves = pieces.points, pieces.curves
     y, p = cp.Variable(points.row.size, nonneg=True), cp.Variable(curves.row.size, nonneg=True)
     curve_time, curve_use, kept = _state_curves(pieces, p)
@@ -121,7 +139,7 @@ def _run(pieces: Pieces, limits: FloatArray, request: SolveRequest) -> _Found:
         for row in (points.row, curves.row)
     )
     problem = cp.Problem(cp.Minimize(seconds), [within, at @ y + on @ p == 1.0, *kept])
-    run = solve_program(problem, request)
+    run = solve_program(problem, stopwatch)
     if y.value is None or within.dual_value is None:
         return _Found(run, None, np.zeros(limits.size))
     values = (np.asarray(x, dtype=np.float64).reshape(-1) for x in (y.value, p.value, curve_use.value))

@@ -34,11 +34,15 @@ from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
 from optplan.formulations.boa.exact.orders import in_order
 from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.engine_process import Report, call_bounded
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+#: Rows from which on programs are solved in a process of its own.
+_MANY_ROWS = 2_000
 #: Tangents per curve to begin with, at widths in geometric progression.
 _FIRST_TANGENTS = 5
 #: The relaxation touches the curves when it lies below them by no more than this, relative to the objective.
@@ -73,6 +77,9 @@ class _Optimum:
     iterations: int
 
 
+_Ended = tuple[_Optimum | None, Termination]
+
+
 @in_order
 @without_barred
 def solve_highs_lp(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -103,7 +110,14 @@ def solve_highs_lp(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSo
     request.stopwatch.emit("highs-lp")
     pieces = collect_pieces(instance)
     leanest, factor = pieces.find_leanest()
-    optimum, termination = _cut(pieces, pieces.limits * max(1.0, factor), request)
+    nothing_yet: _Ended = None, Termination.TIME_LIMIT
+    optimum, termination = call_bounded(
+        run_highs_lp,
+        (pieces, pieces.limits * max(1.0, factor)),
+        request.stopwatch,
+        is_large=pieces.gpus.size >= _MANY_ROWS,
+        otherwise=nothing_yet,
+    )
     certificate = certificate_at(instance, *(np.zeros(pieces.limits.size) if optimum is None else optimum.multipliers))
     solution = objective = None
     if optimum is not None:
@@ -123,8 +137,10 @@ def solve_highs_lp(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSo
     )
 
 
-def _cut(pieces: Pieces, limits: FloatArray, request: SolveRequest) -> tuple[_Optimum | None, Termination]:
-    """Solve relaxations, each with the tangents at the one before."""
+def run_highs_lp(
+    pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: Report[_Ended] | None = None
+) -> _Ended:
+    """Solve relaxations in this process, each with the tangents at the one before; each optimum is reported."""
     curves = pieces.curves
     grid = np.linspace(0.0, 1.0, _FIRST_TANGENTS)[:, None]
     tangents = _Tangents(
@@ -133,10 +149,12 @@ def _cut(pieces: Pieces, limits: FloatArray, request: SolveRequest) -> tuple[_Op
     )
     optimum = None
     for _ in range(_MOST_ROUNDS):
-        found = None if request.stopwatch.expired else _solve(pieces, limits, tangents, request)
+        found = None if stopwatch.expired else _solve(pieces, limits, tangents, stopwatch)
         if found is None:
             return optimum, Termination.TIME_LIMIT
         optimum = found
+        if report is not None:
+            report((optimum, Termination.TIME_LIMIT))
         used = np.flatnonzero(found.division.curves > _NEGLIGIBLE)
         share = found.division.curves[used]
         each = np.zeros(curves.row.size)
@@ -150,7 +168,7 @@ def _cut(pieces: Pieces, limits: FloatArray, request: SolveRequest) -> tuple[_Op
     return optimum, Termination.WORK_LIMIT
 
 
-def _solve(pieces: Pieces, limits: FloatArray, tangents: _Tangents, request: SolveRequest) -> _Optimum | None:
+def _solve(pieces: Pieces, limits: FloatArray, tangents: _Tangents, stopwatch: Stopwatch) -> _Optimum | None:
     """Solve one relaxation; None when time runs out."""
     from scipy.optimize import linprog
 
@@ -165,8 +183,8 @@ def _solve(pieces: Pieces, limits: FloatArray, tangents: _Tangents, request: Sol
     scale_s = float(value.max())
     within, room = _state_limits(pieces, limits, tangents)
     options = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), _ENGINE_TOLERANCE)
-    if request.stopwatch.remaining_s is not None:
-        options["time_limit"] = request.stopwatch.remaining_s
+    if stopwatch.remaining_s is not None:
+        options["time_limit"] = stopwatch.remaining_s
     found = linprog(
         value / scale_s,
         A_ub=within,

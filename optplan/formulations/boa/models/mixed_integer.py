@@ -140,6 +140,7 @@ from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, PathsOutcome
+from optplan.solvers.engine_process import Report, call_bounded
 from optplan.solvers.flows import Flow, choice_of_flows
 from optplan.solvers.layered import Effort
 from optplan.solvers.layered.effort import OutOfEffortError
@@ -148,6 +149,8 @@ from optplan.units import SECONDS_PER_HOUR
 if TYPE_CHECKING:
     import pyomo.environ as pyo
 
+#: Nodes of all layers from which on a model is built and solved in a process of its own.
+_MANY_CELLS = 2_000
 #: Absolute feasibility tolerance of HiGHS on the scaled rows, and the relative slack of limits; together they are the
 #: evaluator's tolerance on limits.
 _ENGINE_TOLERANCE = 5e-10
@@ -251,13 +254,41 @@ def solve_pyomo(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     if infeasible is not None:
         return infeasible
     problem = state_paths(instance)
-    try:
-        model = build_pyomo_model(raise_to_least(instance), stopwatch=request.stopwatch)
-        request.stopwatch.emit("pyomo")
-        outcome = OUT_OF_TIME if request.stopwatch.expired else _run(model, instance, problem, request)
-    except OutOfEffortError:
-        outcome = OUT_OF_TIME
+    request.stopwatch.emit("pyomo")
+    outcome = call_bounded(
+        run_pyomo,
+        (instance, problem, request.gap, request.seed),
+        request.stopwatch,
+        is_large=sum(graph.run_value.size for graph in problem.graphs) >= _MANY_CELLS,
+        otherwise=OUT_OF_TIME,
+    )
     return answer_from_paths(instance, request, problem, outcome, BoundProof.ENGINE)
+
+
+def run_pyomo(
+    instance: BoaInstance,
+    problem: BudgetedPaths,
+    gap: float,
+    seed: int,
+    stopwatch: Stopwatch,
+    report: Report[PathsOutcome] | None = None,
+) -> PathsOutcome:
+    """Build the model and solve it in this process; through Pyomo, HiGHS reports nothing before the end.
+
+    Parameters
+    ----------
+    instance, problem, gap, seed, stopwatch
+        What :func:`solve_pyomo` is asked, and the same stated as paths.
+    report
+        Nobody's.
+    """
+    del report
+    try:
+        model = build_pyomo_model(raise_to_least(instance), stopwatch=stopwatch)
+    except OutOfEffortError:
+        return OUT_OF_TIME
+    request = SolveRequest(gap=gap, seed=seed, stopwatch=stopwatch)
+    return OUT_OF_TIME if stopwatch.expired else _run(model, instance, problem, request)
 
 
 def _add_variables(model: Any, domain: Any) -> None:  # noqa: ANN401 - Pyomo has no types
