@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Protocol
 
@@ -189,6 +190,7 @@ def run_cp_sat(
     )
 
 
+@cache
 def _nothing_yet() -> PathsOutcome:
     return replace(OUT_OF_TIME, engine=_ENGINE, engine_version=version("ortools"))
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -148,10 +149,11 @@ def run_highs(
         multipliers=multipliers,
         counters={"nodes": max(0.0, info.mip_node_count), "simplex_iterations": float(info.simplex_iteration_count)},
         engine=_ENGINE,
-        engine_version=version("highspy"),
+        engine_version=_nothing_yet().engine_version,
     )
 
 
+@cache
 def _nothing_yet() -> PathsOutcome:
     return replace(OUT_OF_TIME, engine=_ENGINE, engine_version=version("highspy"))
 

@@ -1,0 +1,96 @@
+"""Large models are stated and solved in a process of their own; the outcome is that of solving them here."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from optplan.contracts import Status, Termination
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.models import conic, conic_types, linear, mixed_integer
+from optplan.instances.library import build_named
+from optplan.solvers import cpsat, milp
+from optplan.solving import solve
+from optplan.verification import verify
+
+#: A type whose table goes up to a million GPUs, of which no budget pays more than a few hundred.
+WIDTH_OF_A_MILLION = {
+    "formulation": "boa",
+    "gpu_types": {
+        "a": {"price_usd_per_hour": 1.0, "quota_gpus": 409.82935374749826},
+        "b": {"price_usd_per_hour": 0.1},
+    },
+    "classes": {
+        "c0": {
+            "arrival_rate_per_hour": 3.941852118995668,
+            "epoch_size_gpu_hours": [80.45826372471602],
+            "speedup": {
+                "a": {"form": "table", "gpus": [1], "speedup": [1.0]},
+                "b": {
+                    "form": "table",
+                    "gpus": [3, 8, 1000000],
+                    "speedup": [2.5, 6.666666666666665, 833333.3333333331],
+                },
+            },
+            "rescale_s": 1e-9,
+        }
+    },
+    "budget": "38.058549282478424usd/hour",
+    "problem": "rescaling",
+    "policy": "pure",
+}
+
+
+@pytest.mark.parametrize(
+    ("solver", "module", "most", "problem", "policy"),
+    [
+        ("conic", conic, "MANY_ROWS", "continuous", "mixed"),
+        ("highs-lp", linear, "_MANY_ROWS", "continuous", "mixed"),
+        ("pyomo-highs", mixed_integer, "_MANY_CELLS", "rescaling", "pure"),
+        ("highs", milp, "_MANY_COLUMNS", "rescaling", "mixed"),
+    ],
+)
+def test_solved_elsewhere_the_answer_is_the_same(
+    solver: str, module: ModuleType, most: str, problem: str, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plan, bound and multipliers; and with no time there is the bound of a budget that is no object."""
+    instance = build_named("boa-two-classes").replace(budget="9gpu", problem=problem, policy=policy)
+    here = solve(instance, solver=solver)
+    monkeypatch.setattr(module, most, 1)
+    elsewhere = solve(instance, solver=solver)
+    assert here.status is elsewhere.status is Status.OPTIMAL
+    assert (elsewhere.objective, elsewhere.bound) == (here.objective, here.bound)
+    assert elsewhere.solution == here.solution
+    late = solve(instance, solver=solver, time_limit_s=1e-9)
+    assert (late.status, late.termination) == (Status.UNKNOWN, Termination.TIME_LIMIT)
+    assert late.bound is not None
+    assert verify(instance, late).nothing_wrong
+
+
+def test_several_types_are_solved_elsewhere_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conic program of Appendix E."""
+    curve = {"form": "power", "exponent": 0.5}
+    classes = {
+        name: {"arrival_rate_per_hour": 2, "epoch_size_gpu_hours": [size], "speedup": {"a": curve, "b": curve}}
+        for name, size in (("one", 1.0), ("other", 3.0))
+    }
+    types = {"a": {"price_usd_per_hour": 1.0, "quota_gpus": 9.0}, "b": {"price_usd_per_hour": 2.0}}
+    fields = {"formulation": "boa", "gpu_types": types, "classes": classes, "budget": "30usd/hour"}
+    instance = BoaInstance.parse(fields | {"problem": "continuous", "policy": "mixed", "max_width": 16})
+    here = solve(instance, solver="conic")
+    monkeypatch.setattr(conic_types, "MANY_ROWS", 1)
+    elsewhere = solve(instance, solver="conic")
+    assert (elsewhere.status, elsewhere.objective, elsewhere.bound) == (here.status, here.objective, here.bound)
+    assert solve(instance, solver="conic", time_limit_s=1e-9).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize(("solver", "module"), [("highs", milp), ("cp-sat", cpsat), ("pyomo-highs", mixed_integer)])
+def test_a_width_of_a_million_is_no_obstacle(solver: str, module: ModuleType) -> None:
+    """80.46 GPU-hours at 3 GPUs of type b: no wider choice fits, whatever the table goes up to."""
+    assert module
+    instance = BoaInstance.parse(WIDTH_OF_A_MILLION)
+    result = solve(instance, solver=solver)
+    assert result.status is Status.OPTIMAL
+    assert result.objective == pytest.approx(43447.46241134766, rel=1e-9)
+    assert verify(instance, result).nothing_wrong
