@@ -52,7 +52,10 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: object) -> No
 
 
 @click.group(
-    cls=Group, examples=_EXAMPLES, invoke_without_command=True, context_settings={"max_content_width": _HELP_WIDTH}
+    cls=Group,
+    examples=_EXAMPLES,
+    invoke_without_command=True,
+    context_settings={"max_content_width": _HELP_WIDTH, "help_option_names": ["-h", "--help"]},
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."

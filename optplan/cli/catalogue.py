@@ -41,6 +41,8 @@ _SHOWN = {
     "solvers": ("formulation", "name", "problems", "policies", "proofs", "missing", "summary"),
     "formulations": ("name", "title", "reference"),
 }
+#: How many of these fields name a record.
+_KEYS = {"instances": 1, "solvers": 2, "formulations": 1}
 _SIZES = ("classes", "epochs", "widths", "seed")
 
 
@@ -126,7 +128,7 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
     parts: list[RenderableType] = []
     for name, records in found.items():
         shown = [{field: record[field] for field in _SHOWN[name]} for record in records]
-        parts += [record_table(name, shown), ""]
+        parts += [record_table(name, shown, num_keys=_KEYS[name]), ""]
     print_answer(*parts[:-1])
     return 0
 

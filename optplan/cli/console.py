@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from optplan.progress import Event
 
+#: Where a command keeps that it is quiet.
+_QUIET = "optplan.quiet"
 #: Work that is done by then shows no progress.
 _DELAY_S = 1.0
 #: How often a second the line of progress is drawn.
@@ -79,9 +81,20 @@ def _writing_stdout() -> Iterator[None]:
         raise OutputError(message) from None
 
 
+def be_quiet(ctx: click.Context) -> None:
+    """Let a command write nothing to stderr but warnings and errors."""
+    ctx.meta[_QUIET] = True
+
+
+def _is_quiet() -> bool:
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and _QUIET in ctx.meta
+
+
 def note(text: str) -> None:
-    """Write a line to stderr."""
-    click.echo(one_line(text), err=True)
+    """Write a line to stderr, unless the user wants quiet."""
+    if not _is_quiet():
+        click.echo(one_line(text), err=True)
 
 
 def warn(text: str) -> None:
@@ -132,7 +145,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         """Wait a second before anything is shown."""
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not _is_quiet():
             self._timer.start()
         return self
 

@@ -11,7 +11,7 @@ import click
 from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.options import (
     Command,
-    amendments,
+    amendments_but,
     complete_instance,
     force_option,
     output_option,
@@ -32,7 +32,7 @@ RESOLVE_LIMIT_S = 2.0
 
 @click.command(
     cls=Command,
-    short_help="Say why each class gets its GPUs, and what forcing others would cost.",
+    short_help="Say why each class gets its GPUs, and what forcing others would cost (boa).",
     examples=(
         "optplan solve boa-newtrace -o result.json && optplan explain result.json",
         "optplan explain result.json --class bert --class imagenet",
@@ -49,7 +49,7 @@ RESOLVE_LIMIT_S = 2.0
     shell_complete=complete_instance,
     help="What the result solves: a file or a name of the library; the library's by default.",
 )
-@amendments
+@amendments_but("deadline")
 @click.option("--class", "only", multiple=True, metavar="NAME", help="Explain this class only. May be repeated.")
 @click.option(
     "--time-limit",
@@ -74,7 +74,7 @@ def explain(
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
-    """Say for each choice in a RESULT (a file of `optplan solve -o`) what its neighbours would do.
+    """Say for each choice in a RESULT (a file of `optplan solve -o`) of formulation boa what its neighbours would do.
 
     For every class and run of epochs: the next narrower and wider width, any other GPU type, and one width throughout.
     "alone" is the change of the mean completion time and of the use of the budget if that one choice changes; "forced"

@@ -14,6 +14,7 @@ from optplan.cli.options import (
     Group,
     amend,
     amendments,
+    amendments_but,
     flag,
     force_option,
     instance_argument,
@@ -168,7 +169,7 @@ def import_data() -> None:
 @click.option("--application", "applications", multiple=True, metavar="NAME", help="Only these; may be repeated.")
 @click.option("--span", metavar="TIME", callback=read_duration, help="Time that the trace covers, such as 48h.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
-@amendments
+@amendments_but("deadline")
 @output_option("the instance as JSON; needed unless --json is given")
 @force_option
 def import_sia(
@@ -238,7 +239,7 @@ def import_sia(
 @click.option("--job-type", "job_types", multiple=True, metavar="NAME", help="Only these; may be repeated.")
 @click.option("--span", metavar="TIME", callback=read_duration, help="Time that the trace covers, such as 85d.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
-@amendments
+@amendments_but("deadline")
 @output_option("the instance as JSON; needed unless --json is given")
 @force_option
 def import_gavel(

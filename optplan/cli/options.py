@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,8 +38,18 @@ _FIELDS = {
 _ASKING = {"problem": "fields_of_problem", "policy": "fields_of_policy"}
 
 
+#: Options that many commands have, by the heading under which help lists them after a command's own.
+_SECTIONS = {
+    "Change the instance": ("set", "budget", "deadline", "problem", "policy"),
+    "Write and print": ("output", "plan", "plot", "report_path", "new_instance", "force", "as_json"),
+    "Common options": ("quiet", "traceback", "help"),
+}
+#: Where a command keeps the arguments that it was called with.
+_ARGUMENTS = "optplan.arguments"
+
+
 class Command(click.Command):
-    """A command with ``--json``, ``--traceback`` and examples at the end of its help.
+    """A command with ``--json``, ``--quiet``, ``--traceback`` and examples at the end of its help.
 
     Parameters
     ----------
@@ -60,8 +71,33 @@ class Command(click.Command):
         self.renamed = dict(renamed or {})
         self.params += [
             click.Option(["--json", "as_json"], is_flag=True, help="Print JSON on stdout, and nothing else there."),
+            click.Option(
+                ["-q", "--quiet"],
+                is_flag=True,
+                expose_value=False,
+                callback=_be_quiet,
+                help="Tell nothing on stderr but warnings and errors: no progress, no files written.",
+            ),
             click.Option(["--traceback"], is_flag=True, expose_value=False, help="Show internal errors in full."),
         ]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the arguments, for commands that tell how to repeat them."""
+        ctx.meta[_ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, then those that many commands have, under their headings."""
+        shared = {name: heading for heading, names in _SECTIONS.items() for name in names}
+        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_SECTIONS)}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                sections[shared.get(str(param.name), "Options")].append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - whatever the command returns
         """Run the command; warnings about the data go to stderr, once each."""
@@ -75,6 +111,60 @@ class Command(click.Command):
         """Write the examples, one to a line."""
         write_examples(self.examples, formatter)
         super().format_epilog(ctx, formatter)
+
+
+def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
+    if wanted:
+        from optplan.cli.console import be_quiet
+
+        be_quiet(ctx)
+
+
+def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
+    """Return the command line that runs, so that it writes its result to a file and prints or writes nothing else.
+
+    Parameters
+    ----------
+    dropped
+        Options that are left out besides those that write and print.
+    result
+        The file.
+    """
+    ctx = click.get_current_context()
+    left_out = {*_SECTIONS["Write and print"], *dropped}
+    takes = {
+        opt: not param.is_flag
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        for opt in param.opts
+        if str(param.name) in left_out
+    }
+    kept, skips = [], False
+    for argument in ctx.meta[_ARGUMENTS]:
+        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        if not skips and name in takes:
+            skips = takes[name] and argument == name
+            continue
+        if not skips:
+            kept.append(argument)
+        skips = False
+    return [*ctx.command_path.split(), *kept, "-o", result]
+
+
+def say_check(instance: str, result: Path | None, changes: dict[str, Any], *dropped: str) -> str:
+    """Say how to check a result that was reported: how to write it first, where it was not written.
+
+    Parameters
+    ----------
+    instance, result
+        What the user calls the instance, and the file of the result, if there is one.
+    changes
+        The options that changed the instance.
+    dropped
+        As in :func:`repeat_command`.
+    """
+    check = shlex.join(["optplan", "verify", instance, str(result or "result.json"), *write_amendments(changes)])
+    return check if result is not None else f"{shlex.join(repeat_command(*dropped))} && {check}"
 
 
 class Group(click.Group):
@@ -188,8 +278,19 @@ def instances_argument(command: F) -> F:
 
 def amendments(command: F) -> F:
     """Add the options that change the instance; the command gets them as ``**changes``."""
-    options = (
-        click.option(
+    return amendments_but()(command)
+
+
+def amendments_but(*useless: str) -> Callable[[F], F]:
+    """Make what adds the options that change the instance, but for those that do nothing in a command."""
+    options = _make_amendments()
+    wanted = [option for name, option in options.items() if name not in useless]
+    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(wanted), command)
+
+
+def _make_amendments() -> dict[str, Callable[[Any], Any]]:
+    return {
+        "set": click.option(
             _SET,
             multiple=True,
             metavar="CHANGE",
@@ -200,19 +301,19 @@ def amendments(command: F) -> F:
                 "applies before the options below."
             ),
         ),
-        click.option(
+        "budget": click.option(
             "--budget",
             metavar="AMOUNT",
             callback=read_budget,
             help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month, 25usd, 480gpu-min.",
         ),
-        click.option(
+        "deadline": click.option(
             "--deadline",
             metavar="TIME",
             callback=read_duration,
             help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none.",
         ),
-        click.option(
+        "problem": click.option(
             "--problem",
             metavar="NAME",
             help=(
@@ -221,7 +322,7 @@ def amendments(command: F) -> F:
             ),
             **known_name("problem", list_problems),
         ),
-        click.option(
+        "policy": click.option(
             "--policy",
             metavar="NAME",
             help=(
@@ -231,8 +332,7 @@ def amendments(command: F) -> F:
             ),
             **known_name("policy", list_policies),
         ),
-    )
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+    }
 
 
 def output_option(what: str) -> Callable[[F], F]:

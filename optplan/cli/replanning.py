@@ -25,6 +25,7 @@ from optplan.cli.options import (
     read_amended,
     read_budget,
     read_duration,
+    repeat_command,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -282,11 +283,15 @@ def _write_files(
         from optplan.reporting.srift.continuations import build_continuation_page
         from optplan.verification import verify
 
-        command = ["optplan", "verify", str(new_instance or "new-instance.json"), str(output or "result.json")]
+        rest_file, result_file = str(new_instance or "new-instance.json"), str(output or "result.json")
+        check = shlex.join(["optplan", "verify", rest_file, result_file])
+        if new_instance is None or output is None:
+            again = [*repeat_command(result=result_file), "--new-instance", rest_file]
+            check = f"{shlex.join(again)} && {check}"
         with Progress("report"):
             checked = verify(rest, result)
             checked.require()
-            beside = Beside((), gather_background(rest, result), checked, shlex.join(command))
+            beside = Beside((), gather_background(rest, result), checked, check)
             write_page(path, build_continuation_page(continuation, timeline, beside), overwrite=outputs.force)
 
     outputs.save("--output", lambda path: write_json(result, path, overwrite=outputs.force))

@@ -10,7 +10,7 @@ import click
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.options import (
     Command,
-    amendments,
+    amendments_but,
     flag,
     force_option,
     instances_argument,
@@ -50,7 +50,7 @@ def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> 
     ),
 )
 @instances_argument
-@amendments
+@amendments_but("budget", "deadline", "problem", "policy")
 @click.option("--weak", is_flag=True, help="Every GPU keeps its batch (figure 2 of the paper). Without --strong, only.")
 @click.option("--strong", is_flag=True, help="The global batch is shared equally (figure 3). Without --weak, only.")
 @click.option("--vms", metavar="N,N,...", callback=_read_sizes, help="Numbers of VMs; 1,2,4,8,16,32 by default.")

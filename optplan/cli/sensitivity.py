@@ -11,7 +11,7 @@ import click
 from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.options import (
     Command,
-    amendments,
+    amendments_but,
     flag,
     force_option,
     instance_argument,
@@ -42,7 +42,7 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
 
 @click.command(
     cls=Command,
-    short_help="See what wrong estimates do to a plan, and make one that expects them.",
+    short_help="See what wrong estimates do to a plan, and make one that expects them (boa).",
     examples=(
         "optplan sensitivity boa-newtrace --speedup 10% --arrival 20%",
         "optplan sensitivity boa-newtrace --noise 0.05 --robust 200 --processes 2",
@@ -50,7 +50,7 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
     ),
 )
 @instance_argument
-@amendments
+@amendments_but("deadline")
 @click.option("--speedup", metavar="ERROR", callback=_read_error, help="Of the speed at the widest widths, as in 10%.")
 @click.option("--noise", metavar="ERROR", callback=_read_error, help="Of the speed at each single width.")
 @click.option("--size", metavar="ERROR", callback=_read_error, help="Of each class's sizes.")
@@ -102,7 +102,7 @@ def sensitivity(
     as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
-    """Run the best plan for an INSTANCE under sampled errors of its estimates.
+    """Run the best plan for an INSTANCE of formulation boa under sampled errors of its estimates.
 
     The widths stay as planned, the jobs run at their true speeds. Shown are completion time and use of the budget, and
     how far the plan is from what somebody who knew each truth could do with the same use of it. Errors are relative
@@ -161,8 +161,10 @@ def sensitivity(
         from optplan.reporting.presenters import Beside
         from optplan.reporting.reports import build_report
 
-        command = ["optplan", "verify", instance_name, "result.json", *write_amendments(changes)]
-        beside = Beside(verify_command=shlex.join(command), sensitivity=found)
+        options = [*write_amendments(changes), "--solver", solver, "--gap", f"{gap:g}"]
+        again = shlex.join(["optplan", "solve", instance_name, *options, "-o", "result.json"])
+        check = shlex.join(["optplan", "verify", instance_name, "result.json", *write_amendments(changes)])
+        beside = Beside(verify_command=f"{again} && {check}", sensitivity=found)
         write_text(build_report(instance, result, beside), path, overwrite=outputs.force)
 
     outputs.save("--output", save)

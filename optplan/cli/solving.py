@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from optplan.cli.options import (
     list_solver_choices,
     output_option,
     read_duration,
-    write_amendments,
+    say_check,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import OptplanError, UnsupportedError, UsageError
@@ -143,10 +142,8 @@ def solve(
         if explains and not signals.exit_code:
             explanation, code = _explain(instance, result, time_limit, as_json=as_json)
             failure = failure or code
-        command = ["optplan", "verify", instance_name, str(output or "result.json"), *write_amendments(changes)]
-        _write_files(
-            outputs, instance, (result, *rivals), explanation, verify_command=shlex.join(command), check=not no_verify
-        )
+        check = say_check(instance_name, output, changes, "compare", "explains")
+        _write_files(outputs, instance, (result, *rivals), explanation, verify_command=check, check=not no_verify)
         return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, failure))
 
 

@@ -16,7 +16,7 @@ from optplan.contracts import Instance, Plan, Result, Solution
 from optplan.contracts.registry import Formulation
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint, show_value
 from optplan.formulations import formulations
-from optplan.instances.plain_data import YAML_ENDINGS, read_data
+from optplan.instances.plain_data import STDIN, YAML_ENDINGS, read_data
 from optplan.schema import FrozenModel
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
@@ -48,7 +48,8 @@ def read_instance(name_or_path: str | Path, kind: type[Instance] = Instance) -> 
     Parameters
     ----------
     name_or_path
-        A path (it ends in .json, .yaml or .yml, or has a folder in it), or a name such as ``boa-newtrace``.
+        A path (it ends in .json, .yaml or .yml, or has a folder in it; ``-`` is standard input), or a name such as
+        ``boa-newtrace``.
     kind
         Of which class it has to be, such as ``optplan.BoaInstance``; type checkers take it for one, then.
 
@@ -309,7 +310,7 @@ def _require_path(path: object) -> None:
 
 
 def _looks_like_path(text: str) -> bool:
-    return "/" in text or os.sep in text or text.lower().endswith((".json", *YAML_ENDINGS))
+    return text == str(STDIN) or "/" in text or os.sep in text or text.lower().endswith((".json", *YAML_ENDINGS))
 
 
 def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], Formulation]:

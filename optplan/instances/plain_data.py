@@ -6,16 +6,21 @@ stand for billions of values, so what they stand for is counted before it is bui
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+import sys
 from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from optplan.errors import DataError, show_value
 
 YAML_ENDINGS = (".yaml", ".yml")
+#: Stands for standard input.
+STDIN = Path("-")
 
 #: Bytes of a file; the largest of the library has less than a hundredth of that.
 LARGEST_FILE = 100_000_000
@@ -41,13 +46,19 @@ _TOO_DEEP = f"is nested too deeply; up to {DEEPEST} objects and lists within one
 def read_data(path: Path) -> Any:  # noqa: ANN401 - whatever the file holds
     """Read a JSON or YAML file into plain data, refusing duplicate names.
 
+    Standard input, :data:`STDIN`, is JSON if it begins with a brace, else YAML.
+
     Raises
     ------
     DataError
         When the file cannot be read, is not valid, is too large or too deep, or names a field twice.
     """
+    is_stdin = path == STDIN
     is_yaml = path.suffix.lower() in YAML_ENDINGS
-    text = read_text(path, most_bytes=LARGEST_YAML if is_yaml else LARGEST_FILE)
+    text = read_text(path, most_bytes=LARGEST_YAML if is_yaml or is_stdin else LARGEST_FILE)
+    if is_stdin and not text.strip():
+        raise DataError("-", "standard input is empty", "pipe an instance into it, as in `... | optplan solve -`")
+    is_yaml = is_yaml or (is_stdin and not text.lstrip().startswith("{"))
     return parse_yaml(text, path.name) if is_yaml else parse_json(text, path.name)
 
 
@@ -61,7 +72,7 @@ def read_text(path: Path, *, most_bytes: int = LARGEST_FILE) -> str:
     """
     try:
         content = bytearray()
-        with path.open("rb") as file:
+        with _open(path) as file:
             while len(content) <= most_bytes and (more := file.read(_CHUNK)):  # devices and pipes have no size
                 content += more
     except FileNotFoundError:
@@ -77,6 +88,15 @@ def read_text(path: Path, *, most_bytes: int = LARGEST_FILE) -> str:
         return content.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         raise DataError(path.name, f"is not UTF-8 (at byte {error.start})", "save it as UTF-8 text") from None
+
+
+def _open(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Open a file for its bytes, or take standard input, which is not closed."""
+    if path != STDIN:
+        return path.open("rb")
+    if sys.stdin is None:  # what Python makes of a descriptor that is closed
+        raise OSError(errno.EBADF, "it is closed")
+    return nullcontext(sys.stdin.buffer)
 
 
 class _RepeatedNameError(Exception):

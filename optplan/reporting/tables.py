@@ -1,7 +1,7 @@
 """Tables of text, which a terminal and a page show alike.
 
 A terminal that is too narrow for a table gets its columns in several tables below one another, each of which begins
-with the columns that name the rows; no name and no number is ever broken. Every cell is plain text, so that brackets in
+with the columns that name the rows, or its rows one by one; no name and no number is broken. Every cell is plain text, so that brackets in
 users' names are not read as markup. rich loads on use.
 """
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 6
 #: Texts that are longer are wrapped where there is no room for them; shorter ones, such as names, are not.
 _PROSE = 24
+#: Tables below one another that a narrow terminal gets at most; beyond, every row stands by itself.
+_MOST_PARTS = 2
 #: Between two columns on a terminal.
 _GAP = 3
 #: What sets a part of a group off from the group's name on a terminal.
@@ -113,12 +115,27 @@ class Table:
         """Lay the table out for a terminal, in as many parts as its width asks for."""
         texts = [_write_row(row, len(self.columns)) for row in self.set_rows]
         spans = [_Span.of(column, [row[place] for row in texts]) for place, column in enumerate(self.columns)]
-        for number, places in enumerate(_divide(spans, self.num_keys, options.max_width)):
-            if number:
-                yield ""
-            yield self._lay_out(places, spans, texts, options.max_width)
+        parts = _divide(spans, self.num_keys, options.max_width)
+        fits = all(_needed([spans[place] for place in places]) <= options.max_width for places in parts)
+        if not fits or len(parts) > _MOST_PARTS:
+            yield from self._stack(texts)
+        else:
+            for number, places in enumerate(parts):
+                if number:
+                    yield ""
+                yield self._lay_out(places, spans, texts, options.max_width)
         if self.rest:
             yield plain_text(self.rest)
+
+    def _stack(self, texts: Sequence[Sequence[str]]) -> Iterator[RenderableType]:
+        """Lay out each row by itself: what names it, and what each other column says, one below the other."""
+        names = [column.name for column in self.columns[self.num_keys :]]
+        for number, cells in enumerate(texts):
+            if number:
+                yield ""
+            yield plain_text("  ".join(filter(None, cells[: self.num_keys])), "bold")
+            facts = [(name, text) for name, text in zip(names, cells[self.num_keys :], strict=True) if text]
+            yield fact_table(facts)
 
     def _lay_out(
         self, places: Sequence[int], spans: Sequence[_Span], texts: Sequence[Sequence[str]], width: int
