@@ -1,8 +1,8 @@
 """Tables of text, which a terminal and a page show alike.
 
 A terminal that is too narrow for a table gets its columns in several tables below one another, each of which begins
-with the columns that name the rows, or its rows one by one; no name and no number is broken. Every cell is plain text, so that brackets in
-users' names are not read as markup. rich loads on use.
+with the columns that name the rows, or its rows one by one; no name and no number is broken. Every cell is plain text,
+so that brackets in users' names are not read as markup. rich loads on use.
 """
 
 from __future__ import annotations
