@@ -18,10 +18,11 @@ from optplan.solvers.linked.bounds import (
     find_relaxations,
     maximise_bound,
 )
-from optplan.solvers.linked.branching import Region
+from optplan.solvers.linked.branching import Region, Split
 from optplan.solvers.linked.closing import Exhaustion, LinkedSolution, solve_pure
 from optplan.solvers.linked.families import ColumnBatch, LinkedFamily, join_columns, keep_limits
 from optplan.solvers.linked.graphs import LinkedGraphs
+from optplan.solvers.linked.trails import Trails, follow_trails
 
 __all__ = [
     "LIMIT_TOLERANCE",
@@ -37,8 +38,11 @@ __all__ = [
     "PriceRange",
     "Region",
     "Relaxation",
+    "Split",
+    "Trails",
     "find_price_range",
     "find_relaxations",
+    "follow_trails",
     "join_columns",
     "keep_limits",
     "maximise_bound",

@@ -19,6 +19,7 @@ from optplan.solvers.layered.paths import ROUNDING, FloatArray, IntArray
 from optplan.solvers.linked.families import ColumnBatch
 from optplan.solvers.linked.generation import Aim, Generation, Progress, exceeds_one
 from optplan.solvers.linked.graphs import LinkedGraphs
+from optplan.solvers.linked.trails import Trails
 
 #: A mixture with less than this on one side is not divided.
 _DIVIDED = 1e-9
@@ -98,12 +99,15 @@ class Split:
         (K,) Which nodes belong to one side, by place.
     weight
         Share of the mixture on that side.
+    visited
+        Of the last layer of graphs that remember their trails: the set of groups whose paths are one side; else 0.
     """
 
     graph: int
     layer: int
     side: NDArray[np.bool_]
     weight: float
+    visited: int = 0
 
 
 def solve_subproblem(
@@ -154,13 +158,15 @@ def solve_subproblem(
     return progress.bound, region, problem
 
 
-def find_splits(problem: Subproblem) -> list[Split]:
+def find_splits(problem: Subproblem, trails: Trails | None) -> list[Split]:
     """Return for each divided graph the layer at which it is most divided, the graphs that matter most first.
 
     Parameters
     ----------
     problem
         Whose mixture has several paths of some graph.
+    trails
+        Where its graphs remember which groups a path has visited: by that they are divided first.
     """
     graphs = problem.graphs
     used = np.flatnonzero(problem.fractions)
@@ -171,18 +177,54 @@ def find_splits(problem: Subproblem) -> list[Split]:
         depth = int(graphs.lengths[graphs.position_of[graph]])
         places = graphs.places(graph, problem.columns.payload[members, :depth])
         share = problem.fractions[members]
-        by_group = [graphs.group_of == group for group in range(graphs.num_groups)]
+        split = None if trails is None else _find_trail(graph, places, share, trails)
         # Sides of whole groups matter more than sides within one.
-        split = _find_split(graph, places, share, by_group) or _find_split(graph, places, share, _halve(graphs, places))
+        for sides in (_list_groups(graph, graphs, trails), _halve(graph, graphs, places, trails)):
+            split = split or _find_split(graph, places, share, sides)
         if split is not None:
             divided = min(split.weight, 1.0 - split.weight)
-            found.append((-divided * float(share @ problem.columns.value[members]), split))
-    return [split for _, split in sorted(found, key=lambda entry: entry[0])]
+            found.append((not split.visited, -divided * float(share @ problem.columns.value[members]), split))
+    return [split for _, _, split in sorted(found, key=lambda entry: entry[:2])]
 
 
-def _halve(graphs: LinkedGraphs, places: IntArray) -> list[NDArray[np.bool_]]:
-    """Return the sides of the nodes up to each one in use."""
-    return [np.arange(graphs.run_value.shape[1]) <= place for place in np.unique(places)[:-1].tolist()]
+def _find_trail(graph: int, places: IntArray, share: FloatArray, trails: Trails) -> Split | None:
+    """Return the most even split by the set of groups that paths (P, E) visit; None where all visit the same."""
+    visited = np.zeros(trails.graphs.run_value.shape[1], dtype=np.intp)
+    numbers = np.arange(trails.visited[graph].size, dtype=np.int32)
+    visited[trails.graphs.places(graph, numbers)] = trails.visited[graph]
+    ends = visited[places[:, -1]]
+    sets = np.unique(ends)
+    if sets.size == 1:
+        return None
+    weight = np.array([float(share[ends == each].sum()) for each in sets.tolist()])
+    best = int(np.argmax(np.minimum(weight, 1.0 - weight)))
+    if min(weight[best], 1.0 - weight[best]) <= _DIVIDED:
+        return None
+    chosen = int(sets[best])
+    return Split(graph, places.shape[1] - 1, visited == chosen, float(weight[best]), chosen)
+
+
+def _list_groups(graph: int, graphs: LinkedGraphs, trails: Trails | None) -> list[NDArray[np.bool_]]:
+    """Return the nodes of each group, whatever was visited before."""
+    if trails is None:
+        return [graphs.group_of == group for group in range(graphs.num_groups)]
+    kind = _by_place(graph, graphs, trails.kind[graph])
+    return [kind == each for each in range(int(kind.max()) + 1)]
+
+
+def _by_place(graph: int, graphs: LinkedGraphs, numbers: IntArray) -> IntArray:
+    """Return (K,) by place what is given by the nodes' numbers; -1 where no node is."""
+    placed = np.full(graphs.run_value.shape[1], -1, dtype=np.intp)
+    placed[graphs.places(graph, np.arange(numbers.size, dtype=np.int32))] = numbers
+    return placed
+
+
+def _halve(graph: int, graphs: LinkedGraphs, places: IntArray, trails: Trails | None) -> list[NDArray[np.bool_]]:
+    """Return the sides of the nodes up to each one in use, whatever was visited before."""
+    rank = np.arange(graphs.run_value.shape[1])
+    if trails is not None:
+        rank = _by_place(graph, graphs, trails.node[graph])
+    return [rank <= used for used in np.unique(rank[places])[:-1].tolist()]
 
 
 def _find_split(graph: int, places: IntArray, share: FloatArray, sides: list[NDArray[np.bool_]]) -> Split | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,7 @@ from optplan.solvers.linked.graphs import LinkedGraphs
 from optplan.solvers.linked.incumbents import choose_paths
 from optplan.solvers.linked.labels import PathSets, find_path_sets
 from optplan.solvers.linked.merging import MergeTarget, merge_path_sets
+from optplan.solvers.linked.trails import Trails
 
 #: First allowance, as a fraction of the bound, divided by the number of graphs.
 _FIRST_FRACTION = 1e-3
@@ -94,6 +96,8 @@ class LinkedSolution:
         bound, or rests on branching.
     region
         All choices, divided by branching so that each part's bound proves ``bound``; None where there was none.
+    trails
+        The graphs that ``region`` divides, where these are not the given ones.
     proven
         Whether the wanted gap was reached, or no plan exists.
     stopped_by
@@ -107,6 +111,7 @@ class LinkedSolution:
     lagrangian: LinkedBound
     exhaustion: Exhaustion | None
     region: Region | None
+    trails: Trails | None
     proven: bool
     stopped_by: str | None
     passes: int
@@ -126,7 +131,12 @@ def _relative_gap(value: float, bound: float) -> float:
 
 
 def solve_pure(
-    graphs: LinkedGraphs, *, gap: float = 1e-6, effort: Effort | None = None, max_branches: int = 2_000
+    graphs: LinkedGraphs,
+    *,
+    gap: float = 1e-6,
+    effort: Effort | None = None,
+    max_branches: int = 2_000,
+    follow: Callable[[], Trails | None] | None = None,
 ) -> LinkedSolution | LinkedShortfall:
     """Return the best choice of one path per graph, or the proof that not even mixtures keep the limits.
 
@@ -141,6 +151,8 @@ def solve_pure(
         any, and the bound proven so far.
     max_branches
         Subproblems that may be split.
+    follow
+        Makes the same graphs with nodes that remember their trails, for branching.
 
     Returns
     -------
@@ -162,7 +174,7 @@ def solve_pure(
     lagrangian = maximise_bound(graphs, effort=spent)
     if isinstance(lagrangian, LinkedShortfall):
         return lagrangian
-    search = _Closing(graphs, lagrangian, gap, spent)
+    search = _Closing(graphs, lagrangian, gap, spent, follow)
     try:
         stopped_by = search.run(max_branches)
     except OutOfEffortError as stop:
@@ -173,8 +185,18 @@ def solve_pure(
 class _Closing:
     """The state of closing one gap: incumbent, what was covered, open subproblems, work."""
 
-    def __init__(self, graphs: LinkedGraphs, lagrangian: LinkedBound, gap: float, effort: Effort) -> None:
+    def __init__(
+        self,
+        graphs: LinkedGraphs,
+        lagrangian: LinkedBound,
+        gap: float,
+        effort: Effort,
+        follow: Callable[[], Trails | None] | None,
+    ) -> None:
         self.graphs = graphs
+        self.follow = follow
+        #: The graphs that are branched on, where these are not the given ones.
+        self.trails: Trails | None = None
         self.lagrangian = lagrangian
         self.gap = gap
         self.effort = effort
@@ -225,7 +247,12 @@ class _Closing:
         self._enumerate_all()
         if self.closed:
             return None
-        self._push(self.graphs, self._known[0])
+        graphs, (graph, columns) = self.graphs, self._known[0]
+        self.trails = None if self.follow is None else self.follow()
+        if self.trails is not None:
+            graphs, columns = self.trails.graphs, self.trails.enter(graph, columns)
+            self._known = [(graph, columns)]
+        self._push(graphs, (graph, columns))
         if self.open:
             self._dive(self.open[0][2])
         while self.open and not self.closed:
@@ -302,7 +329,7 @@ class _Closing:
     def _branch(self, problem: Subproblem) -> None:
         """Replace the first open subproblem by the two sides of the split that raises the bound most."""
         best_score, best = -math.inf, []
-        for split in find_splits(problem)[: _MOST_SPLITS if self.branches < _TRIED else 1]:
+        for split in find_splits(problem, self.trails)[: _MOST_SPLITS if self.branches < _TRIED else 1]:
             found = [self._solve(side, problem.bound) for side in list_sides(problem, split)]
             # What reaches the cutoff gains no more by being far above it.
             ceiling = min(self.cutoff, 2.0 * problem.bound)
@@ -389,7 +416,7 @@ class _Closing:
     def _offer(self, plan: ColumnBatch) -> None:
         """Take a plan as the incumbent when it keeps the limits and is better."""
         if plan.total_value < self.value and keep_limits(plan.total_consumption, self.graphs.limits):
-            self.incumbent = plan
+            self.incumbent = plan if self.trails is None else self.trails.leave(plan)
 
     def _report(self, stage: str) -> None:
         """Tell the listener where the search is."""
@@ -408,6 +435,7 @@ class _Closing:
             lagrangian=self.lagrangian,
             exhaustion=self.exhaustion if on_exhaustion else None,
             region=self.region if self.branches else None,
+            trails=self.trails,
             proven=self.closed or bound == math.inf,
             stopped_by=stopped_by,
             passes=self.effort.passes,

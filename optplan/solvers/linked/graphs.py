@@ -51,6 +51,8 @@ class LinkedGraphs:
         (G,) The graph at each position: longest first.
     starts
         (E + 1,) Where each layer's rows begin; row ``starts[j] + p`` is layer j of the graph at position p.
+    blocked
+        (M, F, K) Whether a node may not be entered from a group; None where all may.
     """
 
     limits: FloatArray
@@ -62,6 +64,7 @@ class LinkedGraphs:
     columns: IntArray
     order: IntArray
     starts: IntArray
+    blocked: NDArray[np.bool_] | None = None
 
     @classmethod
     def from_costs(cls, graphs: Sequence[PathCosts], limits: FloatArray) -> LinkedGraphs:
@@ -175,6 +178,8 @@ class LinkedGraphs:
             run += multipliers[limit] * self.run_consumption[limit]
             enter += multipliers[limit] * self.enter_consumption[limit]
         run[self.closed] = np.inf
+        if self.blocked is not None:
+            enter[self.blocked] = np.inf
         return run, enter
 
     def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> ColumnBatch:

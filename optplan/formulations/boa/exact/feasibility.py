@@ -84,6 +84,12 @@ def state_linked(instance: BoaInstance) -> linked.LinkedGraphs:
     return linked.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
 
 
+def follow_types(instance: BoaInstance) -> linked.Trails | None:
+    """State the same with nodes that remember which GPU types a job has held; None where that would be too large."""
+    kinds = [instance.options(name).group for name in instance.classes]
+    return linked.follow_trails(cost_steps(instance), kinds, np.array(list(instance.limits.values())))
+
+
 def raise_to_least(instance: BoaInstance) -> BoaInstance:
     """Return the instance with a budget of at least the least one.
 

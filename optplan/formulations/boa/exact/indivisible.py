@@ -49,7 +49,7 @@ def explain_division(
     """
     certificate = None
     if found is not None and found.region is not None and request.certify:
-        certificate = write_tree(instance, family, found.region, None)
+        certificate = write_tree(instance, family, found.region, None, trails=found.trails)
     changes = [relax_limit(instance, limit, request) for limit in instance.limit_names]
     relaxations = [change for change in changes if isinstance(change, Relaxation)]
     return Answer(

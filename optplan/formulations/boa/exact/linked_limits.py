@@ -25,7 +25,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pol
 from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.continuous import price_of
-from optplan.formulations.boa.exact.feasibility import explain_shortfall, state_linked
+from optplan.formulations.boa.exact.feasibility import explain_shortfall, follow_types, state_linked
 from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
 from optplan.formulations.boa.exact.trees import write_tree
@@ -58,7 +58,7 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     """
     family, effort = state_linked(instance), Effort(request.stopwatch)
     if instance.policy is Policy.PURE:
-        closed = linked.solve_pure(family, gap=request.gap, effort=effort)
+        closed = linked.solve_pure(family, gap=request.gap, effort=effort, follow=lambda: follow_types(instance))
         if isinstance(closed, linked.LinkedShortfall):
             return explain_shortfall(instance, family, closed)
         if math.isinf(closed.bound):
@@ -144,7 +144,9 @@ def _answer_pure(
         )
     if bound < closed.bound and closed.region is not None:
         # Branching went beyond what multipliers of the whole prove.
-        tree = write_tree(instance, family, closed.region, closed.bound) if request.certify else None
+        tree = (
+            write_tree(instance, family, closed.region, closed.bound, trails=closed.trails) if request.certify else None
+        )
         bound, proof = closed.bound, BoundProof.SEARCHED if tree is None else BoundProof.TREE
         certificates += [] if tree is None else [tree]
     objective = None if closed.paths is None else closed.paths.total_value

@@ -20,7 +20,12 @@ _MOST_CHARACTERS = 1_000_000
 
 
 def write_tree(
-    instance: BoaInstance, family: linked.LinkedGraphs, region: linked.Region, bound: float | None, limit: str = ""
+    instance: BoaInstance,
+    family: linked.LinkedGraphs,
+    region: linked.Region,
+    bound: float | None,
+    limit: str = "",
+    trails: linked.Trails | None = None,
 ) -> TreeCertificate | None:
     """Write a division as a certificate.
 
@@ -36,13 +41,14 @@ def write_tree(
         No plan within the limits is better; None where none keeps them.
     limit
         Of which limit the family's values are the consumption; empty where they are the objective.
+    trails
+        The graphs that were divided, where these are not the family.
 
     Returns
     -------
     TreeCertificate or None
         None when it would be larger than a megabyte.
     """
-    names = list(instance.classes)
     parts: list[JsonValue] = []
     waiting = [region]
     while waiting:
@@ -51,13 +57,26 @@ def write_tree(
             closed: dict[str, JsonValue] = {"weights": list(part.weights.tolist())}
             parts.append(closed | ({"listed": True} if part.listed else {}))
             continue
-        numbers = family.numbers(part.split.graph, part.split.side)
-        ranges: list[JsonValue] = [[first, behind] for first, behind in join_ranges(numbers)]
-        parts.append({"class": names[part.split.graph], "epoch": part.split.layer + 1, "options": ranges})
+        parts.append(_write_split(instance, family, part.split, trails))
         waiting.extend(reversed(part.parts))
     if len(json.dumps(parts)) > _MOST_CHARACTERS:
         return None
     return TreeCertificate(rule="boa-branches", bound=bound, limit=limit, content={"tree": parts})
+
+
+def _write_split(
+    instance: BoaInstance, family: linked.LinkedGraphs, split: linked.Split, trails: linked.Trails | None
+) -> dict[str, JsonValue]:
+    """Write what one side of a division is: options of an epoch, or exactly the types that are used."""
+    name = list(instance.classes)[split.graph]
+    if split.visited:
+        known = instance.options(name).gpu_types
+        return {"class": name, "types": [each for bit, each in enumerate(known) if split.visited >> bit & 1]}
+    numbers = (family if trails is None else trails.graphs).numbers(split.graph, split.side)
+    if trails is not None:
+        numbers = np.unique(trails.node[split.graph][numbers])
+    ranges: list[JsonValue] = [[first, behind] for first, behind in join_ranges(numbers)]
+    return {"class": name, "epoch": split.layer + 1, "options": ranges}
 
 
 def join_ranges(numbers: NDArray[np.intp]) -> list[tuple[int, int]]:

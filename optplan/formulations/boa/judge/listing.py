@@ -34,13 +34,15 @@ class OpenPaths:
     steps
         (1 + L, E, K) Value and consumptions of being at an option.
     entries
-        (1 + L, F, E, K) The same of coming to it from each group.
+        (1 + L, F, E, K) The same of coming to it from each group; (1 + L, F, 1, K) where all epochs are alike.
     group
         (K,) Group of each option.
     weights
         (1 + L,) Of value and consumptions.
     closed
         (E, K) Options that may not be used.
+    blocked
+        (F, K) Options that may not be entered from a group.
     """
 
     steps: FloatArray
@@ -48,13 +50,48 @@ class OpenPaths:
     group: IntArray
     weights: FloatArray
     closed: NDArray[np.bool_]
+    blocked: NDArray[np.bool_]
 
     @classmethod
     def of_costs(cls, costs: PathCosts, weights: FloatArray, closed: NDArray[np.bool_]) -> OpenPaths:
         """Take a class's costs."""
         steps = np.concatenate([costs.run_value[None], costs.run_consumption])
         entries = np.concatenate([costs.enter_value[None], costs.enter_consumption])
-        return cls(steps, entries, costs.group, weights, closed)
+        if (entries == entries[:, :, :1]).all():
+            entries = entries[:, :, :1]
+        return cls(steps, entries, costs.group, weights, closed, np.zeros(entries.shape[1::2], dtype=np.bool_))
+
+    def visiting(self, kind: IntArray, sets: NDArray[np.bool_]) -> OpenPaths:
+        """Return the paths that visit, all in all, one of some sets of kinds.
+
+        An option is held after having visited a set that has its own kind in it, and from then on no smaller one.
+
+        Parameters
+        ----------
+        kind
+            (K,) Kind of each option, from 0 on.
+        sets
+            (2^F,) Which sets, as sums of powers of two of the kinds in them.
+        """
+        visited, option = np.nonzero((np.arange(sets.size)[:, None] >> kind) & 1)
+        own = kind[option]
+        pairs, first, group = np.unique(np.column_stack([visited, own]), axis=0, return_index=True, return_inverse=True)
+        left = self.group[option[first]]  # a pair has one kind, and what entering from it costs depends on no more
+        closed = self.closed[:, option]
+        closed[0] |= visited != 1 << own
+        closed[-1] |= ~sets[visited]
+        return OpenPaths(
+            steps=self.steps[:, :, option],
+            entries=self.entries[:, left][..., option],
+            group=group.ravel(),
+            weights=self.weights,
+            closed=closed,
+            blocked=(pairs[:, :1] | (1 << own)) != visited,
+        )
+
+    def _weigh_entries(self) -> FloatArray:
+        """Return (F, E, K) what entering costs; (F, 1, K) where it is the same in all epochs."""
+        return np.where(self.blocked[:, None], np.inf, np.tensordot(self.weights, self.entries, 1))
 
     def find_least(self) -> tuple[float, FloatArray, FloatArray]:
         """Return the least weighted sum of a path, and that of what remains.
@@ -69,12 +106,13 @@ class OpenPaths:
         """
         run = np.tensordot(self.weights, self.steps, 1)
         run[self.closed] = np.inf
-        enter = np.tensordot(self.weights, self.entries, 1)
+        enter = self._weigh_entries()
+        last = enter.shape[1] - 1
         onward = np.empty((len(run), len(enter)))
         for epoch in range(len(run) - 1, -1, -1):
             if epoch + 1 < len(run):
                 run[epoch] += np.minimum(run[epoch + 1], onward[epoch + 1][self.group])
-            onward[epoch] = (enter[:, epoch] + run[epoch]).min(axis=1)
+            onward[epoch] = (enter[:, min(epoch, last)] + run[epoch]).min(axis=1)
         first = enter[self.group, 0, np.arange(self.group.size)] + run[0]
         return float(first.min()), run, onward
 
@@ -88,7 +126,8 @@ class OpenPaths:
         """
         _, remaining, onward = self.find_least()
         ceiling += JUDGE_ROUNDING * abs(ceiling)
-        enter = np.tensordot(self.weights, self.entries, 1)
+        enter = self._weigh_entries()
+        last = enter.shape[1] - 1
         nodes = np.arange(self.group.size)
         nodes = nodes[enter[self.group, 0, nodes] + remaining[0] <= ceiling]
         sums = (self.entries[:, self.group[nodes], 0, nodes] + self.steps[:, 0, nodes]).T
@@ -100,7 +139,8 @@ class OpenPaths:
             if not leaving.size:
                 nodes, sums = nodes[staying], sums[staying] + self.steps[:, epoch, nodes[staying]].T
                 continue
-            came = self._enter(epoch, nodes[leaving], sums[leaving], enter[:, epoch] + remaining[epoch], ceiling)
+            further = enter[:, min(epoch, last)] + remaining[epoch]
+            came = self._enter(epoch, nodes[leaving], sums[leaving], further, ceiling)
             nodes = np.concatenate([nodes[staying], came[0]])
             sums = np.concatenate([sums[staying], came[1]]) + self.steps[:, epoch, nodes].T
             if nodes.size > _MOST:
@@ -126,7 +166,8 @@ class OpenPaths:
                     (cost[rows, None] + further[group, target] <= ceiling) & (nodes[rows, None] != target)
                 )
                 entered = target[column]
-                found.append((entered, sums[rows[row]] + self.entries[:, group, epoch, entered].T))
+                place = min(epoch, self.entries.shape[2] - 1)
+                found.append((entered, sums[rows[row]] + self.entries[:, group, place, entered].T))
         if not found:
             return nodes[:0], sums[:0]
         return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])

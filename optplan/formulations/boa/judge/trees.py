@@ -6,7 +6,12 @@ Rule ``boa-branches``. A part is all plans of one path per class, with some opti
     ``{"class": name, "epoch": number from 1, "options": [[first, behind], ...]}``
 
 into the plans whose class holds one of these options (positions in the class's options) in that epoch, and, after all
-parts of those, the plans in which it holds another; or closed by weights of the objective and of each limit,
+parts of those, the plans in which it holds another; or divided,
+
+    ``{"class": name, "types": [name, ...]}``
+
+into the plans whose class uses exactly these GPU types, all epochs together, and those in which it uses others or not
+all of them; or closed by weights of the objective and of each limit,
 
     ``{"weights": [objective, limit, ...]}``, with ``"listed": true`` where that alone is not enough.
 
@@ -35,7 +40,7 @@ from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
 from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
+from optplan.schema import FloatArray, IntArray
 
 RULE = "boa-branches"
 
@@ -45,27 +50,48 @@ _MOST_MARGIN = 1e-6
 _MOST_WORTH = 1e6
 #: Parts of a division; a search that made more has no certificate.
 _MOST_PARTS = 200_000
+#: GPU types of a class that sets of them are formed of.
+_MOST_TYPES = 6
 #: Numbers of one class that are weighed at a time.
 _BATCH_CELLS = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """What a certificate is about: costs by class, the limits (L,) that are kept, and the bound if there is one."""
+    """What a certificate is about: costs by class, the limits (L,) that are kept, and the bound if there is one.
+
+    ``kinds`` has by class the GPU type (K,) of each option, ``types`` the types' names.
+    """
 
     costs: list[PathCosts]
+    kinds: list[IntArray]
+    types: list[tuple[str, ...]]
     limits: FloatArray
     bound: float | None
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some plans: those of the part that it is made from which hold certain options (K,) of a class in an epoch."""
+    """Some plans: those of the part that it is made from which hold certain options (K,) of a class in an epoch.
+
+    Or those whose class uses, all in all, one of certain sets (2^F,) of GPU types.
+    """
 
     whole: _Part | None = None
     number: int = 0
     epoch: int = 0
     kept: NDArray[np.bool_] | None = None
+    sets: NDArray[np.bool_] | None = None
+
+    def find_sets(self, number: int) -> NDArray[np.bool_] | None:
+        """Return which sets of types (2^F,) a class may use; None where that is not divided."""
+        part: _Part | None = self
+        found: NDArray[np.bool_] | None = None
+        while part is not None:
+            if part.number == number and part.sets is not None:
+                found = part.sets if found is None else found & part.sets
+            part = part.whole
+        return found
 
     def close(self, number: int, closed: NDArray[np.bool_]) -> bool:
         """Mark in (E, K) the options that are closed to a class; return whether there are any."""
@@ -114,7 +140,7 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
         batch: list[_Closed] = []
         size = max(1, _BATCH_CELLS // max(costs.run_value.size for costs in question.costs))
-        for closed in _read_parts(certificate.content.get("tree"), question.costs, stopwatch):
+        for closed in _read_parts(certificate.content.get("tree"), question, stopwatch):
             batch.append(closed)
             if len(batch) == size:
                 _check_batch(question, batch, stopwatch)
@@ -128,8 +154,10 @@ def _pose(instance: BoaInstance, certificate: TreeCertificate) -> _Question:
     costs, names, bound = path_costs(instance), list(instance.limit_names), certificate.bound
     if bound is not None and not (np.isfinite(bound) and bound > 0.0):
         raise RefutedError("the bound is a finite number above zero, or none")
+    every = [instance.options(name) for name in instance.classes]
+    kinds, types = [each.group for each in every], [each.gpu_types for each in every]
     if not certificate.limit:
-        return _Question(costs, np.array(list(instance.limits.values())), bound)
+        return _Question(costs, kinds, types, np.array(list(instance.limits.values())), bound)
     if certificate.limit not in names or len(names) == 1:
         message = f"{certificate.limit!r} is not one of several limits ({', '.join(names)})"
         raise RefutedError(message)
@@ -147,14 +175,15 @@ def _pose(instance: BoaInstance, certificate: TreeCertificate) -> _Question:
         )
         for each in costs
     ]
-    return _Question(turned, limits, bound)
+    return _Question(turned, kinds, types, limits, bound)
 
 
-def _read_parts(listed: object, costs: list[PathCosts], stopwatch: Stopwatch) -> Iterator[_Closed]:
+def _read_parts(listed: object, question: _Question, stopwatch: Stopwatch) -> Iterator[_Closed]:
     """Walk through the parts as they are listed and yield those that are not divided."""
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_PARTS:
         message = f"the content needs a list 'tree' of 1 to {_MOST_PARTS:,} parts"
         raise RefutedError(message)
+    costs = question.costs
     numbers = {each.name: number for number, each in enumerate(costs)}
     waiting = [_Part()]
     for entry in listed:
@@ -167,6 +196,11 @@ def _read_parts(listed: object, costs: list[PathCosts], stopwatch: Stopwatch) ->
             continue
         name, epoch = entry.get("class"), entry.get("epoch")
         number = numbers.get(name) if isinstance(name, str) else None
+        if number is not None and "types" in entry:
+            sets = _read_types(entry["types"], question.types[number])
+            waiting.append(_Part(part, number, sets=~sets))
+            waiting.append(_Part(part, number, sets=sets))
+            continue
         if number is None or type(epoch) is not int or not 1 <= epoch <= len(costs[number].run_value):
             raise RefutedError("a division names a class and one of its epochs")
         kept = _read_options(entry.get("options"), len(costs[number].labels))
@@ -184,6 +218,19 @@ def _read_weights(given: object, num_limits: int) -> FloatArray:
     if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in given) or not any(given):
         raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
     return np.array(given, dtype=float)
+
+
+def _read_types(given: object, known: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return (2^F,) the one set of types that is named, among all."""
+    if len(known) > _MOST_TYPES:
+        message = f"a class with more than {_MOST_TYPES} types cannot be divided by these"
+        raise RefutedError(message)
+    if not isinstance(given, list) or not all(isinstance(each, str) and each in known for each in given):
+        message = f"a division by types names some of {', '.join(known)}"
+        raise RefutedError(message)
+    sets = np.zeros(1 << len(known), dtype=np.bool_)
+    sets[sum({1 << known.index(each) for each in given})] = True
+    return sets
 
 
 def _read_options(given: object, num_options: int) -> NDArray[np.bool_]:
@@ -209,6 +256,11 @@ def _check_batch(question: _Question, batch: list[_Closed], stopwatch: Stopwatch
     for number, costs in enumerate(question.costs):
         stopwatch.require()
         least += _weigh_least(costs, number, batch, weights)
+        for place, closed in enumerate(batch):
+            sets = closed.part.find_sets(number)
+            if sets is not None:
+                stopwatch.require()
+                least[place] += _open(question, number, closed, sets).find_least()[0]
     paid = weights[:, 1:] @ question.limits
     for closed, sum_, worth in zip(batch, least.tolist(), paid.tolist(), strict=True):
         if _is_beyond(question, closed.weights[0], sum_, worth):
@@ -234,7 +286,7 @@ def _is_beyond(question: _Question, objective_weight: float, least: float, paid:
 
 
 def _weigh_least(costs: PathCosts, number: int, batch: list[_Closed], weights: FloatArray) -> FloatArray:
-    """Return the least weighted sum (B,) of a class's paths in each part, by going through the epochs one by one."""
+    """Return the least weighted sum (B,) of a class's paths in each part, epoch by epoch; 0 where types divide it."""
     epochs, nodes = costs.run_value.shape
     closed = np.zeros((len(batch), epochs, nodes), dtype=np.bool_)
     any_closed = [each.part.close(number, mask) for each, mask in zip(batch, closed, strict=True)]
@@ -254,16 +306,22 @@ def _weigh_least(costs: PathCosts, number: int, batch: list[_Closed], weights: F
                 come, best[:, members[group]].min(axis=1, initial=np.inf)[:, None] + entering[:, group], out=come
             )
         best = run[:, epoch] + come
-    return np.asarray(best.min(axis=1))
+    divided = np.array([each.part.find_sets(number) is not None for each in batch])
+    return np.where(divided, 0.0, best.min(axis=1))
+
+
+def _open(question: _Question, number: int, closed: _Closed, sets: NDArray[np.bool_] | None) -> OpenPaths:
+    """Return what is open to a class in a part."""
+    costs = question.costs[number]
+    mask = np.zeros(costs.run_value.shape, dtype=np.bool_)
+    closed.part.close(number, mask)
+    paths = OpenPaths.of_costs(costs, closed.weights, mask)
+    return paths if sets is None else paths.visiting(question.kinds[number], sets)
 
 
 def _check_listed(question: _Question, closed: _Closed, stopwatch: Stopwatch) -> None:
     """List what the weights leave open in a part, and check that nothing of it is what is said not to exist."""
-    graphs = []
-    for number, costs in enumerate(question.costs):
-        mask = np.zeros(costs.run_value.shape, dtype=np.bool_)
-        closed.part.close(number, mask)
-        graphs.append(OpenPaths.of_costs(costs, closed.weights, mask))
+    graphs = [_open(question, number, closed, closed.part.find_sets(number)) for number in range(len(question.costs))]
     bound = question.bound
     if bound is None:
         if closed.weights[0] > 0.0:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from optplan.contracts import BoundProof, PathCosts, SolveRequest, Status, TreeCertificate
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.exact.feasibility import state_linked
+from optplan.formulations.boa.exact.feasibility import follow_types, state_linked
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.exact.trees import write_tree
 from optplan.formulations.boa.judge.duality import path_costs
@@ -87,12 +87,15 @@ def best_of(instance: BoaInstance) -> float:
     return float(plans[within, 0].min(initial=np.inf))
 
 
-def divide(instance: BoaInstance, monkeypatch: pytest.MonkeyPatch, *, labels: int) -> linked.LinkedSolution | None:
+def divide(
+    instance: BoaInstance, monkeypatch: pytest.MonkeyPatch, *, labels: int, by_types: bool = False
+) -> linked.LinkedSolution | None:
     """Solve by branching, with few or no labels; None when not even mixtures keep the limits."""
     monkeypatch.setattr(closing, "_MOST_LABELS", labels)
     monkeypatch.setattr(closing, "_NEAR", 10.0)
     monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
-    found = linked.solve_pure(state_linked(instance), gap=0.0)
+    follow = (lambda: follow_types(instance)) if by_types else None
+    found = linked.solve_pure(state_linked(instance), gap=0.0, follow=follow)
     return None if isinstance(found, linked.LinkedShortfall) else found
 
 
@@ -100,7 +103,7 @@ def certified(instance: BoaInstance, found: linked.LinkedSolution) -> TreeCertif
     """Write the certificate of a search that divided."""
     assert found.region is not None
     bound = None if math.isinf(found.bound) else found.bound
-    tree = write_tree(instance, state_linked(instance), found.region, bound)
+    tree = write_tree(instance, state_linked(instance), found.region, bound, trails=found.trails)
     assert tree is not None
     return tree
 
@@ -114,14 +117,17 @@ def is_proven(instance: BoaInstance, tree: TreeCertificate) -> bool:
     return True
 
 
+@pytest.mark.parametrize("by_types", [False, True])
 @pytest.mark.parametrize("labels", [0, 40_000])
 @pytest.mark.parametrize("problem", ["whole", "rescaling"])
-def test_divisions_prove_the_optimum_and_no_more(monkeypatch: pytest.MonkeyPatch, problem: str, labels: int) -> None:
+def test_divisions_prove_the_optimum_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, problem: str, labels: int, by_types: bool
+) -> None:
     """Over 60 instances each true optimum is accepted, and none that is higher by 1e-6, 1e-3 or a tenth."""
     divided = 0
     for seed in range(60):
         instance = draw_instance(seed, problem)
-        found = divide(instance, monkeypatch, labels=labels)
+        found = divide(instance, monkeypatch, labels=labels, by_types=by_types)
         best = best_of(instance)
         if found is None or found.region is None:
             continue
@@ -199,7 +205,7 @@ def fixture_tree(monkeypatch: pytest.MonkeyPatch) -> tuple[BoaInstance, TreeCert
     """Return an instance with a division of several parts."""
     for seed in range(200):
         instance = draw_instance(seed)
-        found = divide(instance, monkeypatch, labels=0)
+        found = divide(instance, monkeypatch, labels=0, by_types=True)
         if found is not None and found.region is not None and found.paths is not None:
             tree = certified(instance, found)
             if len(tree.content["tree"]) >= 7:  # type: ignore[arg-type]
@@ -240,6 +246,11 @@ def test_what_is_left_out_of_a_tree_is_noticed(tree: tuple[BoaInstance, TreeCert
         {"tree": [{"class": "class0", "epoch": 1, "options": [[1, 0]]}]},
         {"tree": [{"class": "class0", "epoch": 1, "options": {"0": 1}}]},
         {"tree": [{"class": ["class0"], "epoch": 1, "options": []}]},
+        {"tree": [{"class": "class0", "types": ["z"]}]},
+        {"tree": [{"class": "class0", "types": "a"}]},
+        {"tree": [{"class": "class0", "types": [["a"]]}]},
+        {"tree": [{"class": "class0", "types": []}]},
+        {"tree": [{"class": "class9", "types": ["a"]}]},
         {"tree": [{"weights": [1.0, 0.0, 0.0, 0.0]}] * 3},
     ],
 )
