@@ -31,6 +31,8 @@ MOST_VALUES = 10_000_000
 #: Objects and lists within one another; instances need fewer than ten.
 DEEPEST = 100
 
+#: Whole numbers that are read: larger ones are no floats, which figures become.
+LARGEST_WHOLE = 10**308
 #: Bytes that are read at a time.
 _CHUNK = 1_000_000
 
@@ -159,7 +161,7 @@ def _find_repeated_name(text: str) -> tuple[str, int]:
 
 
 def _require_plain(data: object, name: str) -> None:
-    """Refuse what is nested too deeply, and text that no file could hold; what an alias repeats is looked at once."""
+    """Refuse what is nested too deeply, text that no file could hold, and numbers beyond floats; aliases count once."""
     level, seen = [data], set()
     for _ in range(DEEPEST + 1):
         inner: list[object] = []
@@ -171,6 +173,9 @@ def _require_plain(data: object, name: str) -> None:
                     inner += value.values() if isinstance(value, dict) else ()
             elif isinstance(value, str) and not value.isascii():
                 _require_unicode(value, name)
+            elif isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+                problem = f"has the whole number {show_value(value)}; up to {float(LARGEST_WHOLE):g} are read"
+                raise DataError(name, problem, "shorten it")
         if not inner:
             return
         level = inner
