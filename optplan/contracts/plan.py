@@ -29,6 +29,7 @@ class UnitKind(StrEnum):
 
     JOB_CLASS = "job-class"
     TRIALS = "trials"
+    JOB = "job"
     FLEET_GROUP = "fleet-group"
 
 
