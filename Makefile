@@ -6,7 +6,7 @@
 PYTHON ?= python3
 PYTEST_FLAGS ?=
 DEMO ?= optplan solve boa-newtrace --budget 120gpu --compare published-algorithm1 --compare fixed-width \
-	--plan out/plan.json --report out/report.html --force
+	-o out/result.json --plan out/plan.json --report out/report.html --force
 BENCH ?= optplan bench boa --quick
 # Of `make fuzz`: how many inputs, from which on.
 CASES ?= 20000
@@ -31,7 +31,7 @@ INSTALL := $(PIP) install --quiet -c constraints.txt
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
-demo: $(STAMPS)/plot-$(CHECKSUM) ## Plan a real trace, prove it, compare it, write out/plan.json and out/report.html
+demo: $(STAMPS)/plot-$(CHECKSUM) ## Plan a real trace, prove it, compare it, write out/result.json, plan.json, report.html
 	@mkdir -p out
 	$(BIN)/$(DEMO)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,13 @@ from optplan.cli.failures import report
 from optplan.cli.frontier_questions import Answer, Questions, answer_questions
 from optplan.cli.options import (
     Command,
+    amend,
     amendments,
     force_option,
     instances_argument,
     known_name,
     list_solver_choices,
     output_option,
-    read_amended,
     read_budget,
     read_duration,
     read_many,
@@ -139,7 +139,8 @@ def frontier(
     """
     paths = {"--output": output, "--plot": plot, "--report": report_path}
     outputs = Outputs(paths, force=force, as_json=as_json)
-    plans = _read_plans(instance_names, changes)
+    read = _read_each(instance_names)
+    plans = _find_plans(read, changes)
     if plans is not None:
         refused = {"--at": at, "--for-jct": for_jct, "--for-weighted-jct": for_weighted_jct, "--solver": solvers}
         refused["--report"] = report_path
@@ -148,7 +149,7 @@ def frontier(
         )
     if limit:
         raise UsageError("--limit: the frontier of mixed plans is by budget; lists of plans have a choice")
-    instances = _read_all(instance_names, changes, solvers)
+    instances = _amend_all(read, changes, solvers)
     questions = Questions(tuple(at), tuple(for_jct), tuple(for_weighted_jct))
     views = [_view(label, instance, questions, points, alone=len(instances) == 1) for label, instance in instances]
     _check_outputs(outputs, views, output)
@@ -168,38 +169,47 @@ def frontier(
     return outputs.exit_code(failure)
 
 
-def _read_plans(names: Sequence[str], changes: dict[str, Any]) -> Instance | None:
-    """Read the only instance, if its frontier is a list of plans.
+def _read_each(names: Sequence[str]) -> dict[str, Instance]:
+    """Read the instances, by what the user calls them; standard input is read once."""
+    from optplan.instances.files import read_instance
+
+    twice = [name for position, name in enumerate(names) if name in names[:position]]
+    if twice:
+        message = f"INSTANCE: {twice[0]!r} is given twice; to compare it with itself changed, write the changed one "
+        raise UsageError(f"{message}to a file, as in optplan show {twice[0]} --set budget=150gpu -o changed.json")
+    return {name: read_instance(name) for name in names}
+
+
+def _find_plans(read: Mapping[str, Instance], changes: dict[str, Any]) -> Instance | None:
+    """Return the only instance, changed as the user asked, if its frontier is a list of plans.
 
     Raises
     ------
     UsageError
         When it is one of several.
     """
-    if len(names) == 1:
-        instance = read_amended(names[0], changes)
-        return instance if has_plans(instance) else None
-    for name in names:
-        if has_plans(read_amended(name, {})):
-            raise UsageError(f"{name}: its frontier is a list of plans, which is shown alone; give no other instance")
+    for name, instance in read.items():
+        if has_plans(instance):
+            if len(read) > 1:
+                message = f"{name}: its frontier is a list of plans, which is shown alone; give no other instance"
+                raise UsageError(message)
+            return amend(instance, changes)
     return None
 
 
-def _read_all(names: Sequence[str], changes: dict[str, Any], solvers: Sequence[str]) -> list[tuple[str, BoaInstance]]:
-    """Read the instances, each with a label of its own, and refuse what cannot be done before any work."""
+def _amend_all(
+    read: Mapping[str, Instance], changes: dict[str, Any], solvers: Sequence[str]
+) -> list[tuple[str, BoaInstance]]:
+    """Change the instances, give each a label of its own, and refuse what cannot be done before any work."""
     from optplan.reporting.boa.breakdown import require_boa
     from optplan.solving import choose_solver
 
-    twice = [name for position, name in enumerate(names) if name in names[:position]]
-    if twice:
-        message = f"INSTANCE: {twice[0]!r} is given twice; to compare it with itself changed, write the changed one "
-        raise UsageError(f"{message}to a file, as in optplan show {twice[0]} --set budget=150gpu -o changed.json")
     instances = []
-    for name in names:
+    for name, instance in read.items():
         try:
-            instances.append(require_boa(read_amended(name, changes)))
+            instances.append(require_boa(amend(instance, changes)))
         except UsageError as error:  # a change that fits one instance need not fit the other
-            raise error if len(names) == 1 else UsageError(f"{name}: {error}") from None
+            raise error if len(read) == 1 else UsageError(f"{name}: {error}") from None
     for instance in instances:
         for solver in solvers:
             choose_solver(instance, solver)
@@ -209,7 +219,7 @@ def _read_all(names: Sequence[str], changes: dict[str, Any], solvers: Sequence[s
             instance.name if instance.name == name or known.count(instance.name) == 1 else f"{instance.name} ({name})",
             instance,
         )
-        for name, instance in zip(names, instances, strict=True)
+        for name, instance in zip(read, instances, strict=True)
     ]
 
 
