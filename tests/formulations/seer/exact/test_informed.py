@@ -19,6 +19,7 @@ from optplan.formulations.seer.exact.informed import solve_informed
 from optplan.formulations.seer.exact.rows import published_solution
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.laws.expectation import ChoiceSamples, Search, require_prior
+from optplan.formulations.seer.planning import SeerPlan
 from optplan.formulations.seer.published.algorithms import solve_published
 from optplan.progress import Stopwatch
 from optplan.solving import build_plan, choose_solver, solve
@@ -161,7 +162,8 @@ def test_informed_plans_are_written_as_stages(make_instance: MakeInstance) -> No
     plan = build_plan(instance, result)
     assert (plan.objective, plan.objective_unit) == (result.objective, "loss")
     assert result.solution is not None
-    assert len(plan.to_json_data()["stages"]) == result.solution.to_json_data()["rounds"]
+    assert isinstance(plan, SeerPlan)
+    assert len(plan.rounds) == result.solution.to_json_data()["rounds"]
 
 
 def test_a_problem_is_asked_by_its_name(make_instance: MakeInstance, example: SeerInstance) -> None:
