@@ -47,6 +47,8 @@ _MOST_LABELS = 40_000
 _MOST_PAIRS = 1_000_000
 #: Subproblems are enumerated within this fraction of the incumbent's value at first.
 _NEAR = 6e-3
+#: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.
+_PLAIN = 70
 #: Splits of a subproblem that are tried, to take the best, for so many subproblems; the first splits matter most.
 _MOST_SPLITS = 4
 _TRIED = 50
@@ -205,9 +207,11 @@ class _Closing:
         self.open: list[tuple[float, int, Subproblem]] = []
         #: The least bound of the subproblems that were given up for it; +inf where none was.
         self.pruned = math.inf
-        self.branches = 0
+        self.branches = self.started = 0
         #: All choices, divided as far as the search came; None before it began.
         self.region: Region | None = None
+        #: What the division of the given graphs proved, before those with trails were divided anew.
+        self.earlier: tuple[float, Region | None] = (-math.inf, None)
         self._near = _NEAR
         self._known = [(lagrangian.graph, lagrangian.columns)]
         linked = float(lagrangian.multipliers @ lagrangian.limits)
@@ -225,10 +229,16 @@ class _Closing:
         bound = self.lagrangian.bound
         if self.exhaustion is not None:
             bound = self.value if self.exhaustion.optimum is not None else bound + self.exhaustion.allowance
-        if self.branches:
-            bound = max(bound, min(self.pruned, self.open[0][0] if self.open else math.inf))
+        bound = max(bound, self.divided, self.earlier[0])
         # The tolerance on the limits may put a plan a hair below the bound, and rounding one a hair above.
         return self.value if self.value <= bound + self.rounding else bound
+
+    @property
+    def divided(self) -> float:
+        """What the division proves so far; -inf without one."""
+        if self.region is None or not self.branches:
+            return -math.inf
+        return min(self.pruned, self.open[0][0] if self.open else math.inf)
 
     @property
     def closed(self) -> bool:
@@ -247,14 +257,28 @@ class _Closing:
         self._enumerate_all()
         if self.closed:
             return None
-        graphs, (graph, columns) = self.graphs, self._known[0]
-        self.trails = None if self.follow is None else self.follow()
-        if self.trails is not None:
-            graphs, columns = self.trails.graphs, self.trails.enter(graph, columns)
-            self._known = [(graph, columns)]
-        self._push(graphs, (graph, columns))
+        self._start(self.graphs)
+        first = max_branches if self.follow is None else min(max_branches, _PLAIN)
+        stopped_by = self._search(first)
+        if stopped_by is None or self.follow is None or first == max_branches:
+            return stopped_by
+        trails = self.follow()
+        if trails is not None:
+            self.earlier = self.divided, self.region
+            graph, columns = self._join_known()
+            self.trails, self._known = trails, [(graph, trails.enter(graph, columns))]
+            self.open, self.pruned, self.region, self.started = [], math.inf, None, self.branches
+            self._start(trails.graphs)
+        return self._search(max_branches)
+
+    def _start(self, graphs: LinkedGraphs) -> None:
+        """Open the first subproblem, and look for an incumbent below it."""
+        self._push(graphs, self._known[0])
         if self.open:
             self._dive(self.open[0][2])
+
+    def _search(self, max_branches: int) -> str | None:
+        """Branch until the gap is closed; return what limit ended it, if any."""
         while self.open and not self.closed:
             if self.branches >= max_branches:
                 return "branches"
@@ -329,7 +353,7 @@ class _Closing:
     def _branch(self, problem: Subproblem) -> None:
         """Replace the first open subproblem by the two sides of the split that raises the bound most."""
         best_score, best = -math.inf, []
-        for split in find_splits(problem, self.trails)[: _MOST_SPLITS if self.branches < _TRIED else 1]:
+        for split in find_splits(problem, self.trails)[: _MOST_SPLITS if self.branches - self.started < _TRIED else 1]:
             found = [self._solve(side, problem.bound) for side in list_sides(problem, split)]
             # What reaches the cutoff gains no more by being far above it.
             ceiling = min(self.cutoff, 2.0 * problem.bound)
@@ -375,7 +399,9 @@ class _Closing:
     def _push(self, graphs: LinkedGraphs, known: tuple[IntArray, ColumnBatch]) -> None:
         """Open the first subproblem."""
         bound, self.region, problem = solve_subproblem(graphs, self.lagrangian.limits, known, math.inf, self.effort)
-        if problem is not None:
+        if problem is None:
+            self.pruned = min(self.pruned, bound)
+        else:
             self.open.append((bound, 0, problem))
 
     def _close(self, bound: float) -> None:
@@ -384,11 +410,16 @@ class _Closing:
         self.branches += 1
         self.pruned = min(self.pruned, bound)
 
-    def _try_known(self) -> None:
-        """Look for an incumbent among all paths known."""
+    def _join_known(self) -> tuple[IntArray, ColumnBatch]:
+        """Return all paths known, and whose they are."""
         graph = np.concatenate([graph for graph, _ in self._known])
         columns = join_columns([columns for _, columns in self._known])
         self._known = [(graph, columns)]
+        return graph, columns
+
+    def _try_known(self) -> None:
+        """Look for an incumbent among all paths known."""
+        graph, columns = self._join_known()
         chosen = self._choose(graph, columns.value, columns.consumption)
         if chosen is not None:
             self._offer(columns.take(chosen))
@@ -429,13 +460,15 @@ class _Closing:
         on_exhaustion = self.exhaustion is not None and (
             self.exhaustion.optimum is not None or bound <= self.lagrangian.bound + self.exhaustion.allowance
         )
+        at_first, earlier = self.earlier
+        goes_back = at_first > self.divided
         return LinkedSolution(
             paths=self.incumbent,
             bound=bound,
             lagrangian=self.lagrangian,
             exhaustion=self.exhaustion if on_exhaustion else None,
-            region=self.region if self.branches else None,
-            trails=self.trails,
+            region=(earlier if goes_back else self.region) if self.branches else None,
+            trails=None if goes_back else self.trails,
             proven=self.closed or bound == math.inf,
             stopped_by=stopped_by,
             passes=self.effort.passes,

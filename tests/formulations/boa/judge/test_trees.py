@@ -93,6 +93,7 @@ def divide(
     """Solve by branching, with few or no labels; None when not even mixtures keep the limits."""
     monkeypatch.setattr(closing, "_MOST_LABELS", labels)
     monkeypatch.setattr(closing, "_NEAR", 10.0)
+    monkeypatch.setattr(closing, "_PLAIN", 1)
     monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
     follow = (lambda: follow_types(instance)) if by_types else None
     found = linked.solve_pure(state_linked(instance), gap=0.0, follow=follow)
