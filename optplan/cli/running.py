@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from optplan.runtime.outcomes import RunOutcome
 
 _FOLDER = click.Path(path_type=Path)
-_EXECUTORS = ("virtual", "local", "ray")
+_EXECUTORS = ("virtual", "local")
 #: Lines of a log that are shown.
 _LINES = 40
 
 
 @click.command(
     cls=Command,
-    short_help="Follow a plan: on a virtual clock, with processes here, or on Ray.",
+    short_help="Follow a plan: on a virtual clock, or with processes here.",
     examples=(
         "optplan run plan.json",
         "optplan run plan.json --sample --seed 3 --json",

@@ -71,11 +71,9 @@ class RunOptions(FrozenModel):
         Seconds after which a trial stores its state on the way.
     checkpoint_bytes
         What checkpoints may take before those of trials that are out are deleted.
-    address
-        Of a Ray cluster; empty starts one here.
     """
 
-    executor: Literal["virtual", "local", "ray"] = "virtual"
+    executor: Literal["virtual", "local"] = "virtual"
     train: str = ""
     command: str = ""
     folder: str = "."
@@ -93,7 +91,6 @@ class RunOptions(FrozenModel):
     step_wait_s: _Amount = 0.0
     checkpoint_every_s: _Limit = 60.0
     checkpoint_bytes: _Amount = 10e9
-    address: str = ""
 
 
 def run(
