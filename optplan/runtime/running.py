@@ -255,13 +255,11 @@ def _make_executor(
     now_s = state.t
     if state.paused is None:  # a driver was killed: time went on, by the wall clock, which may have been set back
         now_s += max(0.0, time.time() - journal.read_last_wall())
-    if options.executor == "local":
-        from optplan.runtime.local import LocalExecutor, LocalSettings
+    from optplan.runtime.local import LocalExecutor, LocalSettings
 
-        names = LocalSettings.__dataclass_fields__.keys() - {"root", "metric"}
-        settings = {name: getattr(options, name) for name in names}
-        return LocalExecutor(plan, LocalSettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
-    raise UsageError(f"executor: {options.executor!r} is not there")
+    names = LocalSettings.__dataclass_fields__.keys() - {"root", "metric"}
+    settings = {name: getattr(options, name) for name in names}
+    return LocalExecutor(plan, LocalSettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
 
 
 def _make_rules(plan: Plan, options: RunOptions) -> Rules:
