@@ -9,7 +9,7 @@ number, and all counts are nodes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,6 +54,20 @@ class Chain:
     held: IntArray
     gpus: IntArray
     charges: MinimumCharges | None
+
+    def keep(self, options: IntArray) -> Chain:
+        """Return the same bracket with some of its options only, given in increasing order."""
+        graph = replace(
+            self.graph,
+            value=self.graph.value[options],
+            consumption=self.graph.consumption[options],
+            node=self.graph.node[options],
+            first_option=np.searchsorted(options, self.graph.first_option),
+        )
+        gpus, charges = self.gpus[options], self.charges
+        if charges is not None:
+            charges = replace(charges, graph=graph, gpus=gpus, lasting=charges.lasting[options])
+        return Chain(graph, self.held, gpus, charges)
 
     def write(self, options: IntArray) -> tuple[StageAllocation, ...]:
         """Write a path as allocations."""

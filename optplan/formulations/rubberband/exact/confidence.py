@@ -182,9 +182,9 @@ class _Search:
         plans = []
         for number, chain in enumerate(self.chains):
             effort = Effort(self.request.stopwatch, max_labels=_MOST_LABELS)
-            times = GridTimes(self.instance, number, chain, self.deadline_s, points, effort)
-            others = math.fsum(cheapest) - cheapest[number]
-            plans.append(find_timed_plans(times, self.usd - others, self.counted, effort))
+            most_usd = self.usd - (math.fsum(cheapest) - cheapest[number])
+            times = GridTimes(self.instance, number, chain, self.deadline_s, points, effort, most_usd)
+            plans.append(find_timed_plans(times, most_usd, self.counted, effort))
             self.labels += effort.labels
         chosen, usd = _combine(plans, self.counted)
         bound = min(float(usd.min(initial=math.inf)), self.usd)

@@ -9,17 +9,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact.chains import Chain, require_size
+from optplan.formulations.rubberband.exact.charges import may_pay_off
 from optplan.formulations.rubberband.exact.durations import round_growth_down, round_stage_down
-from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.exact.stage_options import stage_law, stage_options
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.held import Charge, no_charge
-from optplan.solvers.held.sweeps import Sweep
+from optplan.solvers.held.sweeps import Cut, Sweep
 from optplan.solvers.layered import Effort
 from optplan.solvers.layered.effort import OutOfEffortError
 
@@ -81,6 +83,8 @@ class GridTimes:
         How many points there are.
     effort
         Limit on time.
+    most_usd
+        Plans that cost more are not looked at.
     """
 
     def __init__(
@@ -91,21 +95,29 @@ class GridTimes:
         deadline_s: float,
         points: int,
         effort: Effort,
+        most_usd: float = math.inf,
     ) -> None:
         self.instance = instance
         self.bracket = bracket
-        self.chain = chain
         self.effort = effort
         self.points = points
         if chain.graph.num_nodes * chain.graph.num_layers * points > _MOST_NUMBERS:
             raise OutOfEffortError("labels")
         self.grid_s = np.linspace(0.0, deadline_s, points)
         self.size = 2 ** math.ceil(math.log2(points) + 1)
+        affordable = _find_affordable(chain, most_usd)
+        chain = chain.keep(affordable)
+        rows, masses = self._round(chain)
+        useful = np.flatnonzero(self._find_useful(chain, rows, np.cumsum(masses, axis=1)))
+        self.chain = chain.keep(useful)
+        #: The options that are looked at, as numbered in the statement given.
+        self.kept = affordable[useful]
+        #: (O,) Row of each option looked at, and (R, G) the distributions.
+        self.stages = rows[useful], masses
 
-    @cached_property
-    def stages(self) -> tuple[IntArray, FloatArray]:
-        """(O,) Row of each option, and (R, G) the distributions."""
-        graph, gpus = self.chain.graph, self.chain.gpus
+    def _round(self, chain: Chain) -> tuple[IntArray, FloatArray]:
+        """Return (O,) the row of each option, and (R, G) the distributions."""
+        graph, gpus = chain.graph, chain.gpus
         rows = np.empty(gpus.size, dtype=np.int64)
         found: list[FloatArray] = []
         for stage in range(graph.num_layers):
@@ -116,6 +128,47 @@ class GridTimes:
                 self.effort.charge_labels(0, 0)
                 found.append(round_stage_down(self.instance, self.bracket, stage, used, self.grid_s))
         return rows, np.array(found)
+
+    def _find_useful(self, chain: Chain, rows: IntArray, done: FloatArray) -> NDArray[np.bool_]:
+        """Say for each option (O,) whether no other of its node is certain to cost no more and be done no later."""
+        graph, useful = chain.graph, np.zeros(rows.size, dtype=np.bool_)
+        for stage in range(graph.num_layers):
+            own = graph.options(stage)
+            different, first = np.unique(rows[own], return_index=True)
+            paid = (graph.consumption if self.instance.cloud.is_per_instance else graph.value)[own][first]
+            cheaper = self._find_cheaper(chain, stage, chain.gpus[own][first], paid)
+            # Options come by node, and every node has those of the nodes before it, too.
+            kept, seen = np.empty(0, dtype=np.intp), np.zeros(different.size, dtype=np.bool_)
+            for start, end in pairwise(np.searchsorted(graph.node[own], np.arange(graph.num_nodes + 1)).tolist()):
+                here = np.searchsorted(different, rows[own][start:end])
+                new = here[~seen[here]]
+                seen[here] = True
+                for row in new[np.argsort(paid[new], kind="stable")].tolist():
+                    self.effort.charge_labels(0, 0)
+                    rivals = kept[cheaper[kept, row]]
+                    if not (done[different[rivals]] >= done[different[row]]).all(axis=1).any():
+                        kept = np.append(kept, row)
+                useful[own.start + start : own.start + end] = np.isin(here, kept)
+        return useful
+
+    def _find_cheaper(self, chain: Chain, stage: int, gpus: IntArray, paid: FloatArray) -> NDArray[np.bool_]:
+        """Say for pairs of options (R, R) of a stage whether the one is certain to cost no more than the other.
+
+        With minimum charges the other may save what is missing of them after the one alone, unless its time is greater
+        in the increasing convex order.
+        """
+        no_dearer: NDArray[np.bool_] = paid[:, None] <= paid
+        if chain.charges is None:
+            return no_dearer
+        instance, bracket = self.instance, self.bracket
+        options, minimum_s = stage_options(instance, bracket, stage), np.array([instance.cloud.minimum_charge_s])
+        order = np.argsort(options.gpus)
+        place = order[np.searchsorted(options.gpus[order], gpus)]
+        for row, own in enumerate(place.tolist()):
+            missing_s = float(stage_law(instance, bracket, stage, int(gpus[row])).shortfall(minimum_s)[0])
+            ordered = ~may_pay_off(instance, bracket, stage, own)[place]
+            no_dearer[row] &= ordered | (paid[row] + missing_s <= paid)
+        return no_dearer
 
     @cached_property
     def stage_spectra(self) -> Spectra:
@@ -146,6 +199,25 @@ class GridTimes:
         return np.asarray(np.fft.irfft(spectra, self.size, axis=-1)[..., : self.points])
 
 
+def _pay(price: float, usd: FloatArray) -> FloatArray:
+    """Return what costs are worth at a price; minus infinity where nothing can be bought."""
+    return np.where(np.isfinite(usd), -price * np.where(np.isfinite(usd), usd, 0.0), -np.inf)
+
+
+def _rise(values: FloatArray, late: FloatArray) -> FloatArray:
+    """Return (K, G) by how much values exceed those of being late; nothing where there are none."""
+    known = np.isfinite(values) & np.isfinite(late)[:, None]
+    return np.where(known, np.where(known, values, 0.0) - np.where(np.isfinite(late), late, 0.0)[:, None], 0.0)
+
+
+def _find_affordable(chain: Chain, most_usd: float) -> IntArray:
+    """Return the options through which some plan costs no more, minimum charges left out; the cheapest always."""
+    sweep = Sweep(chain.graph, 1.0, 0.0)
+    limit = max(most_usd, sweep.best) * (1.0 + _ROUNDING)
+    through = [Cut(sweep, limit).through(layer) <= limit for layer in range(chain.graph.num_layers)]
+    return np.flatnonzero(np.concatenate(through))
+
+
 class _Outlook:
     """What may follow each node at one price: by stage, (K, G) before and after the stage runs, and when it is late.
 
@@ -160,20 +232,21 @@ class _Outlook:
         rows = times.stages[0]
         self.after: list[FloatArray] = [np.ones((graph.num_nodes, times.points))] * graph.num_layers
         self.before: list[FloatArray] = list(self.after)
-        self.late_after, self.late_before = -price * sweep.rest, -price * sweep.ahead
+        self.late_after, self.late_before = _pay(price, sweep.rest), _pay(price, sweep.ahead)
         for stage in range(graph.num_layers - 1, -1, -1):
             if stage + 1 < graph.num_layers:
                 self.after[stage] = self._look_ahead(times, stage)
-            surplus = self.after[stage] - self.late_after[stage][:, None]
+            surplus = _rise(self.after[stage], self.late_after[stage])
             own = graph.options(stage)
             node = graph.node[own]
             values = np.full((graph.num_nodes, times.points), -np.inf)
-            spectra = times.transform(np.where(np.isfinite(surplus), surplus, 0.0))
+            spectra = times.transform(surplus)
             for piece in np.array_split(np.arange(node.size), 1 + node.size // _AT_ONCE):
                 times.effort.charge_labels(0, 0)
                 ran = times.restore(times.stage_spectra[rows[own][piece]] * spectra[node[piece]])
                 cost = price * graph.value[own][piece] - self.late_after[stage][node[piece]]
-                np.maximum.at(values, node[piece], ran - cost[:, None])
+                there, starts = np.unique(node[piece], return_index=True)
+                values[there] = np.maximum(values[there], np.maximum.reduceat(ran - cost[:, None], starts, axis=0))
             self.before[stage] = values
 
     def _look_ahead(self, times: GridTimes, stage: int) -> FloatArray:
@@ -187,25 +260,31 @@ class _Outlook:
         nodes = np.arange(graph.num_nodes - 1)
         usd, _ = graph.growth.between(nodes, nodes + 1)
         quickest = times.growth_spectra(np.ones(1, dtype=np.int64))
-        grown = times.restore(
-            times.transform(np.where(np.isfinite(above), above, late[:, None]) - late[:, None]) * quickest
-        )
+        grown = times.restore(times.transform(_rise(above, late)) * quickest)
         best[:-1] = np.maximum(best[:-1], grown + (late - self.price * usd)[:, None])
         return best
 
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """Beginnings of plans: node, cost without charges (L,), mass of the time so far (L, G), options so far (L, j)."""
+    """Beginnings of plans: node, cost without charges (L,), mass of the time so far, options so far (L, j).
+
+    Labels that only differ in where they have moved to share their mass: ``source`` (L,) is its row in ``mass`` (U, G).
+    """
 
     node: IntArray
     usd: FloatArray
     mass: FloatArray
+    source: IntArray
     options: IntArray
     charge: Charge
 
     def take(self, rows: IntArray) -> _Labels:
-        return _Labels(self.node[rows], self.usd[rows], self.mass[rows], self.options[rows], self.charge.take(rows))
+        """Return some labels, each with a mass of its own."""
+        mass = self.mass[self.source[rows]]
+        return _Labels(
+            self.node[rows], self.usd[rows], mass, np.arange(rows.size), self.options[rows], self.charge.take(rows)
+        )
 
 
 def bound_chance(times: GridTimes) -> float:
@@ -269,6 +348,7 @@ class _Labelling:
             nodes,
             self.graph.start_value.copy(),
             self.times.restore(spectra),
+            nodes,
             np.zeros((nodes.size, 0), dtype=np.intp),
             no_charge(nodes.size),
         )
@@ -278,7 +358,7 @@ class _Labelling:
         usd = labels.usd
         if self.times.chain.charges is not None:
             usd = usd + self.times.chain.charges.settle(labels.options)[0]
-        return TimedPlans(usd, labels.mass.sum(axis=1), labels.options)
+        return TimedPlans(usd, labels.mass.sum(axis=1), self.times.kept[labels.options])
 
     def _move(self, labels: _Labels, stage: int) -> _Labels:
         """Return labels at every node that is worth coming to."""
@@ -288,23 +368,25 @@ class _Labelling:
         inside = cost + self.least.ahead[stage] < self.most_usd
         for outlook in self.outlooks:
             value = labels.mass @ self._facing(outlook.before[stage], outlook.late_before[stage])
+            value = value[labels.source]
             inside &= value + outlook.late_before[stage] >= self._needed(outlook, cost)
         row, node = np.nonzero(inside)
-        moved = labels.take(row)
-        added = self.times.chain.held[node] - self.times.chain.held[moved.node]
-        mass = moved.mass.copy()
-        growing = np.flatnonzero(added > 0)
+        added = self.times.chain.held[node] - self.times.chain.held[labels.node[row]]
+        growing, source, masses = np.flatnonzero(added > 0), labels.source[row].copy(), [labels.mass]
+        source[growing] = labels.mass.shape[0] + np.arange(growing.size)
         for piece in np.array_split(growing, 1 + growing.size // _AT_ONCE):
             if piece.size:
-                spectra = self.times.transform(mass[piece]) * self.times.growth_spectra(added[piece])
-                mass[piece] = self.times.restore(spectra)
+                spectra = self.times.transform(labels.mass[labels.source[row[piece]]])
+                masses.append(self.times.restore(spectra * self.times.growth_spectra(added[piece])))
                 self.effort.charge_labels(0, row.size)
-        return _Labels(node, moved.usd + grown_usd[row, node], mass, moved.options, moved.charge)
+        usd = labels.usd[row] + grown_usd[row, node]
+        return _Labels(
+            node, usd, np.concatenate(masses), source, labels.options[row], labels.charge.take(row)
+        )
 
     def _facing(self, values: FloatArray, late: FloatArray) -> FloatArray:
         """Return (G, K) what is left of W over being late when so many steps are gone."""
-        surplus: FloatArray = np.where(np.isfinite(values), values - late[:, None], 0.0)
-        return surplus[:, ::-1].T
+        return _rise(values, late)[:, ::-1].T
 
     def _needed(self, outlook: _Outlook, cost: FloatArray) -> FloatArray:
         """Return what W must be at least for a label that has cost so much."""
@@ -313,31 +395,53 @@ class _Labelling:
         return self.wanted - outlook.price * (self.most_usd - cost) - _BLUR
 
     def _run_stage(self, labels: _Labels, stage: int) -> _Labels:
-        """Return the labels after every option of their nodes."""
-        own = self.graph.options(stage)
-        bounds = np.searchsorted(self.graph.node[own], np.arange(self.graph.num_nodes + 1)) + own.start
-        counts = np.diff(bounds)[labels.node]
-        row = np.repeat(np.arange(labels.node.size), counts)
-        option = np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts) + bounds[labels.node][row]
-        usd = labels.usd[row] + self.graph.value[option]
-        low = usd + labels.charge.settled_value[row]
-        cheap = np.flatnonzero(low + self.least.rest[stage, labels.node[row]] < self.most_usd)
-        row, option, usd = row[cheap], option[cheap], usd[cheap]
-        spectra = self.times.transform(labels.mass)
+        """Return the labels after every option of their nodes that may still do."""
         kept: list[_Labels] = []
-        for piece in np.array_split(np.arange(row.size), 1 + row.size // _AT_ONCE):
-            some, taken = row[piece], option[piece]
-            mass = self.times.restore(spectra[some] * self.times.stage_spectra[self.times.stages[0][taken]])
-            paths = np.column_stack([labels.options[some], taken])
-            charges = self.times.chain.charges
-            charge = no_charge(piece.size) if charges is None else charges.charge(paths)
-            ran = _Labels(labels.node[some], usd[piece], mass, paths, charge)
-            kept.append(ran.take(self._find_inside(ran, stage)))
-            self.effort.charge_labels(0, sum(part.node.size for part in kept))
+        for node in np.unique(labels.node).tolist():
+            rows, options = self._choose(labels, np.flatnonzero(labels.node == node), stage, node)
+            for start in range(0, rows.size, _AT_ONCE):
+                piece = slice(start, start + _AT_ONCE)
+                ran = self._run_pairs(labels, rows[piece], options[piece])
+                kept.append(ran.take(self._find_inside(ran, stage)))
+                self.effort.charge_labels(0, sum(part.node.size for part in kept))
+        if not kept:
+            return self._run_pairs(labels, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
         joined = _join(kept)
         best = joined.take(_find_undominated(joined))
         self.effort.charge_labels(best.node.size, best.node.size)
         return best
+
+    def _choose(self, labels: _Labels, here: IntArray, stage: int, node: int) -> tuple[IntArray, IntArray]:
+        """Return the pairs of a label at a node and an option there after which it may still be cheap and on time."""
+        times, graph = self.times, self.graph
+        own = graph.options(stage)
+        first, last = np.searchsorted(graph.node[own], [node, node + 1]) + own.start
+        usd = (labels.usd + labels.charge.settled_value)[here][:, None] + graph.value[first:last]
+        inside = usd + self.least.rest[stage, node] < self.most_usd
+        mass = labels.mass[labels.source[here]]
+        for outlook in self.outlooks:
+            self.effort.charge_labels(0, 0)
+            late = outlook.late_after[stage][node]
+            ahead = times.transform(outlook.after[stage][node] - late)
+            ran = times.restore(times.stage_spectra[times.stages[0][first:last]] * ahead)
+            inside &= mass @ ran[:, ::-1].T + late >= self._needed(outlook, usd)
+        row, column = np.nonzero(inside)
+        return here[row], first + column
+
+    def _run_pairs(self, labels: _Labels, rows: IntArray, options: IntArray) -> _Labels:
+        """Return labels after options, one each."""
+        times = self.times
+        used, place = np.unique(labels.source[rows], return_inverse=True)
+        spectra = times.transform(labels.mass[used])[place] * times.stage_spectra[times.stages[0][options]]
+        paths, charges = np.column_stack([labels.options[rows], options]), times.chain.charges
+        return _Labels(
+            labels.node[rows],
+            labels.usd[rows] + self.graph.value[options],
+            times.restore(spectra),
+            np.arange(rows.size),
+            paths,
+            no_charge(rows.size) if charges is None else charges.charge(paths),
+        )
 
     def _find_inside(self, labels: _Labels, stage: int) -> IntArray:
         """Return the labels that may still be cheap and on time."""
@@ -375,6 +479,7 @@ def _join(parts: list[_Labels]) -> _Labels:
         np.concatenate([part.node for part in parts]),
         np.concatenate([part.usd for part in parts]),
         np.concatenate([part.mass for part in parts]),
+        np.arange(sum(part.node.size for part in parts)),
         np.concatenate([part.options for part in parts]),
         Charge(
             np.concatenate([charge.settled_value for charge in charges]),

@@ -11,12 +11,13 @@ from functools import cached_property
 
 import numpy as np
 
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
-from optplan.formulations.rubberband.judge.completion import initialisation_law
-from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s, growth
-from optplan.formulations.rubberband.judge.stages import StageCosts, list_costs, stage_cdf, stage_law
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.judge.charges import WalkCharges
+from optplan.formulations.rubberband.judge.cuts import Cut, Frontier
+from optplan.formulations.rubberband.judge.evaluation import growth
+from optplan.formulations.rubberband.judge.stages import StageCosts, list_costs
 from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
-from optplan.formulations.rubberband.judge.walks import Walks, bound_charges, join_walks, list_cohorts
+from optplan.formulations.rubberband.judge.walks import Walks, bound_charges, join_walks
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -25,8 +26,6 @@ _BESIDE = (0.0, 0.3, 1.0, 3.0)
 #: Most pairs of counts whose growths are tabulated, and most pairs of a walk and an option that are made in one go.
 _MOST_PAIRS = 1 << 21
 _MOST_AT_ONCE = 1 << 20
-#: A missing minimum charge below this share of the cost is none.
-_NO_CHARGE = 1e-13
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,11 @@ class BracketWalks:
         self.stopwatch = stopwatch
         stages = range(len(instance.brackets[bracket]))
         self.options = [list_costs(instance, bracket, stage, stopwatch) for stage in stages]
+        self.charges = WalkCharges(instance, bracket, self.options, stopwatch)
         needed = np.unique(np.concatenate([options.instances for options in self.options]))
         #: (K,) Instances held: between two counts that are needed costs are linear, unless the latest INIT varies or
         #: minimum charges tell instances apart that came sooner and later.
-        linear = instance.cloud.initialise_s.is_constant and not self._may_be_charged()
+        linear = instance.cloud.initialise_s.is_constant and not self.charges.may_apply()
         self.held: IntArray = needed if linear else np.arange(1, needed[-1] + 1)
         self.start_s, self.start_usd = growth(instance, 0, self.held)
 
@@ -118,13 +118,7 @@ class BracketWalks:
         """Return the expected cost of a whole walk, exactly."""
         if near.low_usd[row] == near.high_usd[row]:
             return float(near.low_usd[row])
-        self.stopwatch.require()
-        walks, missing = near.walks, []
-        held, gpus = walks.held[row].tolist(), walks.gpus[row].tolist()
-        cohorts = list_cohorts(walks.held[row : row + 1])[0]
-        for first, last in np.argwhere(cohorts).tolist():
-            missing.append(cohorts[first, last] * self._missing_s(held, gpus, first, last))
-        return float(walks.usd[row]) + self.instance.cloud.price_usd_per_s * math.fsum(missing)
+        return self.charges.settle_usd(near.walks, row)
 
     def list_within(self, usd_weight: float, s_weight: float, most: float, most_usd: float, most_s: float) -> NearWalks:
         """List the walks within a weighted sum, a cost and a time that no other is certain to beat, charges included.
@@ -144,15 +138,15 @@ class BracketWalks:
             Exact costs follow from :meth:`settle_usd`.
         """
         slack = 1.0 + TOLERANCE
-        cuts = [_Cut(self, usd_weight, s_weight, most * slack)]
+        cuts = [Cut(self, usd_weight, s_weight, most * slack)]
         if most_s < math.inf:
-            cuts.append(_Cut(self, 0.0, 1.0, most_s * slack))
+            cuts.append(Cut(self, 0.0, 1.0, most_s * slack))
         if most_usd < math.inf:
-            cuts.append(_Cut(self, 1.0, 0.0, most_usd * slack))
+            cuts.append(Cut(self, 1.0, 0.0, most_usd * slack))
         if most_usd < math.inf and most_s < math.inf and usd_weight > 0.0:
             for factor in _BESIDE:
                 weight = factor * s_weight
-                cuts.append(_Cut(self, usd_weight, weight, (usd_weight * most_usd + weight * most_s) * slack))
+                cuts.append(Cut(self, usd_weight, weight, (usd_weight * most_usd + weight * most_s) * slack))
         walks = self._begin(cuts)
         for stage in range(1, len(self.options)):
             walks = self._go_on(walks, stage, cuts)
@@ -263,10 +257,10 @@ class BracketWalks:
         usd_there[1 + better] = (usd[source] + left_usd[source] + entered_usd)[better]
         return arrive, seconds_there, usd_there
 
-    def _begin(self, cuts: list[_Cut]) -> Walks:
+    def _begin(self, cuts: list[Cut]) -> Walks:
         return self._run_all(Walks.at_start(self.start_s, self.start_usd), 0, cuts)
 
-    def _go_on(self, walks: Walks, stage: int, cuts: list[_Cut]) -> Walks:
+    def _go_on(self, walks: Walks, stage: int, cuts: list[Cut]) -> Walks:
         """Move walks to every node that is worth it, and run the stage there."""
         reachable = np.ones(self.held.size, dtype=np.bool_)
         for cut in cuts:
@@ -289,11 +283,11 @@ class BracketWalks:
         moved = walks.move(np.concatenate(rows), np.concatenate(nodes), np.concatenate(seconds), np.concatenate(usd))
         return self._run_all(moved, stage, cuts)
 
-    def _run_all(self, walks: Walks, stage: int, cuts: list[_Cut]) -> Walks:
+    def _run_all(self, walks: Walks, stage: int, cuts: list[Cut]) -> Walks:
         """Run every option of a stage that fits, on all walks that are at a node; keep those worth going on with."""
         kept: list[Walks] = []
         # Per function, who holds more can do all that others can at no more cost: walks there may dominate those here.
-        arrived, done = _Frontier(), _Frontier()
+        arrived, done = Frontier(), Frontier()
         for node in np.unique(walks.node)[::-1].tolist():
             here = walks.take(np.flatnonzero(walks.node == node))
             if self._is_held_for_free:
@@ -305,7 +299,7 @@ class BracketWalks:
                 kept.append(run.take(done.pass_through(run)) if self._is_held_for_free else run)
         return join_walks(kept) if kept else self.no_walks(stage + 1)
 
-    def _run_some(self, here: Walks, stage: int, node: int, own: IntArray, cuts: list[_Cut]) -> Walks:
+    def _run_some(self, here: Walks, stage: int, node: int, own: IntArray, cuts: list[Cut]) -> Walks:
         """Run some options of a stage on walks at one node."""
         options = self.options[stage]
         row, choice = (grid.ravel() for grid in np.meshgrid(np.arange(here.node.size), own, indexing="ij"))
@@ -330,7 +324,7 @@ class BracketWalks:
         self, walks: Walks, stage: int, choice: IntArray, held: IntArray, seconds: FloatArray, usd: FloatArray
     ) -> Walks:
         """Return walks after options (L,) of a stage, with the time and cost that they have come to."""
-        variance, lasting = self._observe(walks, stage, choice, held)
+        variance, lasting = self.charges.observe(walks, stage, choice, held)
         return Walks(
             walks.node,
             seconds,
@@ -342,71 +336,19 @@ class BracketWalks:
             np.column_stack([walks.lasting, lasting]),
         )
 
-    def _observe(self, walks: Walks, stage: int, choice: IntArray, held: IntArray) -> tuple[FloatArray, IntArray]:
-        """Return (L,) the sum of the variances and how many stages are certain to last, after options of a stage."""
-        variance, lasting = np.zeros(choice.size), np.zeros(choice.size, dtype=np.int64)
-        if not self.instance.has_minimum_charges:
-            return variance, lasting
-        added = held - (walks.held[:, -1] if stage else 0)
-        for place, figure in ((choice, self._describe_option), (np.maximum(added, 0), self._describe_growth)):
-            different, back = np.unique(place, return_inverse=True)
-            figures = np.array([figure(stage, each) for each in different.tolist()]).reshape(-1, 2)[back]
-            variance, lasting = variance + figures[:, 0], lasting + figures[:, 1].astype(np.int64)
-        if stage:
-            variance, lasting = variance + walks.variance[:, -1], lasting + walks.lasting[:, -1]
-        return variance, lasting
-
-    def _describe_option(self, stage: int, option: int) -> tuple[float, float]:
-        """Return the variance of a stage's time, and 1 where it is certain to last as long as the minimum charge."""
-        key = (stage, option)
-        if key not in self._described:
-            self.stopwatch.require()
-            options, minimum_s = self.options[stage], self.instance.cloud.minimum_charge_s * (1.0 - TOLERANCE)
-            gpus = int(options.gpus[option])
-            short = stage_cdf(self.instance, self.bracket, stage, gpus, np.array([minimum_s]))[0] > _NO_CHARGE
-            random = self.instance.is_random
-            variance = stage_law(self.instance, self.bracket, stage, gpus).deviation_s ** 2 if random else 0.0
-            self._described[key] = (variance, 0.0 if short else 1.0)
-        return self._described[key]
-
-    def _describe_growth(self, stage: int, added: int) -> tuple[float, float]:  # noqa: ARG002 - as that of options
-        """Return the variance of getting so many instances; no growth is ever held to last."""
-        if not added or not self.instance.is_random:
-            return 0.0, 0.0
-        provision, latest = self.instance.cloud.provision_s, initialisation_law(self.instance, added)
-        return provision.deviation_s**2 + latest.deviation_s**2, 0.0
-
     def _list_options(self, stage: int, node: int) -> IntArray:
         """Return the options that may be best while so much is held."""
         options = self.options[stage]
         fitting = np.flatnonzero(options.instances <= self.held[node])
-        if self._charges_vary and fitting.size:
+        if self.charges.vary and fitting.size:
             # A slower option saves at most what is missing of the minimum charge after the quickest alone.
             quickest = fitting[options.expected_s[fitting].argmin()]
-            useful_s = options.expected_s[quickest] + self.missing_after(stage, int(quickest))
+            useful_s = options.expected_s[quickest] + self.charges.missing_after(stage, int(quickest))
             return np.asarray(fitting[(options.expected_s[fitting] <= useful_s) | (fitting == quickest)])
         usd = self.node_usd(options, fitting, np.full(fitting.size, self.held[node]))
         order = np.lexsort((usd, options.expected_s[fitting]))
         least = np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]
         return np.asarray(fitting[order[usd[order] < least]])
-
-    def _may_be_charged(self) -> bool:
-        """Whether some stage may be over before a minimum charge is used up."""
-        if not self.instance.has_minimum_charges:
-            return False
-        return any(
-            not self._describe_option(stage, option)[1]
-            for stage, options in enumerate(self.options)
-            for option in range(options.gpus.size)
-        )
-
-    def missing_after(self, stage: int, option: int) -> float:
-        """Return E[max(minimum charge - time, 0)] of an option of a stage; 0 without such charges."""
-        if not self._charges_vary:
-            return 0.0
-        self.stopwatch.require()
-        law = stage_law(self.instance, self.bracket, stage, int(self.options[stage].gpus[option]))
-        return float(law.shortfall(np.array([self.instance.cloud.minimum_charge_s]))[0])
 
     def no_walks(self, stages: int) -> Walks:
         """Return no walks of so many stages."""
@@ -416,81 +358,6 @@ class BracketWalks:
     @property
     def _is_held_for_free(self) -> bool:
         return not self.instance.cloud.is_per_instance
-
-    @cached_property
-    def _charges_vary(self) -> bool:
-        return self.instance.has_minimum_charges and self.instance.is_random
-
-    @cached_property
-    def _described(self) -> dict[tuple[int, int], tuple[float, float]]:
-        return {}
-
-    def _missing_s(self, held: list[int], gpus: list[int], first: int, last: int) -> float:
-        """Return what is missing in the life of instances, looked up by what that consists of."""
-        key = (first, last, tuple(held[max(0, first - 1) : last + 1]), tuple(gpus[first : last + 1]))
-        if key not in self._missing:
-            chain = [StageAllocation(instances=m, gpus=a) for m, a in zip(held, gpus, strict=True)]
-            self._missing[key] = expected_shortfall_s(self.instance, self.bracket, chain, first, last)
-        return self._missing[key]
-
-    @cached_property
-    def _missing(self) -> dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], float]:
-        return {}
-
-
-class _Frontier:
-    """Undominated pairs of seconds and US dollars among all walks seen."""
-
-    def __init__(self) -> None:
-        self.seconds = np.empty(0)
-        self.usd = np.empty(0)
-
-    def pass_through(self, walks: Walks) -> IntArray:
-        """Return the walks that no pair seen before beats, and remember theirs."""
-        least = np.append(math.inf, self.usd)
-        rows = np.flatnonzero(walks.usd < least[np.searchsorted(self.seconds, walks.seconds, side="right")])
-        seconds, usd = np.append(self.seconds, walks.seconds[rows]), np.append(self.usd, walks.usd[rows])
-        order = np.lexsort((usd, seconds))
-        order = order[usd[order] < np.minimum.accumulate(np.append(math.inf, usd[order]))[:-1]]
-        self.seconds, self.usd = seconds[order], usd[order]
-        return rows
-
-
-class _Cut:
-    """Walks wanted: those whose weighted sum, with the least that can follow, is within a limit."""
-
-    def __init__(self, walks: BracketWalks, usd_weight: float, s_weight: float, limit: float) -> None:
-        self.usd_weight = usd_weight
-        self.s_weight = s_weight
-        self.limit = limit
-        stages = len(walks.options)
-        #: By stage, (K,): the least that follows a node, and the same with the stage itself.
-        self.rest: list[FloatArray] = [np.zeros(walks.held.size)] * stages
-        self.ahead: list[FloatArray] = [np.zeros(walks.held.size)] * stages
-        for stage in range(stages - 1, -1, -1):
-            if stage + 1 < stages:
-                self.rest[stage] = self._look_ahead(walks, self.ahead[stage + 1])
-            self.ahead[stage] = walks.run_least(stage, usd_weight, s_weight) + self.rest[stage]
-
-    def weigh(self, seconds: FloatArray, usd: FloatArray) -> FloatArray:
-        """Return weighted sums."""
-        return self.usd_weight * usd + self.s_weight * seconds
-
-    def _look_ahead(self, walks: BracketWalks, ahead: FloatArray) -> FloatArray:
-        """Return the least that follows a node: at an earlier node or itself for nothing, or after growing."""
-        rest = np.minimum.accumulate(ahead)
-        if walks.growth_parts is not None:
-            (left_s, left_usd), (entered_s, entered_usd) = walks.growth_parts
-            entering = np.minimum.accumulate((self.weigh(entered_s, entered_usd) + ahead[1:])[::-1])[::-1]
-            rest[:-1] = np.minimum(rest[:-1], self.weigh(left_s, left_usd) + entering)
-            return rest
-        grown_s, grown_usd = walks.next_growth
-        later = np.append(np.minimum.accumulate(ahead[::-1])[::-1][1:], math.inf)
-        least = later[:-1] + self.weigh(grown_s, grown_usd)
-        for node in np.flatnonzero(least < rest[:-1]).tolist():
-            grow_s, grow_usd = walks.grow_from(node)
-            rest[node] = min(rest[node], float((self.weigh(grow_s, grow_usd) + ahead[node + 1 :]).min()))
-        return rest
 
 
 def _find_undominated(seconds: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:

@@ -148,7 +148,7 @@ class TimedWalks:
             per_instance = self.instance.cloud.is_per_instance
             paid = options.expected_s if per_instance else options.busy_gpu_s
             # A slower option saves at most what is missing of the minimum charge after the quicker one alone.
-            sure = paid + np.array([self.plain.missing_after(stage, row) for row in range(paid.size)])
+            sure = paid + np.array([self.plain.charges.missing_after(stage, row) for row in range(paid.size)])
             kept, done = np.empty(0, dtype=np.int64), np.empty((0, self.grid_s.size))
             by_node: list[IntArray] = []
             first = 0
