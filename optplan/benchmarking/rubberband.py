@@ -19,7 +19,14 @@ from optplan.instances.files import read_instance
 from optplan.solving import pareto, solve
 
 #: The planners of the paper, then a general engine.
-_PLANNERS = ("static", "naive-elastic", "published-greedy", "published-greedy-exact", "published-greedy-instances")
+_PLANNERS = (
+    "static",
+    "naive-elastic",
+    "published-greedy",
+    "published-greedy-exact",
+    "published-greedy-instances",
+    "published-greedy-skipping",
+)
 _ENGINE = "highs"
 _ENGINE_LIMIT_S = 60.0
 _TABLES = (

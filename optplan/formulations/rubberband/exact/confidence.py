@@ -25,9 +25,10 @@ from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandIn
 from optplan.formulations.rubberband.data.rules import LABELS
 from optplan.formulations.rubberband.exact.chains import Chain, state_chain, write_solution
 from optplan.formulations.rubberband.exact.durations import find_chance
+from optplan.formulations.rubberband.exact.grid_times import GridTimes, list_all_options
 from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
 from optplan.formulations.rubberband.exact.least_deadlines import POINTS, is_too_early, refuse
-from optplan.formulations.rubberband.exact.time_labels import GridTimes, TimedPlans, find_timed_plans, list_all_options
+from optplan.formulations.rubberband.exact.time_labels import TimedPlans, find_timed_plans
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.held import HeldShortfall, solve_held
 from optplan.solvers.layered import Effort

@@ -22,7 +22,8 @@ from optplan.contracts.result import (
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.data.rules import LABELS
 from optplan.formulations.rubberband.exact.chains import Chain
-from optplan.formulations.rubberband.exact.time_labels import GridTimes, bound_chance, find_timed_plans
+from optplan.formulations.rubberband.exact.grid_times import GridTimes
+from optplan.formulations.rubberband.exact.time_labels import bound_chance, find_timed_plans
 from optplan.solvers.held import HeldGraph
 from optplan.solvers.layered import Effort
 from optplan.solvers.layered.effort import OutOfEffortError
