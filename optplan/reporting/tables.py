@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 6
 #: Texts that are longer are wrapped where there is no room for them; shorter ones, such as names, are not.
 _PROSE = 24
+#: Characters at most of a column whose texts may always be wrapped.
+_WRAPPED = 26
 #: Tables below one another that a narrow terminal gets at most; beyond, every row stands by itself.
 _MOST_PARTS = 2
 #: Between two columns on a terminal.
@@ -168,10 +170,11 @@ class _Span:
     def of(cls, column: Column, texts: Sequence[str]) -> _Span:
         from rich.cells import cell_len
 
-        most = max(map(cell_len, [column.name, *texts]))
+        widest = max(map(cell_len, [column.name, *texts]))
         words = [cell_len(word) for text in [column.name, *texts] for word in text.split()]
         whole = [cell_len(text) for text in texts if cell_len(text) <= _PROSE]
-        return cls(max([*words, *whole], default=0), most)
+        least = max([*words, *whole], default=0)
+        return cls(least, max(least, min(widest, _WRAPPED)) if column.style == "wraps" else widest)
 
 
 def _write_row(row: Row, num_columns: int) -> list[str]:

@@ -18,6 +18,7 @@ from optplan.reporting.srift.tables import (
     list_offers,
     list_result_facts,
     plan_of,
+    take_fleets,
 )
 from optplan.reporting.srift.words import require_fleet, require_job, say_answer, say_how_good
 from optplan.reporting.tables import fact_table, plain_text
@@ -44,10 +45,11 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
 
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
-    """Set the results of several solvers side by side, ours first, and what those say that found no fleet."""
+    """Set the results of several solvers side by side, ours first; fleets, which are long, and notes stand below."""
     require_job(instance)
-    notes = list_notes(results)
-    parts: list[RenderableType] = [compare_results(results)]
+    table, fleets = take_fleets(compare_results(results))
+    notes = [*fleets, *list_notes(results)]
+    parts: list[RenderableType] = [table]
     return [*parts, "", fact_table(notes)] if notes else parts
 
 

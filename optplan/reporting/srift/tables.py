@@ -28,6 +28,7 @@ from optplan.reporting.srift.words import (
 from optplan.reporting.tables import Column, Table
 from optplan.units import format_duration
 
+_FLEET = "fleet"
 _OFFER_COLUMNS = (
     Column("VM"),
     Column("GPUs"),
@@ -55,7 +56,7 @@ _COMPARISON_COLUMNS = (
     Column("cost", is_number=True),
     Column("time", is_number=True),
     Column("difference", is_number=True),
-    Column("fleet"),
+    Column(_FLEET),
     *STANDING_COLUMNS,
 )
 
@@ -181,6 +182,15 @@ def compare_results(results: Sequence[Result[Solution]]) -> Table:
             )
         )
     return Table("Solvers side by side", _COMPARISON_COLUMNS, rows)
+
+
+def take_fleets(table: Table) -> tuple[Table, list[tuple[str, str]]]:
+    """Take the fleets out of a table of results, and list them by solver."""
+    place = [column.name for column in table.columns].index(_FLEET)
+    rows = [[str(cell) for cell in row.cells] for row in table.set_rows]
+    columns = [column for column in table.columns if column.name != _FLEET]
+    rest = Table(table.caption, columns, [[*row[:place], *row[place + 1 :]] for row in rows])
+    return rest, [(row[0], row[place]) for row in rows if row[place] != NOTHING]
 
 
 def list_notes(results: Sequence[Result[Solution]]) -> list[tuple[str, str]]:
