@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import DataError, DataWarning, nearest_name_hint
+from optplan.errors import DataError, DataWarning, nearest_name_hint, show_value
 from optplan.formulations.srift.data.bandwidth import BITS_PER_BYTE
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
 from optplan.measurement.allreduce_data import (
@@ -194,6 +194,10 @@ def reconcile(
     return found
 
 
+#: Powers of ten up to which a figure is a float.
+_LARGEST_EXPONENT = 300
+
+
 @dataclass(frozen=True)
 class _Figure:
     """A number as written, and half a unit of its last digit."""
@@ -218,8 +222,10 @@ def _read_figure(where: str, column: str, text: str) -> _Figure:
     except InvalidOperation:
         number = Decimal("NaN")
     exponent = number.as_tuple().exponent
-    if not isinstance(exponent, int) or number < 0:
-        raise DataError(where, f"{column} is {text!r}; a number above zero is needed", "the file may be cut off")
+    if not isinstance(exponent, int) or number < 0 or max(exponent, number.adjusted()) > _LARGEST_EXPONENT:
+        raise DataError(
+            where, f"{column} is {show_value(text)}; a number above zero is needed", "the file may be cut off"
+        )
     return _Figure(float(number), 0.5 * 10.0**exponent)
 
 

@@ -113,6 +113,8 @@ HEADER = "vm_type,ranks,size_bytes,bus_gbit_per_s\n"
             HEADER + "a,2,8,.1\na,2,8,0\n",
             r"measured\.csv:3: bus_gbit_per_s is 0; a number above zero is needed",
         ),
+        (HEADER + "a,2,8,1e400\n", r"measured\.csv:2: bus_gbit_per_s is '1e400'; a number above zero is needed"),
+        (HEADER + "a,2,8,0e999\n", r"measured\.csv:2: bus_gbit_per_s is '0e999'; a number above zero is needed"),
         (HEADER + "a,2,8,-1\n", r"measured\.csv:2: bus_gbit_per_s is '-1'; a number above zero is needed"),
         (HEADER + "a,2,8,\n", r"measured\.csv:2: no bus_gbit_per_s or .*; fill one of them in, or leave the row out"),
         (HEADER + "a,2,8,fast\n", r"measured\.csv:2: bus_gbit_per_s is 'fast'; a number above zero is needed"),
