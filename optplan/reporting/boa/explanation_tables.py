@@ -76,13 +76,15 @@ def _say_unproven(explanation: Explanation) -> list[str]:
 def list_explanations(explanation: Explanation, most: int | None = None) -> Table:
     """List every alternative of every choice, in order; of more than ``most`` rows the first ones."""
     unit = unit_words(explanation)
-    changes = ("alone: s", f"alone: {unit}", f"s per {unit}", "forced: s")
     columns = (
         Column("class"),
-        Column("epochs", style="whole"),
+        Column("epochs", is_number=True),
         Column("holds", style="whole"),
         Column("instead", style="whole"),
-        *(Column(name, is_number=True, style="name") for name in changes),
+        Column("alone: s", is_number=True),
+        Column(f"alone: {unit}", is_number=True),
+        Column(f"s per {unit}", is_number=True, style="name"),
+        Column("forced: s", is_number=True),
     )
     rows: list[Row] = []
     for choice in explanation.choices:
