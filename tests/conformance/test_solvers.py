@@ -595,7 +595,8 @@ def skip_if_missing(formulation: Formulation, entry: SolverEntry) -> None:
 def test_solvers_reach_known_optima(formulation: Formulation, entry: SolverEntry, case: Case) -> None:
     """Exact solvers to the gap asked for, with a bound that proves it; heuristics never beyond; all of it verified."""
     skip_if_missing(formulation, entry)
-    result = solve(case.instance, solver=entry.name, gap=TOLERANCE, seed=1)
+    # The limit is no hurry, but leave: the eager mode stops after 50 ms unless told otherwise.
+    result = solve(case.instance, solver=entry.name, gap=TOLERANCE, seed=1, time_limit_s=600.0)
     assert verify(case.instance, result).nothing_wrong
     assert result.solver == entry.name
     assert result.termination is Termination.COMPLETED
@@ -621,7 +622,7 @@ def test_solvers_reach_known_optima(formulation: Formulation, entry: SolverEntry
     elif result.objective is not None:
         assert result.status is Status.FEASIBLE
         assert sign * (result.objective - case.optimum) >= -1e-9 * optimum
-    again = solve(case.instance, solver=entry.name, gap=TOLERANCE, seed=1)
+    again = solve(case.instance, solver=entry.name, gap=TOLERANCE, seed=1, time_limit_s=600.0)
     assert again.objective == result.objective
     assert again.solution == result.solution
 
