@@ -22,6 +22,7 @@ ROW: dict[str, object] = {
     "bound": 2250.0,
     "gap": 0.0,
     "bound_proof": "lagrangian",
+    "certificate_kb": 0.1,
     "seconds": 0.001,
     "verify_seconds": None,
     "peak_mb": 50.0,
