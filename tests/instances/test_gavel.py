@@ -15,6 +15,9 @@ from optplan.instances.gavel import build_gavel_instance, name_class, read_throu
 from optplan.instances.library import build_named
 from optplan.speedup import TableSpeedup
 
+#: A trace by hand has few jobs, and each of them carries much.
+pytestmark = pytest.mark.filterwarnings("ignore:classes.* rests on:optplan.errors.DataWarning")
+
 #: Mini-batches per second alone, by worker, job type and number of GPUs.
 TABLE = {
     "v100": {("LM (batch size 5)", 1): 10.0, ("LM (batch size 5)", 2): 16.0, ("A3C", 1): 4.0},

@@ -210,10 +210,11 @@ def test_tables_are_what_the_model_predicts(learned: LearnedBandwidth) -> None:
     predictor = BandwidthPredictor(learned)
     places = [place for place in learned.places if place.vm_type == "p3.8xlarge"]
     assert len(places) == 2
-    assert found[0] == pytest.approx(np.mean([predictor.predict(place, 8, [2.0**20]) for place in places]), rel=1e-12)
+    # Tables are rounded to digits that all processors share.
+    assert found[0] == pytest.approx(np.mean([predictor.predict(place, 8, [2.0**20]) for place in places]), rel=1e-8)
     one = tabulate(learned, ["p3.8xlarge"], region="us-west-2").tables["p3.8xlarge"]
     where = (one.ranks.tolist().index(8), one.sizes_bytes.tolist().index(2.0**20))
-    assert one.bus_gbit_per_s[where] == predictor.predict(places[1], 8, [2.0**20])[0]  # they are sorted
+    assert one.bus_gbit_per_s[where] == pytest.approx(predictor.predict(places[1], 8, [2.0**20])[0], rel=1e-8)  # sorted
 
 
 def test_what_was_not_measured_is_refused_or_named(learned: LearnedBandwidth) -> None:

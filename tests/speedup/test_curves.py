@@ -67,7 +67,7 @@ def test_provenance_is_one_word_per_width() -> None:
     ("changes", "message"),
     [
         ({"gpus": []}, r"^gpus: got an array of shape \(0,\); a list of at least one width is needed"),
-        ({"gpus": [[1, 2, 4]]}, r"^gpus: got an array of shape \(1, 3\); a list of at least one width is needed"),
+        ({"gpus": [[1, 2, 4]]}, r"^gpus: got a table of shape \(1, 3\); a list of numbers is needed"),
         ({"gpus": [0, 2, 4]}, r"^gpus: entry \[0\]: got 0; widths of at least 1 GPU are allowed"),
         ({"gpus": [1, 4, 4]}, r"^gpus: entry \[2\]: got 4 after 4; list each width once, in increasing order"),
         ({"gpus": [1, 4, 2]}, r"^gpus: entry \[2\]: got 2 after 4; list each width once, in increasing order"),
