@@ -48,7 +48,7 @@ _MOST_PAIRS = 1_000_000
 #: Subproblems are enumerated within this fraction of the incumbent's value at first.
 _NEAR = 6e-3
 #: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.
-_PLAIN = 70
+_PLAIN = 260
 #: Splits of a subproblem that are tried, to take the best, for so many subproblems; the first splits matter most.
 _MOST_SPLITS = 4
 _TRIED = 50
