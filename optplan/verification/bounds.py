@@ -52,7 +52,12 @@ class BoundJudge:
             elif isinstance(certificate, TreeCertificate):
                 self._check_tree(certificate, index)
             elif self.found.names_all_limits("certificate", index, certificate.multipliers):
-                self._check_multipliers(certificate, index)
+                try:
+                    self._check_multipliers(certificate, index)
+                except OutOfTime:
+                    self.unfinished = True
+                    message = f"certificate {index}: not checked within {self.found.stopwatch.limit_s:g} s"
+                    self.found.on_trust.append(message)
 
     def _check_tree(self, certificate: TreeCertificate, index: str) -> None:
         if certificate.bound is None or certificate.limit:
@@ -81,13 +86,7 @@ class BoundJudge:
         if isinstance(certificate, LagrangianCertificate):
             proven = dual
         else:
-            try:
-                proven = self._check_enumeration(certificate, dual, tolerance, index)
-            except OutOfTime:
-                self.unfinished = True
-                message = f"certificate {index}: not checked within {found.stopwatch.limit_s:g} s"
-                found.on_trust.append(message)
-                return
+            proven = self._check_enumeration(certificate, dual, tolerance, index)
         message = "the certificate must prove exactly the bound that it states"
         found.compare("certificate", index, certificate.bound, proven, tolerance, message)
         self._take(proven, tolerance)

@@ -73,6 +73,7 @@ class Findings:
         """Return the formulation's dual bound at multipliers of all limits, in objective units."""
         key = tuple(multipliers[limit] for limit in self.limits)
         if key not in self._duals:
+            self.stopwatch.require()
             self._duals[key] = float(self.formulation.dual_bound(self.instance, multipliers))
         return self._duals[key]
 

@@ -183,6 +183,7 @@ class InfeasibilityJudge:
 
     def _least(self, multipliers: dict[str, float]) -> dict[str, float]:
         """Return by part the least weighted consumption of any plan."""
+        self.found.stopwatch.require()
         weights = np.array([multipliers[limit] for limit in self.limits])
         return self.found.formulation.least_consumption(self.found.instance, weights)
 

@@ -120,3 +120,22 @@ def test_without_certificates_a_bound_rests_on_the_search() -> None:
     assert result.certificates == ()
     assert result.rests_on_trust
     assert result.on_trust == ("bound: rests on a search, which has no certificate",)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("boa-newtrace", {}),
+        ("rubberband-two-stages", {}),
+        ("srift-case3", {}),
+        ("boa-two-classes", {"budget": "1gpu"}),
+        ("srift-interruption", {"deadline_s": 1.0}),
+    ],
+)
+def test_without_time_nothing_is_called_checked(name: str, changes: dict[str, Any]) -> None:
+    """What is left when the time is over is named; what was looked at before holds."""
+    instance = build_named(name).replace(**changes)
+    verification = verify(instance, solve(instance), time_limit_s=1e-9)
+    assert verification.nothing_wrong
+    assert not verification.ok
+    assert all("not checked within 1e-09 s" in claim for claim in verification.on_trust)
