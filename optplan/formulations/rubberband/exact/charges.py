@@ -129,10 +129,13 @@ class MinimumCharges:
 
     def _stage_variances(self, path: IntArray) -> FloatArray:
         """Return upper bounds of options' variances: of normal trials, that of a chain, which no maximum passes."""
-        used = np.unique(path)
-        for option in used[np.isnan(self._option_variances[used])].tolist():
-            self._option_variances[option] = self._find_variance(option)
-        return self._option_variances[path]
+        variances = self._option_variances[path]
+        unknown = np.isnan(variances)
+        if unknown.any():
+            for option in np.unique(path[unknown]).tolist():
+                self._option_variances[option] = self._find_variance(option)
+            variances = self._option_variances[path]
+        return variances
 
     @cached_property
     def _option_variances(self) -> FloatArray:
