@@ -28,14 +28,14 @@ from optplan.errors import InfeasibleError
 from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.prior import TablePrior, TrialScaling
 from optplan.formulations.seer.data.search_space import Choices
+from optplan.formulations.seer.published.asynchronous_searches import run_asha, run_hypersched
+from optplan.formulations.seer.published.bohb import run_bohb
+from optplan.formulations.seer.published.elastic_searches import run_grid, run_hyperband, run_random
+from optplan.formulations.seer.published.search_clock import SearchOutcome, SearchSetting
+from optplan.formulations.seer.published.seer_search import run_seer
 from optplan.instances.learning_curves import load_curves
 from optplan.instances.scaling import load_scaling
 from optplan.schema import FloatArray
-from optplan.simulation.asynchronous_searches import run_asha, run_hypersched
-from optplan.simulation.bohb import run_bohb
-from optplan.simulation.elastic_searches import run_grid, run_hyperband, run_random
-from optplan.simulation.search import SearchOutcome, SearchSetting
-from optplan.simulation.seer_search import run_seer
 from optplan.solving import solve
 
 CURVES, SCALING = "digits", "resnet18-cifar10"

@@ -1,1 +1,1 @@
-"""Simulators: what happens when plans and policies meet recorded behaviour."""
+"""Simulators: what happens to fleets in which VMs come and go, replayed from traces or drawn at random."""

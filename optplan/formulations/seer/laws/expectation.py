@@ -1,9 +1,9 @@
 """The expected final loss of a search under a prior, by sampling: the objective of the problem ``informed``.
 
 A sample is one search: its trials are drawn from the prior, the first of them for the widest bracket, and Algorithm 1
-is followed as :mod:`optplan.formulations.seer.laws.policy` does, for many samples at once. A trial's loss after its
-rounds is ``l(sum_k t_k lambda(p_k))``; rankings see it with the prior's noise; the sample's figure is the true loss of
-the trial that looks best after the last round.
+is followed as :mod:`optplan.formulations.seer.published.policy` does, for many samples at once. A trial's loss after
+its rounds is ``l(sum_k t_k lambda(p_k))``; rankings see it with the prior's noise; the sample's figure is the true loss
+of the trial that looks best after the last round.
 
 Random numbers belong to the instance: samples come in blocks, each with streams of its own for the trials and for the
 noise of every round, trial by trial. So all plans of an instance meet the same trials (common random numbers), a plan's

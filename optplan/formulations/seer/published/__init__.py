@@ -1,1 +1,1 @@
-"""The paper's algorithms and rivals, as printed."""
+"""SEER as published, its rivals (random, grid, Hyperband, ASHA, HyperSched, BOHB), and the clock that they run on."""

@@ -23,7 +23,7 @@ from optplan.formulations.seer.laws.expectation import (
     require_prior,
     sample_report,
 )
-from optplan.formulations.seer.laws.policy import SeerPolicy
+from optplan.formulations.seer.published.policy import SeerPolicy
 
 MakeInstance = Callable[..., SeerInstance]
 

@@ -8,8 +8,14 @@ import numpy as np
 
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
-from optplan.formulations.seer.laws.policy import SeerPolicy
-from optplan.simulation.search import SearchClock, SearchOutcome, SearchSetting, Trial, draw_configurations
+from optplan.formulations.seer.published.policy import SeerPolicy
+from optplan.formulations.seer.published.search_clock import (
+    SearchClock,
+    SearchOutcome,
+    SearchSetting,
+    Trial,
+    draw_configurations,
+)
 
 
 def run_seer(

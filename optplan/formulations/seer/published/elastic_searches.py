@@ -11,7 +11,14 @@ from itertools import islice
 import numpy as np
 
 from optplan.errors import InfeasibleError
-from optplan.simulation.search import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial, draw_configurations
+from optplan.formulations.seer.published.search_clock import (
+    TOLERANCE,
+    SearchClock,
+    SearchOutcome,
+    SearchSetting,
+    Trial,
+    draw_configurations,
+)
 
 
 def run_random(setting: SearchSetting, rng: np.random.Generator) -> SearchOutcome:

@@ -14,8 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from optplan.simulation.elastic_searches import require_cluster
-from optplan.simulation.search import SearchClock, SearchOutcome, SearchSetting, Trial, draw_configurations
+from optplan.formulations.seer.published.elastic_searches import require_cluster
+from optplan.formulations.seer.published.search_clock import (
+    SearchClock,
+    SearchOutcome,
+    SearchSetting,
+    Trial,
+    draw_configurations,
+)
 
 #: HyperSched: results that a trial gives between two changes of its GPUs, and how much further it must get by one.
 _RECHARGE_RESULTS = 5

@@ -15,8 +15,8 @@ from optplan.errors import DataWarning, UsageError
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.rows import published_solution
 from optplan.formulations.seer.exact.spending import solve_spend_exact
-from optplan.formulations.seer.laws.policy import SeerPolicy, Stage, start_policy
 from optplan.formulations.seer.published.algorithms import solve_published
+from optplan.formulations.seer.published.policy import SeerPolicy, Stage, start_policy
 
 MakeInstance = Callable[..., SeerInstance]
 

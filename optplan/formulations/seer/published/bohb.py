@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import MissingExtraError
+from optplan.formulations.seer.published.elastic_searches import require_cluster
+from optplan.formulations.seer.published.search_clock import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 from optplan.schema import FloatArray, IntArray
-from optplan.simulation.elastic_searches import require_cluster
-from optplan.simulation.search import TOLERANCE, SearchClock, SearchOutcome, SearchSetting, Trial
 
 #: The paper's settings: share of configurations drawn at random, share of results that count as good, candidates drawn
 #: from the good ones' density, and its least bandwidth.

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import UsageError
+from optplan.formulations.seer.published.search_clock import SearchClock, SearchSetting, draw_configurations
 from optplan.schema import FloatArray
-from optplan.simulation.search import SearchClock, SearchSetting, draw_configurations
 
 #: Two configurations, four epochs: one is good early, the other late.
 VALUES = np.array([[0.1, 0.2, 0.3, 0.4], [0.3, 0.3, 0.3, 0.3]])
