@@ -1,0 +1,58 @@
+"""The page on the house: what it draws and names is there, in the order in which it is drawn."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from xml.etree import ElementTree
+
+from optplan.formulations import formulations
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "architecture.md"
+PICTURE = ROOT / "docs" / "assets" / "house.svg"
+ROOMS = {"data", "laws", "judge", "models", "exact", "published", "study"}
+
+
+def list_drawn() -> list[str]:
+    """List the names in the picture, from the top down: those of the code are set in one width."""
+    texts = ElementTree.parse(PICTURE).iter("{http://www.w3.org/2000/svg}text")
+    return [str(text.text) for text in texts if text.get("font-family") == "monospace"]
+
+
+def test_everything_that_the_page_names_is_there() -> None:
+    """Every path into the package is a file or a folder, and there are enough of them to be a walk."""
+    named = set(re.findall(r"`(optplan/[a-z_/.]+)`", PAGE.read_text(encoding="utf-8")))
+    missing = [path for path in named if not (ROOT / path).exists()]
+    assert not missing
+    assert len(named) > 20
+
+
+def test_the_picture_has_the_storeys_that_are_kept_in_their_order() -> None:
+    """Top to bottom as import-linter keeps them: the same names, each storey above those that it may import."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = [
+        re.findall(r"\w+", layer) for contract in contracts if "exhaustive" in contract for layer in contract["layers"]
+    ]
+    level = {name: number for number, layer in enumerate(layers) for name in layer}
+    drawn = [name for name in list_drawn() if name not in ROOMS and name not in formulations()]
+    assert sorted(drawn) == sorted(level)
+    neighbours = {
+        level["schema"]: level["quantities"],
+        level["complaints"]: level["quantities"],
+    }  # one row in the picture
+    rows = [neighbours.get(level[name], level[name]) for name in drawn]
+    assert rows == sorted(rows)
+
+
+def test_the_picture_has_every_formulation_and_its_rooms() -> None:
+    """Each formulation that is drawn has every room that is drawn, and no other."""
+    drawn = set(list_drawn())
+    assert {*formulations(), *ROOMS} <= drawn
+    for name in formulations():
+        folder = ROOT / "optplan" / "formulations" / name
+        rooms = {room.name for room in folder.iterdir() if room.is_dir() and room.name != "__pycache__"}
+        assert rooms == ROOMS
