@@ -22,10 +22,10 @@ from optplan.formulations.boa.exact.costs import bound_at, cost_steps
 from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked
 from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers import linked
 from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, PathsOutcome
-from optplan.solvers.layered import Effort
 from optplan.solvers.limits import is_lost
+from optplan.solvers.paths import switching
+from optplan.solvers.paths.layered import Effort
 
 #: Bounds that differ by less, relatively, are the same.
 _SAME = 1.0 - 1e-9
@@ -176,8 +176,8 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
     """
     family, found = state_linked(instance), None
     if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
-        found = linked.solve_pure(family, effort=Effort(request.stopwatch))
-    if not isinstance(found, linked.LinkedSolution) or found.paths is not None:
+        found = switching.solve_pure(family, effort=Effort(request.stopwatch))
+    if not isinstance(found, switching.LinkedSolution) or found.paths is not None:
         message = f"{engine} finds no plan within the limits, although there is one"
         raise EngineError(message)
     answer = explain_division(instance, family, found if math.isinf(found.bound) else None, request)

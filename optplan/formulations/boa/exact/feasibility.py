@@ -10,10 +10,10 @@ from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
-from optplan.solvers import linked
 from optplan.solvers.budgeted_paths import TOLERANCE
-from optplan.solvers.layered import Effort
 from optplan.solvers.limits import ROUNDING, most_within
+from optplan.solvers.paths import switching
+from optplan.solvers.paths.layered import Effort
 from optplan.units import Amount, BudgetUnit
 
 #: How messages call a unit; the others are called what they are.
@@ -69,11 +69,11 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
         return None if fits else infeasible_answer(instance, total, parts)
     # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
     family = state_linked(instance)
-    found = linked.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
-    return explain_shortfall(instance, family, found) if isinstance(found, linked.LinkedShortfall) else None
+    found = switching.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
+    return explain_shortfall(instance, family, found) if isinstance(found, switching.LinkedShortfall) else None
 
 
-def state_linked(instance: BoaInstance) -> linked.LinkedGraphs:
+def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
     """State whole widths as one layered graph per class, with the limits of the instance.
 
     Raises
@@ -81,13 +81,13 @@ def state_linked(instance: BoaInstance) -> linked.LinkedGraphs:
     UsageError
         When the instance has no budget.
     """
-    return linked.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
+    return switching.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
 
 
-def follow_types(instance: BoaInstance) -> linked.Trails | None:
+def follow_types(instance: BoaInstance) -> switching.Trails | None:
     """State the same with nodes that remember which GPU types a job has held; None where that would be too large."""
     kinds = [instance.options(name).group for name in instance.classes]
-    return linked.follow_trails(cost_steps(instance), kinds, np.array(list(instance.limits.values())))
+    return switching.follow_trails(cost_steps(instance), kinds, np.array(list(instance.limits.values())))
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:
@@ -159,7 +159,7 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
 
 
 def explain_shortfall(
-    instance: BoaInstance, family: linked.LinkedFamily, shortfall: linked.LinkedShortfall
+    instance: BoaInstance, family: switching.LinkedFamily, shortfall: switching.LinkedShortfall
 ) -> Answer[BoaSolution]:
     """Say why no plan keeps budget and quotas, and which of them, raised alone, would do.
 
@@ -181,8 +181,8 @@ def explain_shortfall(
     if not instance.quotas:
         return infeasible_answer(instance, *least_budget(instance))
     relaxations, hopeless = [], []
-    for limit, found in zip(instance.limit_names, linked.find_relaxations(family, shortfall), strict=True):
-        if isinstance(found, linked.Futility):
+    for limit, found in zip(instance.limit_names, switching.find_relaxations(family, shortfall), strict=True):
+        if isinstance(found, switching.Futility):
             named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
             hopeless.append(Hopeless(limit=limit, multipliers=named))
         else:
@@ -220,7 +220,9 @@ def say_wishes(relaxations: list[Relaxation]) -> str:
     return f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
 
 
-def _relax(instance: BoaInstance, family: linked.LinkedFamily, limit: str, found: linked.Relaxation) -> Relaxation:
+def _relax(
+    instance: BoaInstance, family: switching.LinkedFamily, limit: str, found: switching.Relaxation
+) -> Relaxation:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
     given, unit = instance.limit_as_given(limit)
     amounts, family_amounts = np.array(list(instance.limits.values())), family.limits

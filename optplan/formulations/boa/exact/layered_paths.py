@@ -37,8 +37,8 @@ from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.exact.paths import write_branch, write_mixed, write_pure
 from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
 from optplan.schema import FloatArray
-from optplan.solvers import layered
-from optplan.solvers.layered.effort import OutOfEffortError
+from optplan.solvers.paths import layered
+from optplan.solvers.paths.effort import OutOfEffortError
 
 
 def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:

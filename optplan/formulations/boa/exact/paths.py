@@ -16,8 +16,8 @@ from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers import layered, linked
-from optplan.solvers.layered import Effort
+from optplan.solvers.paths import layered, switching
+from optplan.solvers.paths.layered import Effort
 
 #: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
 _NOTHING = 1e-10
@@ -103,15 +103,15 @@ def _solve_linked(
     if family is None:
         return None
     if instance.policy is Policy.MIXED:
-        bound = linked.maximise_bound(family, effort=effort)
-        if isinstance(bound, linked.LinkedShortfall):
+        bound = switching.maximise_bound(family, effort=effort)
+        if isinstance(bound, switching.LinkedShortfall):
             return None
         if bound.mixture is None:
             return PathsAnswer(None, None, bound.bound)
         mixture = bound.mixture
         return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
-    found = linked.solve_pure(family, gap=gap, effort=effort)
-    if isinstance(found, linked.LinkedShortfall):
+    found = switching.solve_pure(family, gap=gap, effort=effort)
+    if isinstance(found, switching.LinkedShortfall):
         return None
     if found.paths is None:  # only a search that ran to its end proves that there is no plan
         return PathsAnswer(None, None, found.bound) if found.stopped_by is not None else None
@@ -119,7 +119,7 @@ def _solve_linked(
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
 
 
-def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> linked.LinkedGraphs | None:
+def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> switching.LinkedGraphs | None:
     """State linked graphs, which know finite numbers only; forbidden nodes are closed instead.
 
     A limit of nothing, or less than any use of it, forbids what uses it. None when no node is left in some layer.
@@ -136,7 +136,7 @@ def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> linked.Lin
     finite = [
         replace(g, run_value=np.where(closed, 0.0, g.run_value)) for g, closed in zip(costs, forbidden, strict=True)
     ]
-    family = linked.LinkedGraphs.from_costs(finite, amounts)
+    family = switching.LinkedGraphs.from_costs(finite, amounts)
     for graph, closed in enumerate(forbidden):
         for layer in np.flatnonzero(closed.any(axis=1)).tolist():
             allowed = np.zeros(family.run_value.shape[1], dtype=np.bool_)
@@ -186,7 +186,7 @@ def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolutio
     )
 
 
-def write_mixture(instance: BoaInstance, mixture: linked.Mixture) -> BoaSolution:
+def write_mixture(instance: BoaInstance, mixture: switching.Mixture) -> BoaSolution:
     """Write paths with fractions as widths."""
     branches = {}
     for position, (name, job_class) in enumerate(instance.classes.items()):

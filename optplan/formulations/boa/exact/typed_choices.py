@@ -14,7 +14,7 @@ on a type that is not interrupted, and one of the allowed whole widths otherwise
 The Lagrangian with a multiplier ``mu`` for the budget and ``nu[h]`` for each quota falls apart into the rows: each
 takes the type and the width of least ``(weight + (mu c[h] + nu[h]) k held) wall / s``, which has a closed form where
 the speedup has one. Without quotas the multiplier is found to the last bit
-(:mod:`optplan.solvers.linked.one_limit`); with them by column generation (:mod:`optplan.solvers.linked.bounds`). An
+(:mod:`optplan.solvers.choices.one_limit`); with them by column generation (:mod:`optplan.solvers.paths.bounds`). An
 optimum divides at most as many rows as limits bind.
 
 Deviations and errata: the paper's (7) has neither quotas nor interruptions nor an upper limit on widths. It is not
@@ -51,10 +51,10 @@ from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.exact.linked_limits import certify, find_prices
 from optplan.formulations.boa.exact.orders import in_order
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers import linked
-from optplan.solvers.layered import Effort
-from optplan.solvers.linked import one_limit
-from optplan.solvers.linked.choices import CurveWidths, LinkedChoices, TableOptions
+from optplan.solvers.choices import one_limit
+from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, TableOptions
+from optplan.solvers.paths import switching
+from optplan.solvers.paths.layered import Effort
 
 #: Multipliers at which the frontier with real widths is drawn; queries between them are exact.
 _DRAWN_POINTS = 500
@@ -84,7 +84,7 @@ class StatedTypes:
     first: dict[str, int]
     options: tuple[IntArray | str, ...]
 
-    def write_solution(self, mixture: linked.Mixture) -> BoaSolution:
+    def write_solution(self, mixture: switching.Mixture) -> BoaSolution:
         """Write a mixture as branches; widths of one row on one curve are made one."""
         merged = self.family.merge_widths(mixture)
         starts = np.searchsorted(merged.graph, np.arange(self.family.num_rows + 1)).tolist()
@@ -97,7 +97,7 @@ class StatedTypes:
             branches[name] = write_divisions(self.instance, epochs)
         return BoaSolution(branches=branches)
 
-    def _share(self, name: str, mixture: linked.Mixture, column: int) -> Share:
+    def _share(self, name: str, mixture: switching.Mixture, column: int) -> Share:
         """Return what one column of a class's row says."""
         number, position = mixture.columns.payload[column].tolist()
         fraction, what = float(mixture.fraction[column]), self.options[int(number)]
@@ -180,8 +180,8 @@ def solve_typed_choices(instance: BoaInstance, request: SolveRequest) -> Answer[
     if not instance.quotas:
         return _solve_budget(stated, request)
     effort = Effort(request.stopwatch)
-    found = linked.maximise_bound(stated.family, effort=effort)
-    if isinstance(found, linked.LinkedShortfall):
+    found = switching.maximise_bound(stated.family, effort=effort)
+    if isinstance(found, switching.LinkedShortfall):
         return explain_shortfall(instance, stated.family, found)
     mixture = None if found.mixture is None else stated.family.merge_widths(found.mixture)
     objective, certificate = None if mixture is None else mixture.value, certify(instance, found)
@@ -268,7 +268,7 @@ def _build_curved_frontier(instance: BoaInstance) -> Frontier:
         )
 
     def budget_for(objective_s: float) -> FrontierPoint:
-        if objective_s < fastest_s * (1.0 - linked.LIMIT_TOLERANCE):
+        if objective_s < fastest_s * (1.0 - switching.LIMIT_TOLERANCE):
             raise InfeasibleError(too_fast(fastest_s, objective_s))
         return at(max(least, one_limit.limit_for_value(family, max(objective_s, fastest_s))))
 

@@ -26,8 +26,8 @@ from optplan.formulations.rubberband.exact.charges import minimum_charge_usd
 from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, find_fastest
 from optplan.formulations.rubberband.exact.stage_options import option_of
-from optplan.solvers.layered import BUDGET_TOLERANCE
-from optplan.solvers.layered.effort import OutOfEffortError
+from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.layered import BUDGET_TOLERANCE
 
 
 @dataclass(frozen=True)

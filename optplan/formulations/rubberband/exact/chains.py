@@ -26,7 +26,7 @@ from optplan.formulations.rubberband.exact.minimum_charges import lasts
 from optplan.formulations.rubberband.exact.stage_options import StageOptions, stage_options
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.held import Growth, HeldGraph
+from optplan.solvers.paths.held import Growth, HeldGraph
 
 #: Pairs of a number of instances and an allocation that a stage may have.
 _MOST_PAIRS = 4_000_000

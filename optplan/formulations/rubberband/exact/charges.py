@@ -19,7 +19,7 @@ from optplan.formulations.rubberband.exact.durations import expected_latest_s, l
 from optplan.formulations.rubberband.exact.minimum_charges import lasts, missing_s
 from optplan.formulations.rubberband.exact.stage_options import option_of, stage_law, stage_options, trial_time
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.held import Charge, HeldGraph
+from optplan.solvers.paths.held import Charge, HeldGraph
 
 #: Means and deviations closer than this, relatively, are the same.
 _ROUNDING = 1e-12

@@ -30,9 +30,9 @@ from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
 from optplan.formulations.rubberband.exact.least_deadlines import POINTS, is_too_early, refuse
 from optplan.formulations.rubberband.exact.time_labels import TimedPlans, find_timed_plans
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.held import HeldShortfall, solve_held
-from optplan.solvers.layered import Effort
-from optplan.solvers.layered.effort import OutOfEffortError
+from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.held import HeldShortfall, solve_held
+from optplan.solvers.paths.layered import Effort
 
 #: Grid points of the rounds.
 _GRIDS = (64, 128, 256, 512, 1024, 2048)

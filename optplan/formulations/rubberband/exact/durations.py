@@ -17,7 +17,7 @@ from optplan.formulations.rubberband.laws.latest import law_of_last
 from optplan.formulations.rubberband.laws.maxima import expected_maximum
 from optplan.formulations.rubberband.laws.rounding import round_times
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.layered import BUDGET_TOLERANCE
+from optplan.solvers.paths.layered import BUDGET_TOLERANCE
 
 #: Numbers of new instances whose initialisation is listed at first, and at most.
 _FIRST_LISTED = 64

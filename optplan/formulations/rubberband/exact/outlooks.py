@@ -6,7 +6,7 @@ import numpy as np
 
 from optplan.formulations.rubberband.exact.grid_times import GridTimes
 from optplan.schema import FloatArray
-from optplan.solvers.held.sweeps import Sweep
+from optplan.solvers.paths.held.sweeps import Sweep
 
 #: Options whose distributions are added up at once.
 _AT_ONCE = 1 << 11

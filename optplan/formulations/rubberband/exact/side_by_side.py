@@ -28,9 +28,9 @@ from optplan.formulations.rubberband.data.instance import BUDGET, RubberBandInst
 from optplan.formulations.rubberband.exact.chains import Chain, write_solution
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.held import HeldShortfall, solve_held
-from optplan.solvers.layered import BUDGET_TOLERANCE, Effort, build_frontier
-from optplan.solvers.layered.effort import OutOfEffortError
+from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.held import HeldShortfall, solve_held
+from optplan.solvers.paths.layered import BUDGET_TOLERANCE, Effort, build_frontier
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from optplan.formulations.rubberband.laws.maxima import expected_chain_maximum
 from optplan.formulations.rubberband.laws.trials import TrialTime, count_chains
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.layered.effort import Effort
+from optplan.solvers.paths.effort import Effort
 
 
 @dataclass(frozen=True)

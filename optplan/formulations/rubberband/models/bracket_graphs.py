@@ -29,7 +29,7 @@ from optplan.formulations.rubberband.exact.stage_options import StageOptions, st
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.budgeted_paths import BudgetedPaths
-from optplan.solvers.layered.effort import Effort
+from optplan.solvers.paths.effort import Effort
 
 
 @dataclass(frozen=True, eq=False)

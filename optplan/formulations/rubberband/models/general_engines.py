@@ -43,8 +43,8 @@ from optplan.formulations.rubberband.models.bracket_graphs import BracketGraph, 
 from optplan.formulations.rubberband.models.every_plan import list_undominated
 from optplan.solvers import cpsat, milp
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
-from optplan.solvers.layered import BUDGET_TOLERANCE
-from optplan.solvers.layered.effort import OutOfEffortError
+from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.layered import BUDGET_TOLERANCE
 
 #: How often the next cheaper plan is asked for because minimum charges break the budget.
 _MOST_LOWERINGS = 200

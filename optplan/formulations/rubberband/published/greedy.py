@@ -21,7 +21,7 @@ import numpy as np
 from optplan.formulations.rubberband.exact.bracket_choice import PricedChain
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
-from optplan.solvers.layered import BUDGET_TOLERANCE
+from optplan.solvers.paths.layered import BUDGET_TOLERANCE
 
 #: A candidate whose cost is lower by less than this, relatively, is no improvement (the paper's delta).
 LEAST_SAVING = 1e-9

@@ -52,7 +52,7 @@ from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.formulations.rubberband.published.greedy import Ladder, Rungs, walk_down
 from optplan.schema import IntArray
-from optplan.solvers.layered import BUDGET_TOLERANCE
+from optplan.solvers.paths.layered import BUDGET_TOLERANCE
 
 #: Executions that the sampled predictor averages; the paper's default is "small".
 SAMPLES = 20

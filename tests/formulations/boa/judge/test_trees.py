@@ -25,9 +25,8 @@ from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers import linked
 from optplan.solvers.budgeted_paths import path_totals
-from optplan.solvers.linked import closing
+from optplan.solvers.paths import closing, switching
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -89,18 +88,18 @@ def best_of(instance: BoaInstance) -> float:
 
 def divide(
     instance: BoaInstance, monkeypatch: pytest.MonkeyPatch, *, labels: int, by_types: bool = False
-) -> linked.LinkedSolution | None:
+) -> switching.LinkedSolution | None:
     """Solve by branching, with few or no labels; None when not even mixtures keep the limits."""
     monkeypatch.setattr(closing, "_MOST_LABELS", labels)
     monkeypatch.setattr(closing, "_NEAR", 10.0)
     monkeypatch.setattr(closing, "_PLAIN", 1)
     monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
     follow = (lambda: follow_types(instance)) if by_types else None
-    found = linked.solve_pure(state_linked(instance), gap=0.0, follow=follow)
-    return None if isinstance(found, linked.LinkedShortfall) else found
+    found = switching.solve_pure(state_linked(instance), gap=0.0, follow=follow)
+    return None if isinstance(found, switching.LinkedShortfall) else found
 
 
-def certified(instance: BoaInstance, found: linked.LinkedSolution) -> TreeCertificate:
+def certified(instance: BoaInstance, found: switching.LinkedSolution) -> TreeCertificate:
     """Write the certificate of a search that divided."""
     assert found.region is not None
     bound = None if math.isinf(found.bound) else found.bound

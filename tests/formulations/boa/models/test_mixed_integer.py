@@ -20,7 +20,7 @@ from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models import mixed_integer as sheet
 from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, solve_pyomo
 from optplan.progress import Event, Stopwatch
-from optplan.solvers.layered.effort import OutOfEffortError
+from optplan.solvers.paths.effort import OutOfEffortError
 
 #: Eight solves by four threads, then one by one; in a process of its own, which a deadlock would take along.
 FOUR_THREADS = """

@@ -1,0 +1,381 @@
+"""The Lagrangian bound of several linking limits, the mixed plan that attains it, and its shadow prices.
+
+For multipliers y >= 0, L(y) = sum of the graphs' least reduced costs - y . limits bounds every plan within the limits
+from below, mixed plans included. L is concave and piecewise linear, and its greatest value is that of the best mixed
+plan: the linear program over all paths. Column generation (Dantzig and Wolfe, "Decomposition principle for linear
+programs", Operations Research 8, 1960) solves it: the paths seen so far make a restricted program, whose multipliers
+ask for better paths, until no path is better.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.solvers.limits import LIMIT_TOLERANCE, is_lost
+from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.families import ColumnBatch, LinkedFamily, keep_limits
+from optplan.solvers.paths.generation import Aim, Generation, Progress, exceeds_one
+from optplan.solvers.paths.master import MasterSolution
+
+#: By what fraction a limit is changed to see what the change is worth; by less where the worth itself changes sooner.
+_SMALL_CHANGES = (1e-7, 1e-9, 1e-11)
+#: How much worse than the best bound that of an end of a price may be, relative to what is weighed.
+_SAME_BOUND = 1e-7
+#: The gap at which one-sided prices and relaxations stop.
+_GAP = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """A path for each graph, except that some graphs follow several with a fraction each.
+
+    Parameters
+    ----------
+    graph
+        (C,) Whose path it is; in increasing order, each graph at least once.
+    fraction
+        (C,) Above 0; those of a graph add up to 1. At most as many graphs' paths are extra as limits bind.
+    columns
+        (C,) The paths.
+    value
+        Sum of the values, weighted by the fractions.
+    consumption
+        (L,) Sums of the consumptions, weighted by the fractions.
+    """
+
+    graph: IntArray
+    fraction: FloatArray
+    columns: ColumnBatch
+    value: float
+    consumption: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedBound:
+    """The greatest Lagrangian bound at some limits.
+
+    Parameters
+    ----------
+    limits
+        (L,) The limits that were kept: those of the family, unless they can be kept only within the tolerance.
+    multipliers
+        (L,) Multipliers that attain the bound; 0 for limits that do not bind.
+    bound
+        L(multipliers), evaluated: no plan within the limits has less value.
+    mixture
+        A best mixed plan: it keeps the limits within the tolerance, and its value is the bound. None when time ran out
+        before any was found.
+    attained
+        Whether the mixture's value meets the bound; False when time ran out, or the best bound is lost in rounding.
+    graph, columns
+        (C,) All paths seen, and whose they are.
+    passes
+        Passes over all graphs that it took.
+    """
+
+    limits: FloatArray
+    multipliers: FloatArray
+    bound: float
+    mixture: Mixture | None
+    attained: bool
+    graph: IntArray
+    columns: ColumnBatch
+    passes: int
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedShortfall:
+    """Proof that no plan keeps all limits, not even a mixed one.
+
+    Parameters
+    ----------
+    limits
+        (L,) The limits.
+    multipliers
+        (L,) Weights of the limits with multipliers . limits = 1: even the least weighted consumption exceeds that.
+    factor
+        The least weighted consumption under ``multipliers``. It is the least number by which all limits together have
+        to be multiplied; a lower bound on it when time ran out.
+    graph, columns
+        (C,) All paths seen, and whose they are.
+    passes
+        Passes over all graphs that it took.
+    """
+
+    limits: FloatArray
+    multipliers: FloatArray
+    factor: float
+    graph: IntArray
+    columns: ColumnBatch
+    passes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """The least that one limit has to be while all others stay.
+
+    Parameters
+    ----------
+    limit
+        Which limit.
+    least
+        Its least value that some mixed plan keeps; a lower bound on it when time ran out.
+    multipliers
+        (L,) Proof: 1 for the limit itself, and the least weighted consumption less multipliers . (the other limits) is
+        ``least``.
+    attained
+        Whether a plan keeps the limits with ``least`` in place; False only when time ran out.
+    """
+
+    limit: int
+    least: float
+    multipliers: FloatArray
+    attained: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Futility:
+    """Proof that no value of one limit helps: the others cannot be kept without it either.
+
+    Parameters
+    ----------
+    limit
+        Which limit.
+    multipliers
+        (L,) 0 for the limit itself; even the least consumption weighted by these exceeds the limits so weighted.
+    """
+
+    limit: int
+    multipliers: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PriceRange:
+    """What a limit is worth, on both sides.
+
+    Parameters
+    ----------
+    less, more
+        Value lost per unit when the limit shrinks a little, +inf where nothing less is feasible; and gained when it
+        grows a little.
+    less_multipliers, more_multipliers
+        (L,) Multipliers of all limits with which each is found; None where nothing less is feasible.
+    """
+
+    less: float
+    more: float
+    less_multipliers: FloatArray | None
+    more_multipliers: FloatArray
+
+
+def maximise_bound(
+    family: LinkedFamily, *, gap: float = 1e-10, effort: Effort | None = None
+) -> LinkedBound | LinkedShortfall:
+    """Return the greatest Lagrangian bound and a mixed plan that attains it, or a proof that no plan keeps the limits.
+
+    Parameters
+    ----------
+    family
+        The graphs and their limits.
+    gap
+        Stop when the mixed plan's value exceeds the bound by at most this fraction.
+    effort
+        Limits on time, and who counts the passes. When time runs out the best bound so far is returned.
+
+    Returns
+    -------
+    LinkedBound | LinkedShortfall
+        The bound always, unless the limits cannot be kept.
+
+    Raises
+    ------
+    EngineError
+        When HiGHS fails.
+    """
+    generation = Generation(family, gap, effort if effort is not None else Effort())
+    limits, nothing = family.limits, np.zeros(family.limits.size)
+    progress, feasibility = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size))
+    try:
+        if _seed(generation, progress):
+            # What is beyond a limit by no more than the tolerance is what the limit stands for.
+            limits = np.maximum(limits, generation.columns.total_consumption)
+        else:
+            generation.find_factor(limits, feasibility)
+            limits = _widen(limits, feasibility)
+            if not exceeds_one(feasibility.bound):
+                generation.minimise(Aim.least_value(limits), progress)
+    except OutOfEffortError:
+        progress.attained = False
+    if exceeds_one(feasibility.bound):
+        multipliers = feasibility.multipliers / math.fsum((feasibility.multipliers * limits).tolist())
+        return LinkedShortfall(
+            limits, multipliers, feasibility.bound, generation.graph, generation.columns, generation.passes
+        )
+    if is_lost(progress.bound, float(progress.multipliers @ limits)):
+        # Without multipliers there is a bound that can be trusted, though not a good one.
+        progress.multipliers, progress.attained = nothing, False
+        progress.bound = generation.family.best_paths(nothing).total_value
+    graph, columns = generation.graph, generation.columns
+    mixture = None if progress.master is None else _mix(progress.master, graph, columns)
+    return LinkedBound(
+        limits=limits,
+        multipliers=progress.multipliers,
+        bound=progress.bound,
+        mixture=mixture,
+        attained=progress.attained,
+        graph=graph,
+        columns=columns,
+        passes=generation.passes,
+    )
+
+
+def _seed(generation: Generation, progress: Progress) -> bool:
+    """Put the paths of least value into the pool; return whether they keep the limits and are the answer."""
+    family = generation.family
+    nothing = np.zeros(family.limits.size)
+    free = generation.start()
+    generation.add(np.arange(family.num_graphs), free)
+    generation.note_bound(Aim.least_value(family.limits), progress, nothing, free)
+    progress.attained = keep_limits(free.total_consumption, family.limits)
+    if progress.attained:
+        progress.master = MasterSolution(progress.bound, np.ones(family.num_graphs), nothing, free.value)
+    return progress.attained
+
+
+def _widen(limits: FloatArray, feasibility: Progress) -> FloatArray:
+    """Return the limits, larger by rounding where they can be kept within the tolerance only."""
+    factor = 1.0 if feasibility.master is None else feasibility.master.objective
+    # The bound says whether the limits can be kept; the master's own factor may lie a rounding error beyond that, and
+    # a program without any room at all is more than the engine can tell from an infeasible one.
+    factor = max(factor, feasibility.bound) * (1.0 + 0.25 * ROUNDING)
+    return limits * factor if 1.0 < factor <= 1.0 + 2.0 * LIMIT_TOLERANCE else limits
+
+
+def _mix(master: MasterSolution, graph: IntArray, columns: ColumnBatch) -> Mixture:
+    """Return the mixture of a master's solution."""
+    used = np.flatnonzero(master.fractions)
+    used = used[np.argsort(graph[used], kind="stable")]
+    fraction, taken = master.fractions[used], columns.take(used)
+    value = math.fsum((fraction * taken.value).tolist())
+    consumption = np.array([math.fsum(column) for column in (fraction[:, None] * taken.consumption).T.tolist()])
+    return Mixture(graph[used], fraction, taken, value, consumption)
+
+
+def find_price_range(
+    family: LinkedFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None
+) -> PriceRange:
+    """Return the value lost per unit when a limit shrinks a little, and gained when it grows a little.
+
+    Parameters
+    ----------
+    family
+        The graphs.
+    bound
+        What :func:`maximise_bound` returned for them.
+    limit
+        Which limit.
+    effort
+        Limits on time, and who counts the passes.
+
+    Returns
+    -------
+    PriceRange
+        Shadow prices of the mixed optimum. They differ only where it has a kink in that limit; the first is +inf where
+        nothing less is feasible, the second 0 where more gains nothing.
+
+    Raises
+    ------
+    OutOfEffortError
+        When time ran out.
+    """
+    mixture = bound.mixture
+    if mixture is not None and mixture.consumption[limit] < bound.limits[limit] * (1.0 - 2.0 * _SMALL_CHANGES[0]):
+        without = np.where(np.arange(bound.multipliers.size) == limit, 0.0, bound.multipliers)
+        return PriceRange(0.0, 0.0, without, without)
+    generation = _resume(family, bound.graph, bound.columns, effort)
+    ends: list[FloatArray | None] = []
+    for sign in (-1.0, 1.0):
+        for change in _SMALL_CHANGES:
+            limits = bound.limits.copy()
+            limits[limit] *= 1.0 + sign * change
+            end = _price_at(generation, limits)
+            if end is not None and _is_best(generation, bound, end):
+                break
+        ends.append(end)
+    less, more = ends
+    if more is None:  # within rounding of the least
+        more = bound.multipliers
+    if less is not None and less[limit] < more[limit]:  # where both are the same, rounding may turn their order
+        less = more
+    return PriceRange(math.inf if less is None else float(less[limit]), float(more[limit]), less, more)
+
+
+def _price_at(generation: Generation, limits: FloatArray) -> FloatArray | None:
+    """Return the best multipliers (L,) at some limits; None where these cannot be kept."""
+    feasibility = Progress(np.zeros(limits.size))
+    generation.find_factor(limits, feasibility)
+    if feasibility.bound > 1.0 + ROUNDING:
+        return None
+    progress = Progress(np.zeros(limits.size))
+    generation.minimise(Aim.least_value(limits), progress)
+    return progress.multipliers
+
+
+def _is_best(generation: Generation, bound: LinkedBound, multipliers: FloatArray) -> bool:
+    """Whether the bound at multipliers (L,) is as good as the greatest one, as far as rounding lets one tell."""
+    paid = float(multipliers @ bound.limits)
+    reached = generation.price(multipliers, 1.0).weigh(multipliers).sum() - paid
+    return bool(bound.bound - reached <= _SAME_BOUND * (bound.bound + paid))
+
+
+def _resume(family: LinkedFamily, graph: IntArray, columns: ColumnBatch, effort: Effort | None) -> Generation:
+    """Return a generation that starts with all paths seen."""
+    generation = Generation(family, _GAP, effort if effort is not None else Effort())
+    generation.add(graph, columns)
+    return generation
+
+
+def find_relaxations(
+    family: LinkedFamily, shortfall: LinkedShortfall, *, effort: Effort | None = None
+) -> tuple[Relaxation | Futility, ...]:
+    """Return for each limit the least that it has to be for the others to be kept.
+
+    Parameters
+    ----------
+    family
+        The graphs.
+    shortfall
+        What :func:`maximise_bound` returned for them.
+    effort
+        Limits on time, and who counts the passes.
+
+    Returns
+    -------
+    tuple[Relaxation | Futility, ...]
+        One per limit; a futility where the other limits cannot be kept whatever this one is.
+    """
+    generation = _resume(family, shortfall.graph, shortfall.columns, effort)
+    return tuple(_relax(generation, limit) for limit in range(family.limits.size))
+
+
+def _relax(generation: Generation, limit: int) -> Relaxation | Futility:
+    """Return the least of one limit, or the proof that the others cannot be kept."""
+    limits = generation.family.limits.copy()
+    limits[limit] = math.inf
+    weights = np.zeros(limits.size)
+    weights[limit] = 1.0
+    feasibility, progress = Progress(np.zeros(limits.size)), Progress(np.zeros(limits.size), bound=0.0)
+    try:
+        if limits.size > 1:
+            generation.find_factor(limits, feasibility)
+            if exceeds_one(feasibility.bound):
+                return Futility(limit, feasibility.multipliers)
+        aim = Aim(0.0, weights, _widen(limits, feasibility))
+        generation.minimise(aim, progress)
+    except OutOfEffortError:
+        progress.attained = False
+    return Relaxation(limit, progress.bound, weights + progress.multipliers, progress.attained)

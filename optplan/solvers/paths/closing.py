@@ -1,0 +1,478 @@
+"""One path per graph within several limits: the exact optimum, by closing the gap above the Lagrangian bound.
+
+Any plan's value is L(y) + the excesses of its paths over the least reduced costs + y . (unused limits). So the plans of
+at most a given value above the bound consist of paths with small excess; they are few, and are enumerated. The
+allowance starts small and grows until a plan lies within it, which proves the best one. Where several limits bind, the
+best pure plan may be several percent above the bound, too far to enumerate; then the rest is done by branching, with
+enumeration where a subproblem has little left between its bound and the incumbent.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.solvers.limits import most_within
+from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray
+from optplan.solvers.paths.bounds import LinkedBound, LinkedShortfall, maximise_bound
+from optplan.solvers.paths.branching import (
+    Region,
+    Side,
+    Subproblem,
+    find_splits,
+    fix_largest,
+    list_sides,
+    solve_subproblem,
+)
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.families import ColumnBatch, join_columns, keep_limits
+from optplan.solvers.paths.incumbents import choose_paths
+from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
+from optplan.solvers.paths.switching.graphs import LinkedGraphs
+from optplan.solvers.paths.switching.labels import PathSets, find_path_sets
+from optplan.solvers.paths.switching.trails import Trails
+
+#: First allowance, as a fraction of the bound, divided by the number of graphs.
+_FIRST_FRACTION = 1e-3
+#: First allowance as a fraction of the gap that is wanted, if that is more.
+_FIRST_OF_WANTED = 0.125
+#: Growth of the allowance from round to round.
+_GROWTH = 2.0
+#: Labels that one enumeration may keep, and pairs that it may look at, before branching is the better way.
+_MOST_LABELS = 40_000
+_MOST_PAIRS = 1_000_000
+#: Subproblems are enumerated within this fraction of the incumbent's value at first.
+_NEAR = 6e-3
+#: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.
+_PLAIN = 260
+#: Splits of a subproblem that are tried, to take the best, for so many subproblems; the first splits matter most.
+_MOST_SPLITS = 4
+_TRIED = 50
+#: After so many subproblems an incumbent is looked for: by fixing at most so many paths in turn, and among all paths
+#: known when they have grown by a factor.
+_RHYTHM = 10
+_DEPTH = 20
+_REGROWN = 1.15
+#: Paths among which an incumbent is looked for, besides two per graph: those of least excess.
+_MOST_PATHS = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Exhaustion:
+    """Proof by enumeration.
+
+    Parameters
+    ----------
+    multipliers
+        (L,) Multipliers of the reduced costs.
+    allowance
+        All plans with excesses + multipliers . (unused limits) up to this were covered, in units of value.
+    optimum
+        The least value among them; None when none of them keeps the limits.
+    """
+
+    multipliers: FloatArray
+    allowance: float
+    optimum: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedSolution:
+    """One path per graph, with what is proven about it.
+
+    Parameters
+    ----------
+    paths
+        G paths that keep the limits; None where none was found.
+    bound
+        No plan of one path per graph has less value. It equals the paths' when proven by exhaustion, and is +inf when
+        it is proven that no such plan keeps the limits.
+    lagrangian
+        The bound of the convexified problem, which holds for mixed plans too.
+    exhaustion
+        What ``bound`` rests on where that can be checked by enumerating once more; None where it is the Lagrangian
+        bound, or rests on branching.
+    region
+        All choices, divided by branching so that each part's bound proves ``bound``; None where there was none.
+    trails
+        The graphs that ``region`` divides, where these are not the given ones.
+    proven
+        Whether the wanted gap was reached, or no plan exists.
+    stopped_by
+        ``time`` or ``branches`` when a limit ended the search, else None.
+    passes, labels, pairs, branches
+        Work done.
+    """
+
+    paths: ColumnBatch | None
+    bound: float
+    lagrangian: LinkedBound
+    exhaustion: Exhaustion | None
+    region: Region | None
+    trails: Trails | None
+    proven: bool
+    stopped_by: str | None
+    passes: int
+    labels: int
+    pairs: int
+    branches: int
+
+    @property
+    def gap(self) -> float:
+        """(value - bound) / value, 0 when both agree; +inf without paths."""
+        return math.inf if self.paths is None else _relative_gap(self.paths.total_value, self.bound)
+
+
+def _relative_gap(value: float, bound: float) -> float:
+    """Return (value - bound) / value; values are never negative, so a value of zero is optimal."""
+    return max(0.0, value - bound) / value if value > 0 else 0.0
+
+
+def solve_pure(
+    graphs: LinkedGraphs,
+    *,
+    gap: float = 1e-6,
+    effort: Effort | None = None,
+    max_branches: int = 2_000,
+    follow: Callable[[], Trails | None] | None = None,
+) -> LinkedSolution | LinkedShortfall:
+    """Return the best choice of one path per graph, or the proof that not even mixtures keep the limits.
+
+    Parameters
+    ----------
+    graphs
+        The graphs and their limits.
+    gap
+        Stop when (value - bound) / value is at most this; 0 asks for the optimum itself.
+    effort
+        Limits on time, and who listens; no time limit when None. A limit ends the search with the best plan so far, if
+        any, and the bound proven so far.
+    max_branches
+        Subproblems that may be split.
+    follow
+        Makes the same graphs with nodes that remember their trails, for branching.
+
+    Returns
+    -------
+    LinkedSolution | LinkedShortfall
+        Paths wherever any were found.
+
+    Raises
+    ------
+    EngineError
+        When HiGHS fails.
+
+    Notes
+    -----
+    Enumeration above a Lagrangian bound, as in Carlyle, Royset and Wood, "Lagrangian relaxation and enumeration for
+    solving constrained shortest-path problems", Networks 52, 2008; here for many graphs under several limits, with
+    Pareto sets instead of single paths.
+    """
+    spent = effort if effort is not None else Effort()
+    lagrangian = maximise_bound(graphs, effort=spent)
+    if isinstance(lagrangian, LinkedShortfall):
+        return lagrangian
+    search = _Closing(graphs, lagrangian, gap, spent, follow)
+    try:
+        stopped_by = search.run(max_branches)
+    except OutOfEffortError as stop:
+        stopped_by = stop.limit
+    return search.conclude(stopped_by)
+
+
+class _Closing:
+    """The state of closing one gap: incumbent, what was covered, open subproblems, work."""
+
+    def __init__(
+        self,
+        graphs: LinkedGraphs,
+        lagrangian: LinkedBound,
+        gap: float,
+        effort: Effort,
+        follow: Callable[[], Trails | None] | None,
+    ) -> None:
+        self.graphs = graphs
+        self.follow = follow
+        #: The graphs that are branched on, where these are not the given ones.
+        self.trails: Trails | None = None
+        self.lagrangian = lagrangian
+        self.gap = gap
+        self.effort = effort
+        self.incumbent: ColumnBatch | None = None
+        self.exhaustion: Exhaustion | None = None
+        self.open: list[tuple[float, int, Subproblem]] = []
+        #: The least bound of the subproblems that were given up for it; +inf where none was.
+        self.pruned = math.inf
+        self.branches = self.started = 0
+        #: All choices, divided as far as the search came; None before it began.
+        self.region: Region | None = None
+        #: What the division of the given graphs proved, before those with trails were divided anew.
+        self.earlier: tuple[float, Region | None] = (-math.inf, None)
+        self._near = _NEAR
+        self._known = [(lagrangian.graph, lagrangian.columns)]
+        linked = float(lagrangian.multipliers @ lagrangian.limits)
+        #: Values closer than this are the same.
+        self.rounding = ROUNDING * (lagrangian.bound + 2.0 * linked)
+
+    @property
+    def value(self) -> float:
+        """The incumbent's value; +inf without one."""
+        return math.inf if self.incumbent is None else self.incumbent.total_value
+
+    @property
+    def bound(self) -> float:
+        """The best bound so far, at most the incumbent's value."""
+        bound = self.lagrangian.bound
+        if self.exhaustion is not None:
+            bound = self.value if self.exhaustion.optimum is not None else bound + self.exhaustion.allowance
+        bound = max(bound, self.divided, self.earlier[0])
+        # The tolerance on the limits may put a plan a hair below the bound, and rounding one a hair above.
+        return self.value if self.value <= bound + self.rounding else bound
+
+    @property
+    def divided(self) -> float:
+        """What the division proves so far; -inf without one."""
+        if self.region is None or not self.branches:
+            return -math.inf
+        return min(self.pruned, self.open[0][0] if self.open else math.inf)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the wanted gap is reached."""
+        return self.incumbent is not None and _relative_gap(self.value, self.bound) <= self.gap
+
+    @property
+    def cutoff(self) -> float:
+        """From here on a bound is as good as the incumbent."""
+        return self.value * (1.0 - self.gap) - self.rounding if self.incumbent is not None else math.inf
+
+    def run(self, max_branches: int) -> str | None:
+        """Close the gap by enumeration and then by branching; return what limit ended it, if any."""
+        self._try_known()
+        self._report("bound")
+        self._enumerate_all()
+        if self.closed:
+            return None
+        self._start(self.graphs)
+        first = max_branches if self.follow is None else min(max_branches, _PLAIN)
+        stopped_by = self._search(first)
+        if stopped_by is None or self.follow is None or first == max_branches:
+            return stopped_by
+        trails = self.follow()
+        if trails is not None:
+            self.earlier = self.divided, self.region
+            graph, columns = self._join_known()
+            self.trails, self._known = trails, [(graph, trails.enter(graph, columns))]
+            self.open, self.pruned, self.region, self.started = [], math.inf, None, self.branches
+            self._start(trails.graphs)
+        return self._search(max_branches)
+
+    def _start(self, graphs: LinkedGraphs) -> None:
+        """Open the first subproblem, and look for an incumbent below it."""
+        self._push(graphs, self._known[0])
+        if self.open:
+            self._dive(self.open[0][2])
+
+    def _search(self, max_branches: int) -> str | None:
+        """Branch until the gap is closed; return what limit ended it, if any."""
+        while self.open and not self.closed:
+            if self.branches >= max_branches:
+                return "branches"
+            problem = self.open[0][2]
+            if problem.bound >= self.cutoff:
+                break
+            # It stays among the open ones until all is known about its sides, lest the clock ends it half-way.
+            if not self._settle(problem):
+                self._branch(problem)
+            self._report("branches")
+        return None
+
+    def _enumerate_all(self) -> None:
+        """Enumerate all graphs within growing allowances as long as that is quick."""
+        seen = self.lagrangian
+        scale = seen.bound if seen.bound > 0 else float(seen.columns.value.max())
+        allowance = max(scale * _FIRST_FRACTION / self.graphs.num_graphs, self.gap * scale * _FIRST_OF_WANTED)
+        # Without an incumbent there may be no plan at all, which branching finds out better.
+        while not self.closed and (self.incumbent is not None or allowance < scale):
+            allowance = min(max(allowance, self.rounding), self.value - seen.bound + self.rounding)
+            most_value = min(seen.bound + allowance, self.value) + self.rounding
+            if not self._enumerate(self.graphs, seen.multipliers, allowance, most_value):
+                return
+            if self.value - seen.bound <= allowance + self.rounding:
+                excess = max(0.0, self.value - seen.bound) + self.rounding
+                self.exhaustion = Exhaustion(seen.multipliers, excess, self.value)
+            else:
+                self.exhaustion = Exhaustion(seen.multipliers, allowance, None)
+            self._report("labels")
+            allowance *= _GROWTH
+
+    def _enumerate(self, graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, most_value: float) -> bool:
+        """Find the best plan of at most a value; return whether all such plans were covered within the quick limits."""
+        quick = Effort(self.effort.stopwatch, _MOST_LABELS, _MOST_PAIRS)
+        try:
+            paths = find_path_sets(graphs, multipliers, allowance, quick)
+            if self.value - most_value > allowance:
+                self._try_sets(paths)
+            most_consumption = most_within(self.graphs.limits)
+            target = MergeTarget(multipliers, most_consumption, min(most_value, self.value + self.rounding))
+            best = merge_path_sets(paths, target, quick)
+        except OutOfEffortError as stop:
+            if stop.limit == "time":
+                raise
+            return False
+        finally:
+            self.effort.passes += quick.passes
+            self.effort.labels += quick.labels
+            self.effort.pairs += quick.pairs
+        if best is not None:
+            self._offer(paths.trace(best))
+        return True
+
+    def _settle(self, problem: Subproblem) -> bool:
+        """Close a subproblem without splitting it where that is quick; return whether it was."""
+        if problem.is_pure:
+            self._offer(problem.plan)
+            self._close(problem.bound)
+            return True
+        allowance = self.value - problem.bound + self.rounding
+        if self.incumbent is None or allowance > self._near * self.value:
+            return False
+        done = self._enumerate(problem.graphs, problem.multipliers, allowance, self.value + self.rounding)
+        if done:
+            problem.region.listed = True
+            self._close(self.value)
+            self._near = max(self._near, 1.5 * allowance / self.value)
+        else:
+            self._near = 0.7 * allowance / self.value
+        return done
+
+    def _branch(self, problem: Subproblem) -> None:
+        """Replace the first open subproblem by the two sides of the split that raises the bound most."""
+        best_score, best = -math.inf, []
+        for split in find_splits(problem, self.trails)[: _MOST_SPLITS if self.branches - self.started < _TRIED else 1]:
+            found = [self._solve(side, problem.bound) for side in list_sides(problem, split)]
+            # What reaches the cutoff gains no more by being far above it.
+            ceiling = min(self.cutoff, 2.0 * problem.bound)
+            gains = [max(min(bound, ceiling) - problem.bound, self.rounding) for bound, _, _ in found]
+            if gains[0] * gains[1] > best_score:
+                best_score, best = gains[0] * gains[1], found
+                problem.region.split, problem.region.parts = split, (found[0][1], found[1][1])
+        if not best:  # a mixture that no layer divides is pure but for rounding
+            self._offer(problem.plan)
+            self._close(problem.bound)
+            return
+        heapq.heappop(self.open)
+        self.branches += 1
+        for number, (bound, _, side) in enumerate(best):
+            if side is None:
+                self.pruned = min(self.pruned, bound)
+            else:
+                heapq.heappush(self.open, (bound, 2 * self.branches + number, side))
+        if self.branches % _RHYTHM == 0 and self.open:
+            self._dive(self.open[0][2])
+
+    def _solve(self, side: Side, least: float) -> tuple[float, Region, Subproblem | None]:
+        """Return a side's bound, at least that of the whole, and the subproblem unless it is given up."""
+        graphs, known = side
+        bound, region, problem = solve_subproblem(graphs, self.lagrangian.limits, known, self.cutoff, self.effort)
+        if problem is not None:
+            fresh = np.arange(known[0].size, problem.graph.size)
+            self._known.append((problem.graph[fresh], problem.columns.take(fresh)))
+        return max(bound, least), region, problem
+
+    def _dive(self, problem: Subproblem) -> None:
+        """Look for an incumbent by fixing one path after another, and among all paths known."""
+        found: Subproblem | None = problem
+        for _ in range(_DEPTH):
+            if found is None or found.is_pure:
+                break
+            found = self._solve(fix_largest(found), found.bound)[2]
+        if found is not None and found.is_pure:
+            self._offer(found.plan)
+        if sum(graph.size for graph, _ in self._known) >= _REGROWN * self._known[0][0].size:
+            self._try_known()
+
+    def _push(self, graphs: LinkedGraphs, known: tuple[IntArray, ColumnBatch]) -> None:
+        """Open the first subproblem."""
+        bound, self.region, problem = solve_subproblem(graphs, self.lagrangian.limits, known, math.inf, self.effort)
+        if problem is None:
+            self.pruned = min(self.pruned, bound)
+        else:
+            self.open.append((bound, 0, problem))
+
+    def _close(self, bound: float) -> None:
+        """Take the first open subproblem away; nothing below the bound is left in it."""
+        heapq.heappop(self.open)
+        self.branches += 1
+        self.pruned = min(self.pruned, bound)
+
+    def _join_known(self) -> tuple[IntArray, ColumnBatch]:
+        """Return all paths known, and whose they are."""
+        graph = np.concatenate([graph for graph, _ in self._known])
+        columns = join_columns([columns for _, columns in self._known])
+        self._known = [(graph, columns)]
+        return graph, columns
+
+    def _try_known(self) -> None:
+        """Look for an incumbent among all paths known."""
+        graph, columns = self._join_known()
+        chosen = self._choose(graph, columns.value, columns.consumption)
+        if chosen is not None:
+            self._offer(columns.take(chosen))
+
+    def _try_sets(self, paths: PathSets) -> None:
+        """Look for an incumbent among path sets, whose excesses may add up to more than the allowance."""
+        owner = np.repeat(np.arange(self.graphs.num_graphs), np.diff(paths.starts))
+        chosen = self._choose(owner, paths.value, paths.consumption)
+        if chosen is not None and math.fsum(paths.value[chosen].tolist()) < self.value:
+            self._offer(paths.trace(chosen))
+
+    def _choose(self, graph: IntArray, value: FloatArray, consumption: FloatArray) -> IntArray | None:
+        """Return a good choice among paths, or None."""
+        seen = self.lagrangian
+        reduced_cost = value + consumption @ seen.multipliers
+        least = np.full(self.graphs.num_graphs, np.inf)
+        np.minimum.at(least, graph, reduced_cost)
+        nearest = np.argsort(reduced_cost - least[graph], kind="stable")
+        kept = np.sort(nearest[: _MOST_PATHS + 2 * self.graphs.num_graphs])
+        # A tenth of what is open is near enough: better choices may come with other paths.
+        gap = max(self.gap, 1e-5 if self.incumbent is None else 0.1 * _relative_gap(self.value, self.bound))
+        chosen = choose_paths(graph[kept], value[kept], consumption[kept], seen.limits, gap, self.effort.stopwatch)
+        return None if chosen is None else kept[chosen]
+
+    def _offer(self, plan: ColumnBatch) -> None:
+        """Take a plan as the incumbent when it keeps the limits and is better."""
+        if plan.total_value < self.value and keep_limits(plan.total_consumption, self.graphs.limits):
+            self.incumbent = plan if self.trails is None else self.trails.leave(plan)
+
+    def _report(self, stage: str) -> None:
+        """Tell the listener where the search is."""
+        objective = None if self.incumbent is None else self.value
+        self.effort.stopwatch.emit(stage, objective=objective, bound=self.bound)
+
+    def conclude(self, stopped_by: str | None) -> LinkedSolution:
+        """Return what is known now."""
+        bound = self.bound
+        on_exhaustion = self.exhaustion is not None and (
+            self.exhaustion.optimum is not None or bound <= self.lagrangian.bound + self.exhaustion.allowance
+        )
+        at_first, earlier = self.earlier
+        goes_back = at_first > self.divided
+        return LinkedSolution(
+            paths=self.incumbent,
+            bound=bound,
+            lagrangian=self.lagrangian,
+            exhaustion=self.exhaustion if on_exhaustion else None,
+            region=(earlier if goes_back else self.region) if self.branches else None,
+            trails=None if goes_back else self.trails,
+            proven=self.closed or bound == math.inf,
+            stopped_by=stopped_by,
+            passes=self.effort.passes,
+            labels=self.effort.labels,
+            pairs=self.effort.pairs,
+            branches=self.branches,
+        )

@@ -1,0 +1,101 @@
+"""Dominance in several criteria: which of many cost vectors no other one of its set undercuts.
+
+A vector is dominated when another of its set has no more in any criterion; of equal ones the first stays. Leaving a
+dominated vector in does no harm, so sets that would take too long are filtered in part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.solvers.paths.batches import FloatArray, IntArray
+
+#: Sets up to this size are filtered all at once, one champion of each per round.
+_SMALL_SET = 64
+#: Champions of a large set that are compared with the rest at once.
+_CHAMPIONS = 32
+#: Comparisons of two vectors that one set may take.
+_MOST_COMPARISONS = 60_000_000
+
+
+def weigh_criteria(value: float, limits: FloatArray) -> FloatArray:
+    """Return (L,) by what consumptions are multiplied so that a limit used up counts as much as a value.
+
+    Parameters
+    ----------
+    value
+        A typical one; where it is 0, 1 takes its place, because weights of 0 would hide the consumptions.
+    limits
+        (L,) From 0 on; of a limit of 0 consumptions count as they are.
+    """
+    typical = value if value > 0.0 else 1.0
+    return np.asarray(typical / np.where(limits > 0.0, limits, 1.0))
+
+
+def find_undominated_vectors(segment: IntArray, costs: FloatArray) -> IntArray:
+    """Return the vectors that no other of their segment dominates; in part where sets are very large.
+
+    Parameters
+    ----------
+    segment
+        (M,) Non-negative numbers of the sets.
+    costs
+        (M, D) What each vector costs in each criterion, on scales on which sums make sense.
+
+    Returns
+    -------
+    IntArray
+        Positions, by segment and then by increasing sum of the costs.
+    """
+    # A vector can only be dominated by one of no greater sum; equal sums go by the criteria in turn, so that of equal
+    # vectors, and of those that differ by less than a sum can hold, the dominating one comes first.
+    total = costs.sum(axis=1)
+    order = np.lexsort((*costs.T[::-1], total, segment))
+    # Criterion by criterion, as comparisons along long rows are the quick ones.
+    segment, rows = segment[order], np.ascontiguousarray(costs[order].T)
+    starts = np.flatnonzero(np.concatenate([[True], segment[1:] != segment[:-1]])) if order.size else order
+    sizes = np.diff(np.append(starts, order.size))
+    kept = np.zeros(order.size, dtype=bool)
+    small = np.repeat(sizes <= _SMALL_SET, sizes)
+    kept[small] = _filter_small(segment[small], rows[:, small])
+    for start, size in zip(starts[sizes > _SMALL_SET].tolist(), sizes[sizes > _SMALL_SET].tolist(), strict=True):
+        kept[start : start + size] = _filter_large(np.ascontiguousarray(rows[:, start : start + size]))
+    return order[kept]
+
+
+def _filter_small(segment: IntArray, rows: FloatArray) -> NDArray[np.bool_]:
+    """Return which vectors stay, one champion of every segment per round; ``rows`` (D, M) sorted by segment and sum."""
+    kept = np.zeros(segment.size, dtype=bool)
+    open_ones = np.arange(segment.size)
+    while open_ones.size:
+        owner = segment[open_ones]
+        first = np.concatenate([[True], owner[1:] != owner[:-1]])
+        champion = open_ones[np.maximum.accumulate(np.where(first, np.arange(owner.size), 0))]
+        kept[open_ones[first]] = True
+        beaten = (rows[:, champion] <= rows[:, open_ones]).all(axis=0)
+        open_ones = open_ones[~beaten]
+    return kept
+
+
+def _filter_large(rows: FloatArray) -> NDArray[np.bool_]:
+    """Return which vectors of one set stay, many champions at a time; ``rows`` (D, M) sorted by sum."""
+    kept = np.zeros(rows.shape[1], dtype=bool)
+    open_ones = np.arange(rows.shape[1])
+    left = _MOST_COMPARISONS
+    while open_ones.size and left > 0:
+        head = open_ones[:_CHAMPIONS]
+        champions = head[_filter_small(np.zeros(head.size, dtype=np.intp), rows[:, head])]
+        kept[champions] = True
+        rest = open_ones[head.size :]
+        left -= rest.size * champions.size
+        others = rows[:, rest]
+        beaten = np.zeros(rest.size, dtype=bool)
+        for champion in champions.tolist():
+            undercut = others[0] >= rows[0, champion]
+            for criterion in range(1, len(rows)):
+                undercut &= others[criterion] >= rows[criterion, champion]
+            beaten |= undercut
+        open_ones = rest[~beaten]
+    kept[open_ones] = True
+    return kept

@@ -1,0 +1,235 @@
+"""The whole trade-off between budget and value of the convexified problem.
+
+Every graph's lower convex hull of (consumption, value) comes from recursive secants: the multiplier at which two
+neighbouring points tie finds a point below their chord, or proves that there is none. All chords of one depth, of all
+graphs, are one batch. One sort of all hull segments by slope merges the graphs, and every budget and every inverse
+query is a look-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.errors import UsageError
+from optplan.solvers.paths.batches import (
+    BUDGET_TOLERANCE,
+    ROUNDING,
+    FloatArray,
+    IntArray,
+    PathBatch,
+    PathFamily,
+    find_least_consumption,
+    find_least_value,
+    join_batches,
+)
+from optplan.solvers.paths.mixing import MixedPlan, split_graph
+from optplan.solvers.paths.secants import BudgetShortfall, fits_budget
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredPoint:
+    """The optimum of the convexified problem at one budget.
+
+    Parameters
+    ----------
+    budget
+        The budget; at the far end the consumption of the plan of least value.
+    value
+        The optimum, which is also the Lagrangian bound for any multiplier between the two.
+    less_multiplier, more_multiplier
+        Value lost per unit when the budget shrinks, gained when it grows; +inf where it cannot shrink, 0 where growth
+        gains nothing. They differ at breakpoints only.
+    position
+        (G,) Position of each graph's path in :attr:`LayeredFrontier.paths`.
+    mixed_graph
+        The graph that is split between its path and the next; None at breakpoints.
+    fraction
+        Share of the next path.
+    """
+
+    budget: float
+    value: float
+    less_multiplier: float
+    more_multiplier: float
+    position: IntArray
+    mixed_graph: int | None
+    fraction: float
+
+
+@dataclass(frozen=True, eq=False)
+class LayeredFrontier:
+    """Optimum of the convexified problem as a function of the budget.
+
+    Parameters
+    ----------
+    consumption, value
+        (S + 1,) Breakpoints; the one increases, the other decreases, convex.
+    multiplier
+        (S,) Minus the slope of each segment, not increasing.
+    owner
+        (S,) The graph whose path changes along each segment.
+    paths
+        The hull paths of all graphs, each graph's by increasing consumption.
+    starts
+        (G + 1,) Where each graph's hull paths begin.
+    passes
+        Shortest paths of single graphs that it took.
+    """
+
+    consumption: FloatArray
+    value: FloatArray
+    multiplier: FloatArray
+    owner: IntArray
+    paths: PathBatch
+    starts: IntArray
+    passes: int
+
+    def at(self, budget: float) -> LayeredPoint | BudgetShortfall:
+        """Return the optimum at a budget, or the proof that no plan keeps it.
+
+        Parameters
+        ----------
+        budget
+            Limit on the sum of the consumptions; beyond the last breakpoint the last one is returned.
+
+        Raises
+        ------
+        UsageError
+            When the budget is not a number.
+        """
+        if np.isnan(budget):
+            raise UsageError("the budget is not a number")
+        if not fits_budget(float(self.consumption[0]), budget):
+            return BudgetShortfall(budget, self.paths.take(self.starts[:-1]))
+        segment = int(np.searchsorted(self.consumption, budget * (1.0 + ROUNDING), side="right")) - 1
+        segment = max(0, segment)
+        rest = budget - float(self.consumption[segment])
+        return self._locate(segment, rest)
+
+    def for_value(self, value: float) -> LayeredPoint | None:
+        """Return the least budget whose optimum is no greater than a wanted value, or None when nothing reaches it.
+
+        Parameters
+        ----------
+        value
+            Wanted sum of the values.
+
+        Raises
+        ------
+        UsageError
+            When the value is not a number.
+        """
+        if np.isnan(value):
+            raise UsageError("the value is not a number")
+        last = float(self.value[-1])
+        if value < last - BUDGET_TOLERANCE * abs(last):
+            return None
+        # Values decrease, so their negatives are in order for the bisection.
+        segment = int(np.searchsorted(-self.value, -value * (1.0 - ROUNDING), side="right")) - 1
+        if segment < 0:
+            return self._locate(0, 0.0)
+        if segment >= self.multiplier.size:
+            return self._locate(segment, 0.0)
+        return self._locate(segment, (float(self.value[segment]) - value) / float(self.multiplier[segment]))
+
+    def plan_at(self, point: LayeredPoint) -> MixedPlan:
+        """Return the paths of a point of this frontier."""
+        paths = self.paths.take(point.position)
+        graph = 0 if point.mixed_graph is None else point.mixed_graph
+        other = point.position[graph] + (0 if point.mixed_graph is None else 1)
+        return split_graph(paths, graph, self.paths.take(np.array([other])), point.fraction)
+
+    def _locate(self, segment: int, rest: float) -> LayeredPoint:
+        """Return the point that lies ``rest`` of consumption into a segment."""
+        position = self.starts[:-1] + np.bincount(self.owner[:segment], minlength=self.starts.size - 1)
+        base = float(self.consumption[segment])
+        less = float(self.multiplier[segment - 1]) if segment > 0 else np.inf
+        if segment == self.multiplier.size:
+            return LayeredPoint(base, float(self.value[segment]), less, 0.0, position, None, 0.0)
+        more = float(self.multiplier[segment])
+        value = float(self.value[segment])
+        if rest <= ROUNDING * base:
+            return LayeredPoint(base, value, less, more, position, None, 0.0)
+        fraction = rest / float(self.consumption[segment + 1] - self.consumption[segment])
+        return LayeredPoint(
+            base + rest, value - more * rest, more, more, position, int(self.owner[segment]), min(1.0, fraction)
+        )
+
+
+def build_frontier(family: PathFamily) -> LayeredFrontier:
+    """Return the optimum of the convexified problem for all budgets.
+
+    Parameters
+    ----------
+    family
+        The graphs.
+
+    Returns
+    -------
+    LayeredFrontier
+        From the least consumption on.
+    """
+    paths, owner, passes = _find_hulls(family)
+    paths, owner = _straighten(paths, owner)
+    starts = np.searchsorted(owner, np.arange(family.num_graphs + 1))
+    inner = np.flatnonzero(owner[1:] == owner[:-1])
+    step, drop = _measure_steps(paths, inner)
+    order = np.argsort(-drop / step, kind="stable")
+    first = paths.take(starts[:-1])
+    return LayeredFrontier(
+        consumption=first.total_consumption + np.concatenate([[0.0], np.cumsum(step[order])]),
+        value=first.total_value - np.concatenate([[0.0], np.cumsum(drop[order])]),
+        multiplier=(drop / step)[order],
+        owner=owner[inner[order]],
+        paths=paths,
+        starts=starts,
+        passes=passes,
+    )
+
+
+def _measure_steps(paths: PathBatch, left: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return how much consumption rises and value drops from the given paths to the ones after them."""
+    return paths.consumption[left + 1] - paths.consumption[left], paths.value[left] - paths.value[left + 1]
+
+
+def _find_hulls(family: PathFamily) -> tuple[PathBatch, IntArray, int]:
+    """Return the hull paths of all graphs, by graph and consumption, their graphs, and the passes taken."""
+    lean, cheap = find_least_consumption(family), find_least_value(family)
+    owner = np.arange(family.num_graphs)
+    spans = (cheap.consumption > lean.consumption) & (cheap.value < lean.value)
+    lean = lean.choose(cheap, ~spans & (cheap.value < lean.value))
+    left = np.flatnonzero(spans)
+    right = owner.size + np.arange(left.size)
+    known = join_batches([lean, cheap.take(left)])
+    owner, passes = np.concatenate([owner, left]), 4 * owner.size
+    while left.size:
+        rise = known.consumption[right] - known.consumption[left]
+        multiplier = (known.value[left] - known.value[right]) / rise
+        chord = known.value[left] + multiplier * known.consumption[left]
+        found = family.shortest_paths(multiplier, owner[left])
+        passes += left.size
+        between = (found.consumption > known.consumption[left]) & (found.value > known.value[right])
+        between &= (found.consumption < known.consumption[right]) & (found.value < known.value[left])
+        new = np.flatnonzero(between & (found.reduced_cost < chord * (1.0 - ROUNDING)))
+        middle = owner.size + np.arange(new.size)
+        owner = np.concatenate([owner, owner[left[new]]])
+        known = join_batches([known, found.take(new)])
+        left, right = np.concatenate([left[new], middle]), np.concatenate([middle, right[new]])
+    order = np.lexsort((known.consumption, owner))
+    return known.take(order), owner[order], passes
+
+
+def _straighten(paths: PathBatch, owner: IntArray) -> tuple[PathBatch, IntArray]:
+    """Drop points that rounding put on or above the chord of their neighbours."""
+    while True:
+        inner = np.flatnonzero(owner[1:] == owner[:-1])
+        step, drop = _measure_steps(paths, inner)
+        slope = drop / step
+        adjacent = inner[1:] == inner[:-1] + 1
+        flat = inner[1:][adjacent & (slope[1:] >= slope[:-1] * (1.0 - ROUNDING))]
+        if not flat.size:
+            return paths, owner
+        kept = np.setdiff1d(np.arange(owner.size), flat, assume_unique=True)
+        paths, owner = paths.take(kept), owner[kept]

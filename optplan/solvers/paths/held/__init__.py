@@ -1,0 +1,28 @@
+"""Budgeted paths over sizes held: staying and shrinking are free, growing costs. One path of least value, with proofs.
+
+Knows no paper. :class:`HeldGraph` is a family for the Lagrangian bounds and frontiers of
+:mod:`optplan.solvers.paths`; :func:`solve_held` closes the gap that they leave, also where paths cost more than the
+sums of their steps (:class:`Charges`); :func:`find_pareto_set` gives the whole trade-off.
+"""
+
+from optplan.solvers.paths.held.charges import Charge, Charges, exchange_charges, no_charge
+from optplan.solvers.paths.held.closing import HeldShortfall, HeldSolution, find_least, solve_held
+from optplan.solvers.paths.held.frontier import Window, find_pareto_set
+from optplan.solvers.paths.held.graphs import Growth, HeldGraph
+from optplan.solvers.paths.held.labels import HeldPaths
+
+__all__ = [
+    "Charge",
+    "Charges",
+    "Growth",
+    "HeldGraph",
+    "HeldPaths",
+    "HeldShortfall",
+    "HeldSolution",
+    "Window",
+    "exchange_charges",
+    "find_least",
+    "find_pareto_set",
+    "no_charge",
+    "solve_held",
+]

@@ -1,0 +1,293 @@
+"""The best path of a held graph within a budget, proven, also where paths cost more than the sums of their steps.
+
+Sums are lower bounds of what paths truly cost. The paths whose value is at most the Lagrangian bound plus an allowance
+are few, and are enumerated. The allowance grows until one of them keeps the budget: the best, then, as all others have
+more value; or until the wanted gap is reached.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from optplan.solvers.paths.batches import BUDGET_TOLERANCE, ROUNDING, FloatArray, IntArray
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.held.charges import Charges, exchange_charges
+from optplan.solvers.paths.held.graphs import HeldGraph
+from optplan.solvers.paths.held.labels import find_candidates, settle_costs
+from optplan.solvers.paths.held.sweeps import Cut, Sweep
+from optplan.solvers.paths.layered.closing import Exhaustion
+from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
+
+#: First allowance as a fraction of the gap, and its growth from round to round.
+_FIRST_FRACTION = 1.0 / 16.0
+_GROWTH = 2.0
+#: Candidates that are charged exactly before the next are held against the best of them.
+_OFFERED_AT_ONCE = 1 << 4
+#: Multiples of the best multiplier whose shortest paths bound what a label can reach, too: labels that have spent more
+#: of the budget than the best paths, or less, are cut by the greater and the lesser ones.
+_FACTORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldShortfall:
+    """Proof that no path keeps the budget.
+
+    Parameters
+    ----------
+    least
+        The least consumption of any path, charges included; a lower bound of it when ``stopped_by`` is set.
+    options
+        (J,) A path of that consumption; None when the search was stopped before one was found.
+    stopped_by
+        As in :class:`HeldSolution`; then a lower bound alone exceeds the budget.
+    """
+
+    least: float
+    options: IntArray | None
+    stopped_by: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class HeldSolution:
+    """The best path found, with what is proven about all.
+
+    Parameters
+    ----------
+    options
+        (J,) The option taken in each layer; None when a limit ended the search before a path within the budget was
+        found, which only charges on the consumption can cause.
+    value, consumption
+        Its true costs; infinite without a path.
+    bound
+        No path within the budget has less value.
+    lagrangian
+        The bound by sums alone.
+    exhaustion
+        What ``bound`` rests on where it exceeds the Lagrangian one; else None.
+    proven
+        Whether the wanted gap was reached.
+    stopped_by
+        ``time`` or ``labels`` when a limit ended the search, else None.
+    passes, labels
+        Work done.
+    """
+
+    options: IntArray | None
+    value: float
+    consumption: float
+    bound: float
+    lagrangian: LagrangianBound
+    exhaustion: Exhaustion | None
+    proven: bool
+    stopped_by: str | None
+    passes: int
+    labels: int
+
+
+def solve_held(
+    graph: HeldGraph,
+    budget: float,
+    *,
+    gap: float = 1e-6,
+    effort: Effort | None = None,
+    charges: Charges | None = None,
+) -> HeldSolution | HeldShortfall:
+    """Return the path of least value within a budget, or the proof that none keeps it.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    budget
+        Limit on the consumption; +inf for none.
+    gap
+        Stop when (value - bound) / value is at most this; 0 asks for the optimum itself.
+    effort
+        Limits on time and labels, and who listens. A limit ends the search with the best path so far and the bound
+        proven so far.
+    charges
+        What paths pay beyond the sums of their steps.
+
+    Returns
+    -------
+    HeldSolution | HeldShortfall
+        The path, or why there is none.
+
+    Raises
+    ------
+    UsageError
+        When the budget is not a number.
+    """
+    spent = effort if effort is not None else Effort()
+    lagrangian = maximise_bound(graph, budget, effort=spent)
+    if isinstance(lagrangian, BudgetShortfall):
+        return find_least(graph, effort=spent, charges=charges)
+    spent.passes += lagrangian.passes
+    search = _Closing(graph, lagrangian, gap, spent, charges)
+    search.offer(np.asarray(lagrangian.under.nodes, dtype=np.intp))
+    stopped_by = None
+    try:
+        if search.incumbent is None:
+            least = find_least(graph, effort=spent, charges=charges)
+            if not fits_budget(least.least, budget):
+                return least
+            if least.options is not None:
+                search.offer(least.options[None])
+            stopped_by = least.stopped_by
+        if stopped_by is None:
+            search.run()
+    except OutOfEffortError as stop:
+        stopped_by = stop.limit
+    return search.conclude(stopped_by)
+
+
+def find_least(graph: HeldGraph, *, effort: Effort | None = None, charges: Charges | None = None) -> HeldShortfall:
+    """Return the least consumption of any path, charges included.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    effort
+        As in :func:`solve_held`.
+    charges
+        What paths pay beyond the sums of their steps.
+    """
+    exchanged = exchange_charges(charges)
+    found = solve_held(graph.exchanged(), math.inf, gap=0.0, effort=effort, charges=exchanged)
+    if isinstance(found, HeldShortfall):
+        return found
+    least = found.value if found.proven else found.bound
+    return HeldShortfall(least, found.options, found.stopped_by)
+
+
+class _Closing:
+    """The state of closing one gap: incumbent, allowance covered, work."""
+
+    def __init__(
+        self, graph: HeldGraph, lagrangian: LagrangianBound, gap: float, effort: Effort, charges: Charges | None
+    ) -> None:
+        self.graph = graph
+        self.lagrangian = lagrangian
+        self.gap = gap
+        self.effort = effort
+        self.charges = charges
+        self.incumbent: IntArray | None = None
+        self.value = self.consumption = math.inf
+        self.exhaustion: Exhaustion | None = None
+        self.linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
+
+    @cached_property
+    def _priced_sweeps(self) -> tuple[tuple[Sweep, float], ...]:
+        """Sweeps with the price of the whole budget at their multipliers, the tolerance on it included."""
+        budget, multiplier = self.lagrangian.budget * (1.0 + BUDGET_TOLERANCE), self.lagrangian.multiplier
+        if multiplier == 0.0:
+            return ((Sweep(self.graph, 1.0, 0.0), 0.0),)
+        prices = [factor * multiplier for factor in _FACTORS]
+        return tuple((Sweep(self.graph, 1.0, price), price * budget) for price in prices)
+
+    @cached_property
+    def _budget_cuts(self) -> tuple[Cut, ...]:
+        """What keeps labels within the budget."""
+        budget = self.lagrangian.budget
+        return (Cut(Sweep(self.graph, 0.0, 1.0), budget * (1.0 + BUDGET_TOLERANCE)),) if budget < math.inf else ()
+
+    @property
+    def rounding(self) -> float:
+        """Values closer than this are the same."""
+        value = self.lagrangian.under.total_value
+        return ROUNDING * (max(value, self.value if self.value < math.inf else 0.0) + 2.0 * self.linked)
+
+    @property
+    def bound(self) -> float:
+        """The best bound so far, at most the incumbent's value."""
+        bound = self.lagrangian.bound
+        if self.exhaustion is not None:
+            bound = self.value if self.exhaustion.optimum is not None else bound + self.exhaustion.allowance
+        return self.value if self.value <= bound + self.rounding else bound
+
+    @property
+    def closed(self) -> bool:
+        """Whether the wanted gap is reached."""
+        if self.value == math.inf:
+            return False
+        return self.value - self.bound <= self.gap * self.value
+
+    def offer(self, options: IntArray, least: FloatArray | None = None) -> None:
+        """Take the best of some paths as the incumbent when it keeps the budget and is better.
+
+        Parameters
+        ----------
+        options
+            (P, J) The option taken in each layer.
+        least
+            (P,) Lower ends of their values, where these are known to be charged more.
+        """
+        budget = self.lagrangian.budget * (1.0 + BUDGET_TOLERANCE)
+        low = np.zeros(len(options)) if least is None else least
+        order = np.argsort(low, kind="stable")
+        for piece in np.array_split(order, 1 + order.size // _OFFERED_AT_ONCE):
+            some = options[piece[low[piece] < self.value]]
+            if not len(some):
+                continue
+            value, consumption = settle_costs(self.graph, some, self.charges, self.effort)
+            fitting = np.flatnonzero(consumption <= budget)
+            if not fitting.size:
+                continue
+            best = fitting[np.lexsort((consumption[fitting], value[fitting]))[0]]
+            if value[best] < self.value:
+                self.incumbent = some[best]
+                self.value, self.consumption = float(value[best]), float(consumption[best])
+
+    def run(self) -> None:
+        """Enumerate within growing allowances until the gap is closed or a limit is met."""
+        self._report("bound")
+        bound = self.lagrangian.bound
+        scale = self.value if self.value < math.inf else self.lagrangian.under.total_value + self.linked
+        allowance = max((scale - bound) * _FIRST_FRACTION, self.gap * scale, self.rounding)
+        while not self.closed:
+            whole = self.value - bound + self.rounding
+            allowance = min(allowance, whole)
+            self._enumerate(allowance)
+            self._report("labels")
+            allowance *= _GROWTH
+
+    def _enumerate(self, allowance: float) -> None:
+        """Look for a path within an allowance, which also improves the bound."""
+        bound = self.lagrangian
+        self.effort.charge_pass()
+        # Within the budget, a path's reduced cost less the price of the budget is at most its value.
+        wanted = min(self.value, bound.bound + allowance) + self.rounding
+        cuts = tuple(Cut(sweep, wanted + price) for sweep, price in self._priced_sweeps)
+        found = find_candidates(self.graph, cuts + self._budget_cuts, self.effort, self.charges)
+        self.offer(found.options, found.value)
+        if self.value - bound.bound <= allowance + self.rounding:
+            self.exhaustion = Exhaustion(
+                bound.multiplier, max(0.0, self.value - bound.bound) + self.rounding, self.value
+            )
+        else:
+            self.exhaustion = Exhaustion(bound.multiplier, allowance, None)
+
+    def _report(self, stage: str) -> None:
+        """Tell the listener where the search is."""
+        objective = self.value if self.value < math.inf else None
+        self.effort.stopwatch.emit(stage, objective=objective, bound=self.bound)
+
+    def conclude(self, stopped_by: str | None) -> HeldSolution:
+        """Return what is known now."""
+        return HeldSolution(
+            options=self.incumbent,
+            value=self.value,
+            consumption=self.consumption,
+            bound=self.bound,
+            lagrangian=self.lagrangian,
+            exhaustion=self.exhaustion,
+            proven=self.closed,
+            stopped_by=stopped_by,
+            passes=self.effort.passes,
+            labels=self.effort.labels,
+        )

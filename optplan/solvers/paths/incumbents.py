@@ -1,0 +1,95 @@
+"""Choices of one path per graph among given paths: a small integer program, solved by HiGHS as far as effort allows.
+
+What it finds is a plan; nothing is proven by it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from optplan.progress import Stopwatch
+from optplan.solvers.paths.batches import FloatArray, IntArray
+from optplan.solvers.paths.master import run_engine
+
+#: Absolute tolerance of HiGHS on the scaled program, and the relative slack of the limits: together LIMIT_TOLERANCE.
+_ENGINE_TOLERANCE = 4e-10
+#: Nodes of the search tree, so that the outcome does not depend on the machine's speed.
+_MOST_NODES = 500
+
+
+def choose_paths(
+    graph: IntArray, value: FloatArray, consumption: FloatArray, limits: FloatArray, gap: float, stopwatch: Stopwatch
+) -> IntArray | None:
+    """Return a good choice of one path per graph that keeps the limits, or None when none was found.
+
+    Parameters
+    ----------
+    graph
+        (M,) Whose path each is, from 0 to G - 1.
+    value, consumption
+        (M,), (M, L) Of each path.
+    limits
+        (L,) What the total consumptions may be.
+    gap
+        Stop at this relative gap to the best choice among these paths.
+    stopwatch
+        When to stop.
+
+    Returns
+    -------
+    IntArray | None
+        (G,) Position of the chosen path of each graph.
+    """
+    import highspy
+
+    num_graphs, num_limits = int(graph.max()) + 1, limits.size
+    entries = consumption / limits
+    usable = np.flatnonzero((entries <= 1.0 + _ENGINE_TOLERANCE).all(axis=1))
+    graph, entries = graph[usable], entries[usable]
+    if np.unique(graph).size < num_graphs:
+        return None
+    scale = float(value.max()) or 1.0
+    count = usable.size
+    rows = np.concatenate([graph[:, None], np.tile(num_graphs + np.arange(num_limits), (count, 1))], axis=1)
+    numbers = np.concatenate([np.ones((count, 1)), entries], axis=1)
+    lower = np.concatenate([np.ones(num_graphs), np.full(num_limits, -np.inf)])
+    upper = np.concatenate([np.ones(num_graphs), np.full(num_limits, 1.0 + _ENGINE_TOLERANCE)])
+    engine = highspy.Highs()
+    options: dict[str, float | int | str | bool] = {
+        "output_flag": False,
+        "threads": 1,
+        "parallel": "off",
+        "random_seed": 0,
+        "mip_rel_gap": gap,
+        "mip_max_nodes": _MOST_NODES,
+        "mip_feasibility_tolerance": _ENGINE_TOLERANCE,
+        "primal_feasibility_tolerance": _ENGINE_TOLERANCE,
+        "small_matrix_value": 1e-12,
+    }
+    if stopwatch.remaining_s is not None:
+        options["time_limit"] = stopwatch.remaining_s
+    for name, option in options.items():
+        engine.setOptionValue(name, option)
+    engine.passModel(
+        count,
+        num_graphs + num_limits,
+        numbers.size,
+        int(highspy.MatrixFormat.kColwise),
+        int(highspy.ObjSense.kMinimize),
+        0.0,
+        value[usable] / scale,
+        np.zeros(count),
+        np.ones(count),
+        lower,
+        upper,
+        (np.arange(count) * rows.shape[1]).astype(np.int32),
+        rows.ravel().astype(np.int32),
+        numbers.ravel(),
+        np.ones(count, dtype=np.int32),
+    )
+    run_engine(engine)
+    if engine.getInfo().primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
+        return None
+    chosen = np.flatnonzero(np.asarray(engine.getSolution().col_value) > 0.5)
+    # Paths come in any order, and the choice is by graph.
+    return usable[chosen[np.argsort(graph[chosen])]] if chosen.size == num_graphs else None

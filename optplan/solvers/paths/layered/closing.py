@@ -1,0 +1,281 @@
+"""One path per graph within the budget: the exact optimum, by closing the gap above the Lagrangian bound.
+
+Any plan's value is L(mu) + the excesses of its paths over the least reduced costs + mu * unused budget. So the plans
+that could beat an incumbent have a total excess below the gap; they are few, and are enumerated. The allowance starts
+small and grows until the best plan found lies within it, which proves it, or until the wanted gap is reached.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.progress import Stopwatch
+from optplan.solvers.limits import most_within
+from optplan.solvers.paths.batches import ROUNDING, IntArray, PathBatch, PathFamily
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.layered.merging import MergeLimits, merge_sets
+from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
+from optplan.solvers.paths.skyline import ParetoPaths
+from optplan.solvers.paths.swaps import fill_slack
+
+#: First allowance, as a fraction of the gap and divided by the number of graphs (many graphs have many alternatives).
+_FIRST_FRACTION = 1.0 / 64.0
+#: First allowance as a fraction of the gap that is wanted, if that is more.
+_FIRST_OF_WANTED = 1.0 / 8.0
+#: Growth of the allowance from round to round.
+_GROWTH = 4.0
+#: With so many graphs that have alternatives, a choice is sought among some totals of each merge before exhaustion:
+#: at first among so many, and where that does not close the gap among more.
+_MANY_GRAPHS, _MOST_KEPT = 24, (512, 2048)
+
+
+@dataclass(frozen=True)
+class Exhaustion:
+    """Proof by enumeration.
+
+    Parameters
+    ----------
+    multiplier
+        Multiplier of the reduced costs.
+    allowance
+        All plans with excesses + multiplier * unused budget up to this were covered, in units of value.
+    optimum
+        The least value among them; None when none of them keeps the budget.
+    """
+
+    multiplier: float
+    allowance: float
+    optimum: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class PureSolution:
+    """One path per graph, with what is proven about it.
+
+    Parameters
+    ----------
+    paths
+        G paths that keep the budget.
+    value, consumption
+        Their sums.
+    bound
+        No plan of one path per graph has less value; equals ``value`` when proven by exhaustion.
+    lagrangian
+        The bound of the convexified problem, which holds for mixed plans too.
+    exhaustion
+        What ``bound`` rests on where it exceeds the Lagrangian one; else None.
+    proven
+        Whether the wanted gap was reached.
+    stopped_by
+        ``time``, ``labels`` or ``pairs`` when a limit ended the search, else None.
+    passes, labels, pairs
+        Work done.
+    """
+
+    paths: PathBatch
+    value: float
+    consumption: float
+    bound: float
+    lagrangian: LagrangianBound
+    exhaustion: Exhaustion | None
+    proven: bool
+    stopped_by: str | None
+    passes: int
+    labels: int
+    pairs: int
+
+    @property
+    def gap(self) -> float:
+        """(value - bound) / value, 0 when both agree."""
+        return _relative_gap(self.value, self.bound)
+
+
+def _relative_gap(value: float, bound: float) -> float:
+    """Return (value - bound) / value; values are never negative, so a value of zero is optimal."""
+    return max(0.0, value - bound) / value if value > 0 else 0.0
+
+
+def solve_pure(
+    family: PathFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None
+) -> PureSolution | BudgetShortfall:
+    """Return the best choice of one path per graph, or the proof that none keeps the budget.
+
+    Parameters
+    ----------
+    family
+        The graphs.
+    budget
+        Limit on the sum of the consumptions.
+    gap
+        Stop when (value - bound) / value is at most this; 0 asks for the optimum itself.
+    effort
+        Limits on time, labels and pairs, and who listens; no time limit when None. A limit ends the search with the
+        best plan so far and the bound proven so far.
+
+    Returns
+    -------
+    PureSolution | BudgetShortfall
+        A plan always, when one exists.
+
+    Raises
+    ------
+    UsageError
+        When the budget is not a number.
+
+    Notes
+    -----
+    Enumeration above a Lagrangian bound, as in Carlyle, Royset and Wood, "Lagrangian relaxation and enumeration for
+    solving constrained shortest-path problems", Networks 52, 2008; here for many graphs under one budget, with Pareto
+    sets instead of single paths.
+    """
+    spent = effort if effort is not None else Effort(Stopwatch())
+    lagrangian = maximise_bound(family, budget, effort=spent)
+    if isinstance(lagrangian, BudgetShortfall):
+        return lagrangian
+    search = _Closing(family, lagrangian, gap, spent)
+    spent.passes += lagrangian.passes
+    stopped_by = None
+    try:
+        search.run()
+    except OutOfEffortError as stop:
+        stopped_by = stop.limit
+    return search.conclude(stopped_by)
+
+
+class _Closing:
+    """The state of closing one gap: incumbent, allowance covered, work."""
+
+    def __init__(self, family: PathFamily, lagrangian: LagrangianBound, gap: float, effort: Effort) -> None:
+        self.family = family
+        self.lagrangian = lagrangian
+        self.gap = gap
+        self.effort = effort
+        self.incumbent = lagrangian.under
+        self.exhaustion: Exhaustion | None = None
+        linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
+        #: Values closer than this are the same.
+        self.rounding = ROUNDING * (lagrangian.under.total_value + 2.0 * linked)
+
+    @property
+    def bound(self) -> float:
+        """The best bound so far, at most the incumbent's value."""
+        value = self.incumbent.total_value
+        bound = self.lagrangian.bound
+        if self.exhaustion is not None:
+            bound = value if self.exhaustion.optimum is not None else bound + self.exhaustion.allowance
+        # The tolerance on the budget may put a plan a hair below the bound, and rounding one a hair above.
+        return value if value <= bound + self.rounding else bound
+
+    @property
+    def closed(self) -> bool:
+        """Whether the wanted gap is reached."""
+        return _relative_gap(self.incumbent.total_value, self.bound) <= self.gap
+
+    def run(self) -> None:
+        """Enumerate within growing allowances until the gap is closed or a limit is met."""
+        self._report("bound")
+        num_graphs = self.family.num_graphs
+        value = self.incumbent.total_value
+        allowance = max(
+            (value - self.lagrangian.bound) * _FIRST_FRACTION / num_graphs, self.gap * value * _FIRST_OF_WANTED
+        )
+        while not self.closed:
+            whole = self.incumbent.total_value - self.lagrangian.bound + self.rounding
+            allowance = min(allowance, whole)
+            self._enumerate(allowance)
+            self._report("labels")
+            allowance *= _GROWTH
+
+    def _enumerate(self, allowance: float) -> None:
+        """Improve the incumbent within an allowance and, where the merge is completed, the bound."""
+        bound = self.lagrangian
+        paths = self.family.pareto_paths(bound.multiplier, allowance, self.effort)
+        base, filled = self._fill(paths)
+        self._offer(paths, filled)
+        if self.closed:
+            return
+        if np.count_nonzero(np.diff(paths.starts) > 1) >= _MANY_GRAPHS:
+            if self._merge_some(paths, base, allowance):
+                return
+            # Exhaustion need not go further than the wanted gap asks for.
+            allowance = min(allowance, self.incumbent.total_value * (1.0 - self.gap) - bound.bound + self.rounding)
+        self._merge(paths, base, allowance)
+        value = self.incumbent.total_value
+        if value - bound.bound <= allowance + self.rounding:
+            self.exhaustion = Exhaustion(bound.multiplier, max(0.0, value - bound.bound) + self.rounding, value)
+        else:
+            self.exhaustion = Exhaustion(bound.multiplier, allowance, None)
+
+    def _merge_some(self, paths: ParetoPaths, base: IntArray, allowance: float) -> bool:
+        """Offer the best choices among more and more totals; return whether that closes the gap."""
+        for most_kept in _MOST_KEPT:
+            self._merge(paths, base, allowance, most_kept=most_kept)
+            if self.closed:
+                return True
+        return False
+
+    def _merge(self, paths: ParetoPaths, base: IntArray, allowance: float, *, most_kept: int | None = None) -> None:
+        """Offer the best choice within an allowance; of some choices only, where not all totals are kept."""
+        limits = MergeLimits(
+            multiplier=self.lagrangian.multiplier,
+            excess=allowance + self.rounding,
+            room=most_within(self.lagrangian.budget) - math.fsum(paths.consumption[base].tolist()),
+            gain=self.incumbent.total_value - math.fsum(paths.value[base].tolist()),
+            most_kept=most_kept,
+        )
+        best = merge_sets(paths, base, limits, self.effort)
+        if best is not None:
+            self._offer(paths, best)
+
+    def _fill(self, paths: ParetoPaths) -> tuple[IntArray, IntArray]:
+        """Return the choice of least reduced cost, and the choice that replacements make of it."""
+        multiplier = self.lagrangian.multiplier
+        reduced_cost = paths.value + multiplier * paths.consumption
+        least = np.minimum.reduceat(reduced_cost, paths.starts[:-1])
+        tied = np.flatnonzero(reduced_cost <= np.repeat(least + self.rounding, np.diff(paths.starts)))
+        first = np.searchsorted(tied, paths.starts)
+        lean, rich = tied[first[:-1]], tied[first[1:] - 1]
+        limit = most_within(self.lagrangian.budget)
+        choice = lean.copy()
+        slack = limit - math.fsum(paths.consumption[lean].tolist())
+        steps = paths.consumption[rich] - paths.consumption[lean]
+        for graph in np.argsort(-steps, kind="stable")[: np.count_nonzero(steps)].tolist():
+            if steps[graph] <= slack:
+                choice[graph] = rich[graph]
+                slack -= float(steps[graph])
+        least_gain = max(self.rounding, 0.1 * self.gap * self.lagrangian.bound)
+        return lean, fill_slack(paths, choice, limit, least_gain)
+
+    def _offer(self, paths: ParetoPaths, choice: IntArray) -> None:
+        """Take a choice as the incumbent when it keeps the budget and is better."""
+        value = math.fsum(paths.value[choice].tolist())
+        if value >= self.incumbent.total_value:
+            return
+        if not fits_budget(math.fsum(paths.consumption[choice].tolist()), self.lagrangian.budget):
+            return
+        plan = paths.trace(choice)
+        if fits_budget(plan.total_consumption, self.lagrangian.budget):
+            self.incumbent = plan
+
+    def _report(self, stage: str) -> None:
+        """Tell the listener where the search is."""
+        self.effort.stopwatch.emit(stage, objective=self.incumbent.total_value, bound=self.bound)
+
+    def conclude(self, stopped_by: str | None) -> PureSolution:
+        """Return what is known now."""
+        return PureSolution(
+            paths=self.incumbent,
+            value=self.incumbent.total_value,
+            consumption=self.incumbent.total_consumption,
+            bound=self.bound,
+            lagrangian=self.lagrangian,
+            exhaustion=self.exhaustion,
+            proven=self.closed,
+            stopped_by=stopped_by,
+            passes=self.effort.passes,
+            labels=self.effort.labels,
+            pairs=self.effort.pairs,
+        )

@@ -1,0 +1,290 @@
+"""The restricted master: the linear program over the paths seen so far, kept in HiGHS from one pass to the next.
+
+One column per path with its fraction; one row per graph (fractions add up to 1), one per limit. Costs and limits are
+scaled so that their total is the number of graphs: a typical coefficient is then one, whatever the units are. HiGHS
+says which columns form the optimal basis; fractions and multipliers are then recomputed from the small system of the
+extra columns, which is exact but for rounding, so nothing rests on the engine's tolerances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.errors import EngineError
+from optplan.solvers.paths.batches import FloatArray, IntArray
+from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.standard_output import standard_output_aside
+
+if TYPE_CHECKING:
+    import highspy
+
+    from optplan.progress import Stopwatch
+
+#: Absolute tolerance of HiGHS on the scaled program.
+_ENGINE_TOLERANCE = 1e-10
+#: Entries of a basic solution that are below zero by less than this, on the scaled program, are zero.
+_NEGLIGIBLE = 1e-9
+
+#: A limit of less than this fraction of what a path consumes is scaled as if it were that much.
+_LEAST_SHARE = 1e-5
+
+#: How HiGHS ends where rounding got the better of it: costs and fractions are never negative, so nothing is unbounded.
+_UNSETTLED = ("kUnknown", "kNotset", "kUnbounded", "kUnboundedOrInfeasible")
+
+#: What HiGHS calls its serial dual simplex method.
+_DUAL_SIMPLEX = 1
+
+
+@dataclass(frozen=True, eq=False)
+class MasterSolution:
+    """The optimum of a restricted master.
+
+    Parameters
+    ----------
+    objective
+        Its value, in the units of the costs.
+    fractions
+        (C,) Of each column.
+    multipliers
+        (L,) Of the limits, at least 0, in cost per consumption.
+    shares
+        (G,) Multiplier of each graph's row: a path of less reduced cost improves the program.
+    """
+
+    objective: float
+    fractions: FloatArray
+    multipliers: FloatArray
+    shares: FloatArray
+
+
+def run_engine(engine: highspy.Highs) -> None:
+    """Run HiGHS on its model, in one thread if that can be had, and keep standard output clean."""
+    import highspy
+
+    with standard_output_aside():
+        failed = engine.run() == highspy.HighsStatus.kError
+        if failed and engine.getModelStatus() == highspy.HighsModelStatus.kNotset:
+            # HiGHS has one pool of threads per process; where somebody else has sized it, that size has to do.
+            engine.setOptionValue("threads", 0)
+            engine.run()
+
+
+class Master:
+    """The linear program over some columns; columns can be added and limits changed.
+
+    Parameters
+    ----------
+    num_graphs
+        Rows of fractions.
+    limits
+        (L,) Right sides of the limits' rows; +inf for a limit that does not count.
+    cost_unit
+        What the costs are divided by for HiGHS, apart from the number of graphs.
+    with_factor
+        Whether the limits are multiplied by a common factor, and that factor is what costs (1 per unit).
+    most
+        (L,) What paths consume at most, as far as known: no coefficient should be far above one.
+    """
+
+    def __init__(
+        self,
+        num_graphs: int,
+        limits: FloatArray,
+        cost_unit: float,
+        *,
+        with_factor: bool = False,
+        most: FloatArray | None = None,
+    ) -> None:
+        self.num_graphs = num_graphs
+        self.limits = limits
+        self._cost_unit = cost_unit / num_graphs
+        self._counted = np.flatnonzero(np.isfinite(limits))
+        counted = limits[self._counted]
+        unit = counted if most is None else np.maximum(counted, _LEAST_SHARE * most[self._counted])
+        self._limit_unit = np.where(unit > 0.0, unit, 1.0) / num_graphs
+        #: Right sides of the limits' rows: the number of graphs, unless a limit is far below what paths consume.
+        self._room = counted / self._limit_unit
+        self._with_factor = with_factor
+        self._graph = np.empty(0, dtype=np.intp)
+        self._cost = np.empty(0)
+        self._entries = np.empty((0, self._counted.size))
+        self._engine = self._start_engine()
+
+    def add(self, graph: IntArray, cost: FloatArray, consumption: FloatArray) -> None:
+        """Append columns.
+
+        Parameters
+        ----------
+        graph
+            (P,) Whose path each is.
+        cost
+            (P,) What following it costs.
+        consumption
+            (P, L) Its consumptions.
+        """
+        entries = consumption[:, self._counted] / self._limit_unit
+        rows = np.concatenate([graph[:, None], np.tile(self.num_graphs + self._limit_rows, (graph.size, 1))], axis=1)
+        values = np.concatenate([np.ones((graph.size, 1)), entries], axis=1)
+        starts = np.arange(graph.size) * rows.shape[1]
+        self._engine.addCols(
+            graph.size,
+            cost / self._cost_unit,
+            np.zeros(graph.size),
+            np.full(graph.size, np.inf),
+            values.size,
+            starts.astype(np.int32),
+            rows.ravel().astype(np.int32),
+            values.ravel(),
+        )
+        self._graph = np.concatenate([self._graph, graph])
+        self._cost = np.concatenate([self._cost, cost / self._cost_unit])
+        self._entries = np.concatenate([self._entries, entries])
+
+    def solve(self, stopwatch: Stopwatch) -> MasterSolution | None:
+        """Return the optimum; None where the columns cannot keep the limits.
+
+        Raises
+        ------
+        OutOfEffortError
+            When time ran out.
+        EngineError
+            When HiGHS fails.
+        """
+        if stopwatch.remaining_s is not None:
+            # The clock of HiGHS counts over all its runs.
+            self._engine.setOptionValue("time_limit", self._engine.getRunTime() + stopwatch.remaining_s)
+        run_engine(self._engine)
+        status = self._engine.getModelStatus().name
+        if status in _UNSETTLED:
+            status = self._run_anew()
+        if status == "kInfeasible":
+            return None
+        if status == "kTimeLimit":
+            raise OutOfEffortError("time")
+        if status != "kOptimal":
+            message = f"HiGHS ended a linear program over paths with {status}"
+            raise EngineError(message)
+        return self._read_basis() or self._read_engine()
+
+    def _run_anew(self) -> str:
+        """Start anew with other methods until one knows what the program is, and return what it says.
+
+        The primal simplex method, going on from a basis that columns were added to, cannot always tell that they keep
+        no limits; nor can the dual one on the same program. Interior points can.
+        """
+        for option, value in (("simplex_strategy", _DUAL_SIMPLEX), ("solver", "ipm")):
+            _, usual = self._engine.getOptionValue(option)
+            self._engine.setOptionValue(option, value)
+            self._engine.clearSolver()
+            run_engine(self._engine)
+            self._engine.setOptionValue(option, usual)
+            status = str(self._engine.getModelStatus().name)
+            if status not in _UNSETTLED:
+                break
+        return status
+
+    @property
+    def _limit_rows(self) -> IntArray:
+        """Return the counted limits' numbers among the limits' rows."""
+        return np.arange(self._counted.size)
+
+    def _start_engine(self) -> highspy.Highs:
+        import highspy
+
+        engine = highspy.Highs()
+        options: dict[str, float | int | str | bool] = {
+            "output_flag": False,
+            "threads": 1,
+            "parallel": "off",
+            "random_seed": 0,
+            "presolve": "off",
+            # Its own defaults would drop paths of a billionth of a limit, and refuse those that far exceed one.
+            "small_matrix_value": 1e-12,
+            "large_matrix_value": 1e30,
+            "solver": "simplex",
+            # Columns that are added keep the basis feasible, so the primal simplex goes on where it was.
+            "simplex_strategy": int(highspy.simplex_constants.SimplexStrategy.kSimplexStrategyPrimal),
+            "primal_feasibility_tolerance": _ENGINE_TOLERANCE,
+            "dual_feasibility_tolerance": _ENGINE_TOLERANCE,
+        }
+        for name, value in options.items():
+            engine.setOptionValue(name, value)
+        count, scale = self._counted.size, float(self.num_graphs)
+        lower = np.concatenate([np.ones(self.num_graphs), np.full(count, -np.inf)])
+        upper = np.concatenate([np.ones(self.num_graphs), np.zeros(count) if self._with_factor else self._room])
+        nothing = np.empty(0, dtype=np.int32)
+        engine.addRows(lower.size, lower, upper, 0, np.zeros(lower.size, dtype=np.int32), nothing, np.empty(0))
+        if self._with_factor:
+            rows = (self.num_graphs + self._limit_rows).astype(np.int32)
+            engine.addCol(scale, 0.0, np.inf, count, rows, -self._room)
+        return engine
+
+    def _read_basis(self) -> MasterSolution | None:
+        """Return the basic solution recomputed from its columns, or None where they do not settle it."""
+        status, basic = self._engine.getBasicVariables()
+        if status.name == "kError":
+            return None
+        basic = np.asarray(basic)
+        offset = int(self._with_factor)
+        chosen = np.sort(basic[basic >= offset] - offset)
+        slack = -basic[basic < 0] - 1 - self.num_graphs
+        scaled_factor = bool(np.any(basic == 0)) and self._with_factor
+        binding = np.setdiff1d(self._limit_rows, slack)
+        levels = np.asarray(self._engine.getSolution().col_value)[offset:]
+        # The base column of each graph is its largest, the others are extra.
+        by_graph = chosen[np.lexsort((-levels[chosen], self._graph[chosen]))]
+        owners, first = np.unique(self._graph[by_graph], return_index=True)
+        extra = np.delete(by_graph, first)
+        if owners.size < self.num_graphs or binding.size != extra.size + scaled_factor or slack.min(initial=0) < 0:
+            return None
+        return self._solve_extras(by_graph[first], extra, binding, scaled_factor=scaled_factor)
+
+    def _solve_extras(
+        self, base: IntArray, extra: IntArray, binding: IntArray, *, scaled_factor: bool
+    ) -> MasterSolution | None:
+        """Return the solution in which the binding limits are met by base and extra columns, None if it is none."""
+        owner = self._graph[extra]
+        scale = float(self.num_graphs)
+        steps = (self._entries[extra] - self._entries[base[owner]])[:, binding]
+        gains = self._cost[base[owner]] - self._cost[extra]
+        most = np.zeros(binding.size) if self._with_factor else self._room[binding]
+        room = most - self._entries[base].sum(axis=0)[binding]
+        if scaled_factor:
+            steps = np.concatenate([steps, -self._room[None, binding]])
+            gains = np.append(gains, -scale)
+        try:
+            duals, levels = np.linalg.solve(steps, gains), np.linalg.solve(steps.T, room)
+        except np.linalg.LinAlgError:
+            return None
+        fractions = np.zeros(self._graph.size)
+        fractions[base] = 1.0
+        fractions[extra] = levels[: extra.size]
+        np.subtract.at(fractions, base[owner], levels[: extra.size])
+        scaled = np.zeros(self._counted.size)
+        scaled[binding] = duals
+        if not (fractions.min() >= -_NEGLIGIBLE and scaled.min(initial=0.0) >= -_NEGLIGIBLE):
+            return None
+        return self._conclude(fractions, scaled, float(levels[-1]) if scaled_factor else 0.0)
+
+    def _read_engine(self) -> MasterSolution:
+        """Return the solution as HiGHS has it."""
+        solution = self._engine.getSolution()
+        levels = np.asarray(solution.col_value)
+        offset = int(self._with_factor)
+        scaled = -np.asarray(solution.row_dual)[self.num_graphs :]
+        return self._conclude(levels[offset:], scaled, float(levels[0]) if self._with_factor else 0.0)
+
+    def _conclude(self, fractions: FloatArray, scaled: FloatArray, factor: float) -> MasterSolution:
+        """Return a solution in the caller's units; ``scaled`` are the multipliers of the scaled program."""
+        scaled = np.maximum(scaled, 0.0)
+        fractions = np.where(fractions > 1e-12, fractions, 0.0)
+        fractions /= np.bincount(self._graph, weights=fractions, minlength=self.num_graphs)[self._graph]
+        shares = np.full(self.num_graphs, np.inf)
+        np.minimum.at(shares, self._graph, self._cost + self._entries @ scaled)
+        objective = float(fractions @ self._cost) + self.num_graphs * factor
+        multipliers = np.zeros(self.limits.size)
+        multipliers[self._counted] = scaled / self._limit_unit * self._cost_unit
+        return MasterSolution(objective * self._cost_unit, fractions, multipliers, shares * self._cost_unit)

@@ -1,0 +1,191 @@
+"""The Lagrangian bound of one linking budget, and the multiplier that attains it.
+
+For a multiplier mu >= 0, L(mu) = sum of the graphs' least reduced costs - mu * budget bounds every plan within the
+budget from below, mixed plans included. L is concave and piecewise linear; each plan seen so far is a line above it.
+The multiplier at which the best line from either side of the budget intersect is tried next, until no plan lies below
+the intersection: then L is at its maximum there, exactly, without a tolerance on mu.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from optplan.errors import UsageError
+from optplan.solvers.limits import is_within
+from optplan.solvers.paths.batches import (
+    BUDGET_TOLERANCE,
+    ROUNDING,
+    PathBatch,
+    PathFamily,
+    find_least_consumption,
+    find_least_value,
+)
+from optplan.solvers.paths.effort import Effort
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetShortfall:
+    """Proof that no plan keeps the budget.
+
+    Parameters
+    ----------
+    budget
+        The budget asked for.
+    least
+        The path of least consumption of each graph; their total exceeds the budget.
+    """
+
+    budget: float
+    least: PathBatch
+
+    @property
+    def least_budget(self) -> float:
+        """The least budget for which a plan exists."""
+        return self.least.total_consumption
+
+
+@dataclass(frozen=True, eq=False)
+class LagrangianBound:
+    """The greatest Lagrangian bound at a budget.
+
+    Parameters
+    ----------
+    budget
+        The budget asked for.
+    multiplier
+        A multiplier that attains the bound; 0 where the budget does not bind.
+    bound
+        L(multiplier): no plan within the budget has less value.
+    under
+        Paths of least reduced cost that keep the budget (up to :data:`BUDGET_TOLERANCE`).
+    over
+        Paths of least reduced cost that exceed the budget; None where it does not bind.
+    passes
+        Shortest-path passes that it took.
+    attained
+        Whether the bound is the greatest one; False only when time ran out. Then it is the best one so far, and the
+        paths on either side are best at multipliers of their own.
+    """
+
+    budget: float
+    multiplier: float
+    bound: float
+    under: PathBatch
+    over: PathBatch | None
+    passes: int
+    attained: bool = True
+
+
+def fits_budget(consumption: float, budget: float) -> bool:
+    """Return whether a plan keeps the budget, as :mod:`optplan.solvers.limits` defines it."""
+    return is_within(consumption, budget)
+
+
+def maximise_bound(
+    family: PathFamily, budget: float, *, effort: Effort | None = None
+) -> LagrangianBound | BudgetShortfall:
+    """Return the greatest Lagrangian bound at a budget, or the proof that no plan keeps it.
+
+    Parameters
+    ----------
+    family
+        The graphs.
+    budget
+        Limit on the sum of the consumptions; +inf for none.
+    effort
+        Its stopwatch is looked at before every pass beyond the first four, which say whether there is a plan and what
+        it would cost were the budget no object. When time runs out the best bound so far is returned.
+
+    Returns
+    -------
+    LagrangianBound | BudgetShortfall
+        The bound with the paths on either side of the budget, or the least consumption of each graph.
+
+    Raises
+    ------
+    UsageError
+        When the budget is not a number.
+
+    Notes
+    -----
+    The bound is the optimum of the convexified problem: some mixture of ``under`` and ``over`` attains it
+    (:func:`~optplan.solvers.paths.mixing.mix_paths`). The method is that of Handler and Zang, "A dual algorithm for
+    the constrained shortest path problem", Networks 10, 1980.
+    """
+    if math.isnan(budget):
+        raise UsageError("the budget is not a number")
+    under = find_least_consumption(family)
+    if not fits_budget(under.total_consumption, budget):
+        return BudgetShortfall(budget, under)
+    over = find_least_value(family)
+    passes = 4
+    if fits_budget(over.total_consumption, budget):
+        return LagrangianBound(budget, 0.0, over.total_reduced_cost, over, None, passes)
+    best, best_multiplier = over.total_reduced_cost, 0.0
+    while effort is None or not effort.stopwatch.expired:
+        multiplier, line = _intersect(under, over)
+        trial = family.shortest_paths(multiplier)
+        passes += 1
+        reduced_cost = trial.total_reduced_cost
+        bound = reduced_cost - multiplier * budget
+        if reduced_cost >= line - ROUNDING * (line + multiplier * budget):
+            return LagrangianBound(budget, multiplier, bound, under, over, passes)
+        if bound > best:
+            best, best_multiplier = bound, multiplier
+        if fits_budget(trial.total_consumption, budget):
+            under = trial
+        else:
+            over = trial
+    return LagrangianBound(budget, best_multiplier, best, under, over, passes, attained=False)
+
+
+def find_multiplier_range(
+    family: PathFamily, bound: LagrangianBound, *, effort: Effort | None = None
+) -> tuple[float, float]:
+    """Return the value lost per unit when the budget shrinks a little, and gained when it grows a little.
+
+    Parameters
+    ----------
+    family
+        The graphs.
+    bound
+        What :func:`maximise_bound` returned for them, attained.
+    effort
+        Limit on time, and who counts the passes.
+
+    Returns
+    -------
+    tuple[float, float]
+        Shadow prices of the convexified problem. They differ only where the budget is a breakpoint of its frontier;
+        the first is +inf where no smaller budget is feasible, the second 0 where more budget gains nothing.
+
+    Raises
+    ------
+    OutOfEffortError
+        When time runs out.
+    """
+    spent = effort if effort is not None else Effort()
+    # Both sides are best at the multiplier, so it is the slope between them, and of everything strictly inside.
+    corner = bound.under
+    if not fits_budget(bound.budget, corner.total_consumption):
+        return bound.multiplier, bound.multiplier
+    spent.charge_pass()
+    far = find_least_consumption(family)
+    less = math.inf
+    while far.total_consumption < corner.total_consumption * (1.0 - BUDGET_TOLERANCE):
+        spent.charge_pass()
+        less, line = _intersect(far, corner)
+        trial = family.shortest_paths(less)
+        closer = trial.total_consumption > far.total_consumption
+        if not closer or trial.total_reduced_cost >= line * (1.0 - ROUNDING):
+            break
+        far = trial
+    return less, bound.multiplier
+
+
+def _intersect(under: PathBatch, over: PathBatch) -> tuple[float, float]:
+    """Return the multiplier at which two plans have the same reduced cost, and that reduced cost."""
+    step = over.total_consumption - under.total_consumption
+    multiplier = max(0.0, (under.total_value - over.total_value) / step)
+    return multiplier, under.total_value + multiplier * under.total_consumption

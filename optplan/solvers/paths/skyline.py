@@ -1,0 +1,110 @@
+"""Pareto sets of (consumption, value), many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.solvers.paths.batches import FloatArray, IntArray, PathBatch
+
+#: Binning pays from so many entries on, with so many bins for a set and for all sets.
+_WORTH_BINNING = 1 << 12
+_LEAST_BINS = 1 << 6
+_MOST_BINS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class ParetoPaths:
+    """Undominated paths of every graph within an allowance, each graph's by increasing consumption.
+
+    Parameters
+    ----------
+    starts
+        (G + 1,) Where each graph's paths begin.
+    consumption, value
+        (M,) Of each path; within a graph the one increases and the other decreases.
+    trace
+        Returns the chosen paths themselves, given (G,) one position in 0..M-1 per graph.
+    """
+
+    starts: IntArray
+    consumption: FloatArray
+    value: FloatArray
+    trace: Callable[[IntArray], PathBatch]
+
+
+def find_undominated(segment: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
+    """Return the entries that no other entry of the same segment dominates, by segment and increasing consumption.
+
+    An entry is dominated when another has no more of either; of equal entries the first stays.
+
+    Parameters
+    ----------
+    segment
+        (M,) Non-negative numbers of the sets.
+    consumption, value
+        (M,) Scaled to [0, 1], so that the segments do not blur one another's differences.
+
+    Returns
+    -------
+    IntArray
+        Positions.
+
+    Notes
+    -----
+    Segment and consumption are packed into one sorting key, likewise segment and value for the running minimum, the
+    segments two apart. That blurs differences below 1e-16 * segments, far less than the tolerances. The stable sort
+    merges runs that are in order already, as the callers' are.
+    """
+    if not segment.size:
+        return np.empty(0, dtype=np.intp)
+    offset = 2.0 * segment
+    order = np.argsort(consumption + offset, kind="stable")
+    height = (value - offset)[order]
+    running = np.minimum.accumulate(height)
+    kept = np.empty(order.size, dtype=bool)
+    kept[0] = True
+    np.less(height[1:], running[:-1], out=kept[1:])
+    return order[kept]
+
+
+def skip_clearly_dominated(segment: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:
+    """Return entries among which all undominated ones of their segment are; linear, and worth it when few are left.
+
+    Parameters
+    ----------
+    segment
+        (M,) Non-negative numbers of the sets.
+    consumption, value
+        (M,) On one scale within a segment.
+
+    Returns
+    -------
+    IntArray
+        Positions in the given order. An entry is left out when one in a lower bin of consumption has no more value.
+    """
+    num_segments = int(segment.max(initial=0)) + 1
+    bins = _MOST_BINS // num_segments
+    if segment.size < _WORTH_BINNING or bins < _LEAST_BINS:
+        return np.arange(segment.size)
+    place = (scale_to_one(consumption) * (bins - 1)).astype(np.intp)
+    key = segment * bins + place
+    least = np.full(num_segments * bins, np.inf)
+    np.minimum.at(least, key, value)
+    below = np.minimum.accumulate(least.reshape(num_segments, bins), axis=1).ravel()
+    return np.flatnonzero((place == 0) | (value < below[key - 1]))
+
+
+def scale_to_one(numbers: FloatArray) -> FloatArray:
+    """Return the numbers shifted and scaled to [0, 1]."""
+    least = numbers.min()
+    spread = numbers.max() - least
+    return np.asarray((numbers - least) / (spread if spread > 0 else 1.0))
+
+
+def expand_ranges(starts: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
+    """Return, for ranges start..start+size-1 one after another, (owner of each element, element)."""
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    return owner, np.arange(owner.size) + (starts - (np.cumsum(sizes) - sizes))[owner]

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, SearchStrategy
+
+from optplan.errors import DataError
+from optplan.progress import Event, Stopwatch
+from optplan.schema import FloatArray
+from optplan.solvers.paths import layered
+from optplan.solvers.paths.held import Charges, Growth, HeldGraph, HeldShortfall, Window, find_pareto_set, solve_held
+from optplan.solvers.paths.layered import Effort
+
+PathLister = Callable[[HeldGraph], tuple[list[tuple[int, ...]], FloatArray]]
+ChargesOf = Callable[[HeldGraph, int, bool], Charges]
+
+
+def _no_growth(nodes: int) -> Growth:
+    return Growth(*(np.zeros(nodes) for _ in range(4)))
+
+
+def _true_totals(
+    graph: HeldGraph, every_path: PathLister, charges: Charges | None
+) -> tuple[list[tuple[int, ...]], FloatArray]:
+    paths, totals = every_path(graph)
+    if charges is not None:
+        charge = charges.charge(np.array(paths))
+        totals = totals + np.column_stack([charge.settled_consumption, charge.settled_value])
+    return paths, totals
+
+
+def _draw_budget(data: DataObject, totals: FloatArray) -> float:
+    """Draw a budget: that of some path exactly, a little more, or one that is too small."""
+    some: float = data.draw(st.sampled_from(sorted(set(totals[:, 0].tolist()))))
+    factor: float = data.draw(st.sampled_from([1.0, 1.1, 0.5]))
+    return some * factor
+
+
+@given(data=st.data())
+@settings(max_examples=150)
+def test_shortest_paths_are_those_of_all_paths(
+    held_graphs: SearchStrategy[HeldGraph], every_path: PathLister, data: DataObject
+) -> None:
+    """For any multiplier, no path has a lesser reduced cost, and the sums are those of the steps."""
+    graph = data.draw(held_graphs)
+    paths, totals = every_path(graph)
+    scale = (totals[:, 1].max() or 1.0) / (totals[:, 0].max() or 1.0)
+    multiplier = scale * data.draw(st.sampled_from([0.0, 0.3, 1.0, 7.0]))
+    found = graph.shortest_paths(multiplier)
+    own = totals[paths.index(tuple(found.nodes[0].tolist()))]
+    assert (found.consumption[0], found.value[0]) == pytest.approx(tuple(own), rel=1e-12)
+    assert found.reduced_cost[0] == pytest.approx((totals @ [multiplier, 1.0]).min(), rel=1e-12)
+
+
+@given(data=st.data())
+@settings(max_examples=200)
+def test_finds_the_best_of_all_paths(
+    held_graphs: SearchStrategy[HeldGraph],
+    every_path: PathLister,
+    spell_charges: ChargesOf,
+    data: DataObject,
+) -> None:
+    """With and without charges, the optimum is that of all paths; without any, the least consumption is proven."""
+    graph = data.draw(held_graphs)
+    kind = data.draw(st.sampled_from(["none", "value", "consumption"]))
+    charges = None if kind == "none" else spell_charges(graph, data.draw(st.integers(0, 3)), kind == "value")
+    _, totals = _true_totals(graph, every_path, charges)
+    budget = _draw_budget(data, totals)
+    fitting = totals[totals[:, 0] <= budget * (1 + 1e-9)]
+    found = solve_held(graph, budget, gap=0.0, charges=charges)
+    if not fitting.size:
+        assert isinstance(found, HeldShortfall)
+        assert found.least == pytest.approx(totals[:, 0].min(), rel=1e-9)
+        return
+    assert not isinstance(found, HeldShortfall)
+    assert found.proven
+    assert found.value == pytest.approx(fitting[:, 1].min(), rel=1e-9)
+    assert found.bound == pytest.approx(found.value, rel=1e-9)
+    assert found.lagrangian.bound <= found.value * (1 + 1e-9)
+    assert found.consumption <= budget * (1 + 1e-9)
+
+
+@given(data=st.data())
+@settings(max_examples=150)
+def test_pareto_set_is_that_of_all_paths(
+    held_graphs: SearchStrategy[HeldGraph],
+    every_path: PathLister,
+    spell_charges: ChargesOf,
+    data: DataObject,
+) -> None:
+    """At the consumption of any path, the set has the least value of all paths that need no more."""
+    graph = data.draw(held_graphs)
+    charges = data.draw(st.sampled_from([None, spell_charges(graph, 2, True), spell_charges(graph, 2, False)]))
+    _, totals = _true_totals(graph, every_path, charges)
+    found = find_pareto_set(graph, charges=charges)
+    assert np.all(np.diff(found.consumption) > 0)
+    assert np.all(np.diff(found.value) < 0)
+    slack = 1e-12 * totals.max(axis=0)
+    for consumption, _ in totals:
+        least = totals[totals[:, 0] <= consumption + slack[0], 1].min()
+        own = found.value[found.consumption <= consumption + slack[0]].min()
+        assert own == pytest.approx(least, rel=1e-9, abs=slack[1])
+    half = Window(most_consumption=float(np.median(totals[:, 0])))
+    part = find_pareto_set(graph, half, charges=charges)
+    assert part.consumption.max(initial=0.0) <= half.most_consumption * (1 + 1e-9)
+    inside = found.value[found.consumption <= half.most_consumption * (1 + 1e-9)]
+    assert part.value.min(initial=np.inf) == pytest.approx(inside.min(initial=np.inf), rel=1e-9, abs=slack[1])
+
+
+@given(data=st.data())
+@settings(max_examples=50)
+def test_serves_as_a_family_of_layered_graphs(
+    held_graphs: SearchStrategy[HeldGraph], every_path: PathLister, data: DataObject
+) -> None:
+    """The closing of several graphs, given one held graph, finds the same optimum."""
+    graph = data.draw(held_graphs)
+    budget = _draw_budget(data, every_path(graph)[1])
+    own, other = solve_held(graph, budget, gap=0.0), layered.solve_pure(graph, budget, gap=0.0)
+    assert isinstance(own, HeldShortfall) == isinstance(other, layered.BudgetShortfall)
+    if not isinstance(own, HeldShortfall) and not isinstance(other, layered.BudgetShortfall):
+        assert own.value == pytest.approx(other.value, rel=1e-9)
+
+
+def test_holds_idle_sizes_to_spare_a_later_growth() -> None:
+    """Staying large through a small layer beats growing again when growth costs more than holding."""
+    growth = Growth(np.zeros(2), np.zeros(2), np.array([0.0, 5.0]), np.zeros(2))
+    layers = [([0, 1], [9.0, 4.0], [1.0, 1.0]), ([0, 1], [1.0, 3.0], [1.0, 1.0]), ([0, 1], [9.0, 4.0], [1.0, 1.0])]
+    found = solve_held(HeldGraph.from_layers(([0.0, 5.0], [0.0, 0.0]), growth, layers), 3.0)
+    # Held: 5 + 4 + 3 + 4 = 16. Shrinking in between: 5 + 4 + 1 + 5 + 4 = 19. Always small: 9 + 1 + 9 = 19.
+    assert not isinstance(found, HeldShortfall)
+    assert (found.value, found.consumption) == (16.0, 3.0)
+    assert found.options is not None
+    assert found.options.tolist() == [1, 3, 5]
+
+
+def test_stops_at_limits_with_what_is_proven() -> None:
+    """When labels or time run out, a path and a bound remain."""
+    rng = np.random.default_rng(5)
+    layers = [(np.arange(20), rng.uniform(1, 9, 20), rng.uniform(1, 9, 20)) for _ in range(6)]
+    graph = HeldGraph.from_layers((np.zeros(20), np.zeros(20)), _no_growth(20), layers)
+    best = solve_held(graph, 20.0, gap=0.0)
+    for effort, limit in ((Effort(max_labels=1), "labels"), (Effort(Stopwatch(limit_s=0.0)), "time")):
+        found = solve_held(graph, 20.0, gap=0.0, effort=effort)
+        assert not isinstance(found, HeldShortfall)
+        assert not isinstance(best, HeldShortfall)
+        assert found.stopped_by == limit
+        assert not found.proven
+        assert found.bound <= best.value <= found.value
+
+
+def test_reports_progress() -> None:
+    """Listeners hear of the bound and of each round of labels."""
+    heard: list[Event] = []
+    layers = [([0, 1, 2], [5.0, 3.0, 1.0], [1.0, 2.0, 4.0])] * 3
+    graph = HeldGraph.from_layers((np.zeros(3), np.zeros(3)), _no_growth(3), layers)
+    found = solve_held(graph, 8.0, gap=0.0, effort=Effort(Stopwatch(listener=heard.append)))
+    assert not isinstance(found, HeldShortfall)
+    assert heard[0].stage == "bound"
+    assert {event.stage for event in heard[1:]} == {"labels"}
+    assert heard[-1].bound == heard[-1].objective == found.value
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"value": [-1.0, 1.0]}, r"value\[0\]: is -1.0; it must be finite and at least 0"),
+        ({"consumption": [1.0, math.nan]}, r"consumption\[1\]: is nan; it must be finite and at least 0"),
+        ({"node": [0, 2]}, "layers: options belong to nodes from 0 to 1"),
+        ({"node": [0]}, r"layers\[0\]: has arrays of shapes \(1,\) and \(2,\)"),
+        ({"start": [0.0]}, r"start: has shapes \(1,\) and \(2,\); give two equal vectors"),
+        ({"wait": [0.0, 1.0]}, "growth.wait: comes with value_factor and consumption_factor; give all three or none"),
+        ({"enter": [0.0, math.inf]}, "growth.enter_value: has numbers that are not finite"),
+        ({"leave": [0.0]}, r"growth.leave_value: has shape \(1,\), start has \(2,\)"),
+    ],
+)
+def test_refuses_what_is_no_graph(change: dict[str, list[float]], message: str) -> None:
+    """Shapes that do not fit and numbers that are not allowed are named."""
+    numbers: dict[str, list[float]] = {"node": [0.0, 1.0], "value": [1.0, 1.0], "consumption": [1.0, 1.0]}
+    numbers |= {"start": [0.0, 0.0]} | change
+    wait = np.array(change["wait"]) if "wait" in change else None
+    leave, enter = (np.array(change.get(name, [0.0, 0.0])) for name in ("leave", "enter"))
+    growth = Growth(leave, np.zeros(2), enter, np.zeros(2), wait)
+    layer = (numbers["node"], numbers["value"], numbers["consumption"])
+    with pytest.raises(DataError, match=message):
+        HeldGraph.from_layers((numbers["start"], [0.0, 0.0]), growth, [layer])
+
+
+def test_refuses_layers_without_options_and_falling_waits() -> None:
+    """A layer without options, no layers at all, and a wait that falls are refused."""
+    start = (np.zeros(3), np.zeros(3))
+    with pytest.raises(DataError, match="layers: a layer has no option; every layer needs one"):
+        HeldGraph.from_layers(start, _no_growth(3), [([0], [1.0], [1.0]), ([], [], [])])
+    with pytest.raises(DataError, match="layers: there are none; give at least one layer"):
+        HeldGraph.from_layers(start, _no_growth(3), [])
+    falling = replace(
+        _no_growth(3), wait=np.array([0.0, 2.0, 1.0]), value_factor=np.ones(3), consumption_factor=np.ones(3)
+    )
+    with pytest.raises(DataError, match=r"growth\.wait: must not decrease"):
+        HeldGraph.from_layers(start, falling, [([0], [1.0], [1.0])])

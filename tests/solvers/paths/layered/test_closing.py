@@ -1,0 +1,411 @@
+"""The exact optimum over one path per graph."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, SearchStrategy
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from optplan.errors import UsageError
+from optplan.progress import Event, Stopwatch
+from optplan.solvers.paths.batches import FloatArray, IntArray, PathBatch
+from optplan.solvers.paths.layered import (
+    BudgetShortfall,
+    Effort,
+    LayeredGraphs,
+    PureSolution,
+    build_frontier,
+    maximise_bound,
+    solve_pure,
+)
+from optplan.solvers.paths.skyline import ParetoPaths
+
+RELATIVE = 1e-9
+Maker = Callable[[int, tuple[int, ...], int], LayeredGraphs]
+TotalLister = Callable[[LayeredGraphs], FloatArray]
+
+
+def solved(graphs: LayeredGraphs, budget: float, gap: float = 0.0, effort: Effort | None = None) -> PureSolution:
+    """Solve, and check what holds of every solution."""
+    solution = solve_pure(graphs, budget, gap=gap, effort=effort)
+    assert isinstance(solution, PureSolution)
+    members = np.arange(graphs.num_graphs)
+    again = graphs.follow(members, solution.paths.nodes)
+    assert solution.value == pytest.approx(again.total_value, rel=1e-12, abs=0)
+    assert solution.consumption == pytest.approx(again.total_consumption, rel=1e-12, abs=0)
+    assert solution.consumption <= budget * (1 + RELATIVE)
+    assert solution.bound <= solution.value
+    size = solution.value + solution.lagrangian.multiplier * solution.consumption
+    assert solution.lagrangian.bound <= solution.bound + RELATIVE * size
+    assert solution.proven == (solution.gap <= gap)
+    if solution.exhaustion is not None and solution.exhaustion.optimum is not None:
+        assert solution.exhaustion.optimum == solution.bound == solution.value
+        assert solution.value <= solution.lagrangian.bound + solution.exhaustion.allowance
+    return solution
+
+
+def test_two_epochs_by_hand() -> None:
+    """With 7.5 to spend the best single path changes width once."""
+    graphs = LayeredGraphs.from_lists(
+        [[[4.0, 3.0], [4.0, 1.0]]], [[[4.0, 6.0], [4.0, 2.0]]], [[0.5, 0.5]], [[0.5, 1.0]]
+    )
+    # (consumption, value): 00 (8.5, 8.5), 01 (7.5, 6), 10 (11.5, 8), 11 (9, 4.5)
+    solution = solved(graphs, 7.5)
+    assert (solution.value, solution.paths.nodes.tolist()) == (6.0, [[0, 1]])
+    # Between 7.5 and 9 the only pure plan is still 01; the mixture would cost 6 - 0.5 * 1.5 = 5.25 at 8.25
+    solution = solved(graphs, 8.25)
+    assert (solution.value, solution.lagrangian.bound) == (6.0, 5.25)
+    assert solution.exhaustion is not None
+    assert solution.exhaustion.optimum == 6.0
+    # Excess of 01 at multiplier 1 is 0 and 0.75 of the budget stays unused: the allowance is 0.75
+    assert solution.exhaustion.allowance == pytest.approx(0.75)
+
+
+@settings(max_examples=400)
+@given(data=st.data(), position=st.floats(0.0, 1.1), gap=st.sampled_from([0.0, 1e-6, 0.05]))
+def test_brute_force_agrees(
+    data: DataObject,
+    position: float,
+    gap: float,
+    small_graphs: SearchStrategy[LayeredGraphs],
+    list_totals: TotalLister,
+) -> None:
+    """Of all choices of paths none within the budget is better by more than the gap; budgets hit totals exactly."""
+    graphs = data.draw(small_graphs)
+    totals = list_totals(graphs)
+    budget = float(np.quantile(totals[:, 0], min(position, 1.0), method="nearest")) * max(1.0, position)
+    best = totals[totals[:, 0] <= budget * (1 + RELATIVE), 1].min()
+    solution = solved(graphs, budget, gap)
+    tolerance = 2 * RELATIVE * (best + solution.lagrangian.multiplier * budget)
+    assert solution.proven
+    assert solution.bound <= best + tolerance
+    assert best - tolerance <= solution.value <= best + gap * solution.value + tolerance
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_brute_force_agrees_on_one_layer_graphs(seed: int, list_totals: TotalLister) -> None:
+    """Six graphs of four nodes: the optimum combines several paths that are not best at the multiplier."""
+    rng = np.random.default_rng(seed)
+    graphs = LayeredGraphs.from_padded(rng.uniform(1, 9, (6, 1, 4)), rng.uniform(1, 9, (6, 1, 4)))
+    totals = list_totals(graphs)
+    for share in (0.02, 0.1, 0.3):
+        budget = float(np.quantile(totals[:, 0], share))
+        best = totals[totals[:, 0] <= budget, 1].min()
+        assert solved(graphs, budget).value == pytest.approx(best, rel=1e-12)
+
+
+def test_infeasible_budget() -> None:
+    """Below the least consumption no plan exists, and the answer says what would be needed."""
+    shortfall = solve_pure(LayeredGraphs.from_lists([[[1.0, 2.0]]], [[[3.0, 2.0]]]), 1.0)
+    assert isinstance(shortfall, BudgetShortfall)
+    assert (shortfall.budget, shortfall.least_budget) == (1.0, 2.0)
+    with pytest.raises(UsageError, match="the budget is not a number"):
+        solve_pure(LayeredGraphs.from_lists([[[1.0]]], [[[1.0]]]), math.nan)
+
+
+def solve_by_milp(graphs: LayeredGraphs, budget: float) -> float:
+    """Return the optimum of the same problem as a mixed-integer program: x = at a node, y = entered it."""
+    rows, nodes = graphs.value.shape
+    size = rows * nodes
+    switch = [table[graphs.switch_row] for table in (graphs.switch_value, graphs.switch_consumption)]
+    cost = np.concatenate([graphs.value.ravel(), switch[0].ravel()])
+    used = np.concatenate([graphs.consumption.ravel(), switch[1].ravel()])
+    at = np.arange(size).reshape(rows, nodes)
+    one_node = csr_array((np.ones(size), (np.repeat(np.arange(rows), nodes), np.arange(size))), (rows, 2 * size))
+    enter = np.zeros((size, 2 * size))
+    for row in range(rows):
+        for node in range(nodes):
+            enter[at[row, node], [at[row, node], size + at[row, node]]] = [-1.0, 1.0]
+            if row not in graphs.first_row:
+                enter[at[row, node], at[row - 1, node]] = 1.0
+    outcome = milp(
+        cost,
+        constraints=[
+            LinearConstraint(one_node, 1.0, 1.0),
+            LinearConstraint(enter, 0.0, np.inf),
+            LinearConstraint(used[None, :], -np.inf, budget),
+        ],
+        integrality=np.ones(2 * size),
+        bounds=Bounds(0.0, 1.0),
+        options={"mip_rel_gap": 0.0},
+    )
+    assert outcome.success
+    return float(outcome.fun)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_milp_agrees_on_training_classes(seed: int, training_classes: Maker) -> None:
+    """A general engine finds the same optimum on realistic instances of middle size."""
+    graphs = training_classes(seed, (9, 6, 4, 1), 8)
+    frontier = build_frontier(graphs)
+    for share in (0.1, 0.45):
+        budget = float(frontier.consumption[0] + share * np.ptp(frontier.consumption))
+        assert solved(graphs, budget).value == pytest.approx(solve_by_milp(graphs, budget), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_milp_agrees_on_many_one_layer_graphs(seed: int) -> None:
+    """Forty independent choices under one budget (a multiple-choice knapsack)."""
+    rng = np.random.default_rng(seed)
+    graphs = LayeredGraphs.from_padded(rng.uniform(1, 9, (40, 1, 6)), rng.uniform(1, 9, (40, 1, 6)))
+    assert solved(graphs, 120.0).value == pytest.approx(solve_by_milp(graphs, 120.0), rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_dynamic_program_over_whole_budgets_agrees(seed: int) -> None:
+    """With whole consumptions a table over (layer, node, consumed so far) is exact; it knows no multipliers."""
+    rng = np.random.default_rng(seed)
+    lengths, nodes, most = (12, 7, 3, 1), 5, 260
+    values = [rng.uniform(1, 9, (length, nodes)) for length in lengths]
+    consumptions = [rng.integers(0, 9, (length, nodes)).astype(float) for length in lengths]
+    switch_values = [rng.uniform(0, 3, nodes) for _ in lengths]
+    switch_consumptions = [rng.integers(0, 4, nodes).astype(float) for _ in lengths]
+    graphs = LayeredGraphs.from_lists(values, consumptions, switch_values, switch_consumptions)
+
+    def shift(table: FloatArray, by: int) -> FloatArray:
+        return np.concatenate([np.full(by, np.inf), table[: most + 1 - by]])
+
+    best = np.zeros(most + 1)
+    for value, used, extra_value, extra_used in zip(
+        values, consumptions, switch_values, switch_consumptions, strict=True
+    ):
+        at = np.full((nodes, most + 1), np.inf)
+        for layer in range(value.shape[0]):
+            anywhere = best if layer == 0 else at.min(axis=0)
+            at = np.stack(
+                [
+                    shift(
+                        np.minimum(at[node], shift(anywhere + extra_value[node], int(extra_used[node]))),
+                        int(used[layer, node]),
+                    )
+                    + value[layer, node]
+                    for node in range(nodes)
+                ]
+            )
+        best = at.min(axis=0)
+    least = int(np.flatnonzero(np.isfinite(best))[0])
+    assert isinstance(solve_pure(graphs, least - 1.0), BudgetShortfall)
+    for budget in range(least, min(least + 120, most), 7):
+        assert solved(graphs, float(budget)).value == pytest.approx(best[budget], rel=1e-9)
+
+
+def test_more_budget_never_hurts(training_classes: Maker) -> None:
+    """Optimal values fall with the budget and stay above the convexified optimum."""
+    graphs = training_classes(7, (15, 10, 2), 16)
+    frontier = build_frontier(graphs)
+    budgets = np.linspace(frontier.consumption[0], frontier.consumption[-1] * 1.1, 25)
+    values = np.array([solved(graphs, float(budget)).value for budget in budgets])
+    assert np.all(np.diff(values) <= 0)
+    assert values[-1] == pytest.approx(frontier.value[-1], rel=1e-9)
+
+
+def test_full_size_instance_is_proven(training_classes: Maker) -> None:
+    """Five classes of 322 epochs at widths 1 to 128 are solved to the optimum, which beats the Lagrangian bound."""
+    graphs = training_classes(1, (100, 90, 80, 50, 2), 128)
+    for budget in (100.0, 130.0):
+        solution = solved(graphs, budget)
+        assert solution.proven
+        assert solution.exhaustion is not None
+        assert solution.lagrangian.bound < solution.value < 1.01 * solution.lagrangian.bound
+
+
+@pytest.mark.parametrize(("value_unit", "consumption_unit"), [(1e9, 1.0), (1e-9, 1e6), (1e6, 1e-9), (1e-6, 1e9)])
+def test_units_and_order_do_not_change_the_optimum(
+    value_unit: float, consumption_unit: float, training_classes: Maker
+) -> None:
+    """The same instance in other units and another order has the same optimum."""
+    graphs = training_classes(4, (14, 9, 5, 2), 12)
+    order = np.array([3, 1, 0, 2])
+    rows = [slice(int(graphs.first_row[graph]), int(graphs.first_row[graph + 1])) for graph in order]
+    changed = LayeredGraphs.from_lists(
+        [graphs.value[part] * value_unit for part in rows],
+        [graphs.consumption[part] * consumption_unit for part in rows],
+        [graphs.switch_value[graph] * value_unit for graph in order],
+        [graphs.switch_consumption[graph] * consumption_unit for graph in order],
+    )
+    frontier = build_frontier(graphs)
+    for share in (0.0, 0.05, 0.3, 1.0):
+        budget = float(frontier.consumption[0] + share * np.ptp(frontier.consumption))
+        one, other = solved(graphs, budget), solved(changed, budget * consumption_unit)
+        assert other.value == pytest.approx(one.value * value_unit, rel=1e-9)
+        assert other.bound == pytest.approx(one.bound * value_unit, rel=1e-9)
+
+
+def test_thousands_of_one_layer_graphs() -> None:
+    """Without switches every layer is a graph of its own; the gap closes although there are thousands."""
+    rng = np.random.default_rng(3)
+    width = np.arange(1.0, 33.0)
+    time = rng.uniform(0.5, 2.0, (2000, 1, 1)) / width ** rng.uniform(0.4, 0.95, (2000, 1, 1))
+    time = time * rng.uniform(0.97, 1.03, (2000, 1, 32))
+    graphs = LayeredGraphs.from_padded(time, time * width)
+    solution = solved(graphs, 1.5 * float(graphs.consumption.min(axis=1).sum()), gap=1e-7)
+    assert solution.proven
+
+
+def test_equal_graphs_tie_without_harm() -> None:
+    """Sixty equal graphs all tie at the multiplier; as many as fit take the richer path, and that is optimal."""
+    graphs = LayeredGraphs.from_padded(np.tile([[10.0, 4.0]], (60, 1, 1)), np.tile([[1.0, 3.0]], (60, 1, 1)))
+    solution = solved(graphs, 95.0)
+    # 60 + 2 per upgrade: 17 fit, 600 - 17 * 6 = 498
+    assert (solution.value, solution.consumption) == (498.0, 94.0)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A limit and what it leaves."""
+
+    effort: Effort
+    stopped_by: str
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        Stop(Effort(Stopwatch(limit_s=0.0)), "time"),
+        Stop(Effort(max_labels=5), "labels"),
+        Stop(Effort(max_pairs=0), "pairs"),
+    ],
+)
+def test_limits_leave_the_best_plan_and_an_honest_bound(stop: Stop, training_classes: Maker) -> None:
+    """When a limit ends the search there is a plan, the bound is valid, and nothing is called proven."""
+    graphs = training_classes(0, (30, 25, 20, 10), 32)
+    budget = 130.0
+    optimum = solved(graphs, budget).value
+    solution = solved(graphs, budget, effort=stop.effort)
+    assert solution.stopped_by == stop.stopped_by
+    assert not solution.proven
+    assert solution.lagrangian.bound <= solution.bound < optimum <= solution.value
+    assert solution.gap > 0
+
+
+def test_an_exhausted_allowance_raises_the_bound(training_classes: Maker) -> None:
+    """A search that stops between two rounds keeps the bound that the finished round has proven."""
+    graphs = training_classes(0, (30, 25, 20, 10), 32)
+    optimum = solved(graphs, 110.0).value
+    raised = []
+    for max_labels in (150, 200, 400, 800):
+        solution = solved(graphs, 110.0, effort=Effort(max_labels=max_labels))
+        if solution.exhaustion is not None and solution.exhaustion.optimum is None:
+            raised.append(solution)
+            assert solution.bound == solution.lagrangian.bound + solution.exhaustion.allowance
+            assert solution.bound <= optimum
+    assert raised
+
+
+def test_progress_is_told(training_classes: Maker) -> None:
+    """Events carry incumbent and bound, which close in on each other."""
+    events: list[Event] = []
+    graphs = training_classes(1, (12, 8), 16)
+    solution = solved(graphs, 120.0, effort=Effort(Stopwatch(listener=events.append)))
+    assert events[0].stage == "bound"
+    assert {event.stage for event in events[1:]} == {"labels"}
+    assert [event.objective for event in events] == sorted((event.objective or 0 for event in events), reverse=True)
+    assert (events[-1].objective, events[-1].bound) == (solution.value, solution.bound)
+
+
+class ListedPaths:
+    """A family of graphs given by the lists of their paths: the seam for other kinds of transition."""
+
+    def __init__(self, points: list[FloatArray]) -> None:
+        self.points = points
+
+    @property
+    def num_graphs(self) -> int:
+        """How many graphs there are."""
+        return len(self.points)
+
+    def shortest_paths(self, multiplier: float | FloatArray, members: IntArray | None = None) -> PathBatch:
+        """Look at every path."""
+        asked = np.arange(len(self.points)) if members is None else members
+        weights = np.broadcast_to(np.asarray(multiplier), asked.shape)
+        best = [
+            int(np.argmin(self.points[graph] @ [weight, 1.0])) for graph, weight in zip(asked, weights, strict=True)
+        ]
+        return self._batch(asked, np.array(best), weights)
+
+    def pareto_paths(self, multiplier: float, allowance: float, effort: Effort) -> ParetoPaths:
+        """Keep all paths in order of consumption; the algorithms may be given more than they need."""
+        effort.charge_pass()
+        orders = [np.lexsort((points[:, 1], points[:, 0])) for points in self.points]
+        orders = [
+            order[points[order, 1] < np.minimum.accumulate(np.append(np.inf, points[order, 1]))[:-1]]
+            for order, points in zip(orders, self.points, strict=True)
+        ]
+        joined = np.concatenate([points[order] for points, order in zip(self.points, orders, strict=True)])
+        numbers = np.concatenate(orders)
+        members = np.arange(len(self.points))
+
+        def trace(chosen: IntArray) -> PathBatch:
+            return self._batch(members, numbers[chosen], np.full(members.size, multiplier))
+
+        starts = np.cumsum([0] + [len(order) for order in orders])
+        assert allowance > 0
+        return ParetoPaths(starts, joined[:, 0], joined[:, 1], trace)
+
+    def _batch(self, graphs: IntArray, paths: IntArray, weights: FloatArray) -> PathBatch:
+        """Return the paths with their sums."""
+        sums = np.array([self.points[graph][path] for graph, path in zip(graphs, paths, strict=True)])
+        return PathBatch(sums[:, 1], sums[:, 0], sums[:, 1] + weights * sums[:, 0], paths[:, None].astype(np.int32))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_another_family_needs_no_other_algorithm(seed: int) -> None:
+    """Bound, frontier and optimum reach the graphs through three methods only."""
+    rng = np.random.default_rng(seed)
+    points = [rng.uniform(1.0, 9.0, (8, 2)) for _ in range(4)]
+    family = ListedPaths(points)
+    graphs = LayeredGraphs.from_lists([part[None, :, 1] for part in points], [part[None, :, 0] for part in points])
+    frontier, reference = build_frontier(family), build_frontier(graphs)
+    assert frontier.value == pytest.approx(reference.value, rel=1e-12)
+    budget = float(frontier.consumption.mean())
+    bound, pure = maximise_bound(family, budget), solve_pure(family, budget, gap=0.0)
+    expected = solved(graphs, budget)
+    assert not isinstance(bound, BudgetShortfall)
+    assert not isinstance(pure, BudgetShortfall)
+    assert bound.bound == pytest.approx(expected.lagrangian.bound, rel=1e-12)
+    assert pure.value == pytest.approx(expected.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("position", [0.0023, 0.0052, 0.012, 0.0182, 0.0953, 0.3304])
+def test_many_nearly_equal_classes_are_proven_with_few_pairs(position: float, training_classes: Maker) -> None:
+    """As in merged traces: totals lie so densely that exhausting them took 200 million pairs, and did not end.
+
+    Three classes, each forty times with rates of its own. The wanted gap is reached with a hundredth of the pairs.
+    """
+    kinds, random = training_classes(1, (20, 15, 10), 32), np.random.default_rng(1)
+    values, consumptions, switch_values, switch_consumptions = [], [], [], []
+    for graph in range(kinds.num_graphs):
+        rows = slice(int(kinds.first_row[graph]), int(kinds.first_row[graph + 1]))
+        switch = slice(int(kinds.switch_row[rows.start]), int(kinds.switch_row[rows.start]) + 1)
+        for rate in random.uniform(0.2, 2.0, 40) / 40:
+            values.append(rate * kinds.value[rows])
+            consumptions.append(rate * kinds.consumption[rows])
+            switch_values.append(rate * kinds.switch_value[switch])
+            switch_consumptions.append(rate * kinds.switch_consumption[switch])
+    graphs = LayeredGraphs.from_lists(values, consumptions, switch_values, switch_consumptions)
+    ends = build_frontier(graphs).consumption
+    budget = float(ends[0] + (ends[-1] - ends[0]) * position)
+    solution = solved(graphs, budget, gap=1e-6, effort=Effort(max_pairs=1_000_000))
+    assert solution.proven
+    assert solution.stopped_by is None
+    assert solution.pairs < 2_000_000
+
+
+def test_exhaustion_goes_as_far_as_the_wanted_gap(training_classes: Maker) -> None:
+    """Of many graphs: at a gap of 1 % nothing is exhausted, at none the optimum is found and proven."""
+    graphs = training_classes(3, (4,) * 30, 12)
+    ends = build_frontier(graphs).consumption
+    budget = float(0.9 * ends[0] + 0.1 * ends[-1])
+    exact, rough = solved(graphs, budget), solved(graphs, budget, gap=0.01)
+    assert exact.exhaustion is not None
+    assert exact.gap == 0.0
+    assert rough.exhaustion is None
+    assert exact.value <= rough.value <= exact.value * 1.01

@@ -1,0 +1,214 @@
+"""Pareto filters, label setting, merging and replacements, each against the obvious slow way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, SearchStrategy
+
+from optplan.progress import Stopwatch
+from optplan.solvers.paths.batches import FloatArray, IntArray, PathBatch
+from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.layered import Effort, LayeredGraphs
+from optplan.solvers.paths.layered.merging import MergeLimits, merge_sets
+from optplan.solvers.paths.skyline import ParetoPaths, find_undominated, skip_clearly_dominated
+from optplan.solvers.paths.swaps import fill_slack
+
+PathLister = Callable[[LayeredGraphs, int], tuple[list[tuple[int, ...]], FloatArray]]
+Maker = Callable[[int, tuple[int, ...], int], LayeredGraphs]
+
+tenths = st.integers(0, 10).map(lambda number: number / 10)
+
+
+def pareto_front(points: FloatArray) -> FloatArray:
+    """Return the undominated (consumption, value) points by consumption, one by one."""
+    front: list[tuple[float, float]] = []
+    for consumption, value in sorted(map(tuple, points)):
+        if not front or value < front[-1][1]:
+            front.append((consumption, value))
+    return np.array(front)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), tenths, tenths), max_size=30))
+def test_undominated_entries(entries: list[tuple[int, float, float]]) -> None:
+    """Per segment, what is kept is the Pareto front, in order."""
+    table = np.array(entries).reshape(-1, 3)
+    segment = table[:, 0].astype(np.intp)
+    kept = find_undominated(segment, table[:, 1], table[:, 2])
+    expected = [
+        [number, *point] for number in range(4) for point in pareto_front(table[segment == number, 1:]).reshape(-1, 2)
+    ]
+    found = np.unique(table[kept], axis=0)
+    # Of entries with equal consumption a dominated one may stay when it comes first; it never hides a better one.
+    assert {tuple(entry) for entry in expected} <= {tuple(entry) for entry in found}
+    assert np.all(np.diff(segment[kept]) >= 0)
+
+
+def test_clearly_dominated_entries_are_skipped() -> None:
+    """On a large set most entries go, and no undominated one does."""
+    rng = np.random.default_rng(0)
+    segment = np.sort(rng.integers(0, 3, 20_000))
+    consumption = rng.uniform(5.0, 9.0, segment.size)
+    value = 10.0 - consumption + rng.exponential(1.0, segment.size)
+    kept = skip_clearly_dominated(segment, consumption, value)
+    assert kept.size < 1_000
+    for number in range(3):
+        front = pareto_front(np.stack([consumption, value], axis=1)[segment == number])
+        assert np.isin(front[:, 1], value[kept]).all()
+
+
+@settings(max_examples=150)
+@given(
+    data=st.data(),
+    multiplier=st.sampled_from([0.2, 1.0, 3.0]),
+    share=st.sampled_from([0.0, 0.1, 0.5, 10.0]),
+)
+def test_label_setting_finds_every_undominated_path(
+    data: DataObject,
+    multiplier: float,
+    share: float,
+    small_graphs: SearchStrategy[LayeredGraphs],
+    list_paths: PathLister,
+) -> None:
+    """Within the allowance it finds the Pareto front of all paths, and the paths that it traces have these sums."""
+    graphs = data.draw(small_graphs)
+    least = graphs.shortest_paths(multiplier).reduced_cost
+    allowance = share * float(least.max())
+    found = graphs.pareto_paths(multiplier, allowance, Effort())
+    for graph in range(graphs.num_graphs):
+        part = slice(int(found.starts[graph]), int(found.starts[graph + 1]))
+        own = np.stack([found.consumption[part], found.value[part]], axis=1)
+        _, sums = list_paths(graphs, graph)
+        within = sums @ [multiplier, 1.0] <= least[graph] * (1 + 1e-9) + allowance
+        scale = sums.max(axis=0) + 1e-300
+        for point in pareto_front(sums[within]):
+            # Some path is as good in both, up to rounding.
+            assert np.any(np.all(own <= point + 1e-12 * scale, axis=1))
+    for position in (found.starts[:-1], found.starts[1:] - 1):
+        paths = found.trace(position)
+        assert paths.consumption == pytest.approx(found.consumption[position], rel=1e-12, abs=0)
+        assert paths.value == pytest.approx(found.value[position], rel=1e-12, abs=0)
+
+
+def test_labels_of_a_longer_graph_against_a_table() -> None:
+    """On 12 layers of 6 nodes, where enumeration is out of reach, a dynamic program over all labels agrees."""
+    rng = np.random.default_rng(1)
+    graphs = LayeredGraphs.from_lists(
+        *(list(rng.uniform(1, 5, (1, 12, 6))) for _ in range(2)), *rng.uniform(0, 1, (2, 1, 6))
+    )
+    multiplier, allowance = 0.8, 9.0
+    least = float(graphs.shortest_paths(multiplier).reduced_cost[0])
+    labels = {node: [(0.0, 0.0)] for node in range(6)}
+    for row in range(12):
+        everywhere = [label for kept in labels.values() for label in kept]
+        grown: dict[int, list[tuple[float, float]]] = {}
+        for node in range(6):
+            switch = (float(graphs.switch_consumption[0, node]), float(graphs.switch_value[0, node]))
+            own = (float(graphs.consumption[row, node]), float(graphs.value[row, node]))
+            staying = [] if row == 0 else labels[node]
+            ways = [(c + own[0], v + own[1]) for c, v in staying]
+            ways += [(c + own[0] + switch[0], v + own[1] + switch[1]) for c, v in everywhere]
+            within = [way for way in ways if way[1] + multiplier * way[0] <= least + allowance]
+            grown[node] = [tuple(point) for point in pareto_front(np.array(within).reshape(-1, 2)).reshape(-1, 2)]
+        labels = grown
+    front = pareto_front(np.array([label for kept in labels.values() for label in kept]))
+    found = graphs.pareto_paths(multiplier, allowance, Effort())
+    assert found.consumption == pytest.approx(front[:, 0], rel=1e-12)
+    assert found.value == pytest.approx(front[:, 1], rel=1e-12)
+    assert front.shape[0] > 20
+
+
+def listed_sets(sets: list[list[tuple[int, int]]]) -> ParetoPaths:
+    """Return the Pareto fronts of given points as sets of paths that cannot be traced."""
+    fronts = [pareto_front(np.array(points, dtype=float)) for points in sets]
+    joined = np.concatenate(fronts)
+
+    def trace(chosen: IntArray) -> PathBatch:
+        raise NotImplementedError(chosen)
+
+    starts = np.cumsum([0] + [len(front) for front in fronts])
+    return ParetoPaths(starts, joined[:, 0], joined[:, 1], trace)
+
+
+points = st.tuples(st.integers(0, 9), st.integers(0, 9))
+point_sets = st.lists(st.lists(points, min_size=1, max_size=6), min_size=1, max_size=5)
+
+
+@settings(max_examples=200)
+@given(point_sets, st.integers(0, 30), st.sampled_from([0.5, 1.0, 2.0]), st.integers(0, 12))
+def test_merge_finds_the_best_choice_within_its_limits(
+    sets: list[list[tuple[int, int]]], budget: int, multiplier: float, excess: float
+) -> None:
+    """No choice within excess and budget is better than the one returned; None means that there is none."""
+    paths = listed_sets(sets)
+    positions = [range(int(first), int(last)) for first, last in zip(paths.starts, paths.starts[1:], strict=False)]
+    reduced_cost = paths.value + multiplier * paths.consumption
+    base = np.array([part[int(np.argmin(reduced_cost[part.start : part.stop]))] for part in positions])
+    room = budget - float(paths.consumption[base].sum())
+    choice = merge_sets(paths, base, MergeLimits(multiplier, excess, room, 1e9), Effort())
+    best = np.inf
+    for each in product(*positions):
+        chosen = list(each)
+        if (reduced_cost[chosen] - reduced_cost[base]).sum() <= excess and paths.consumption[chosen].sum() <= budget:
+            best = min(best, float(paths.value[chosen].sum()))
+    if choice is None:
+        assert best == np.inf
+    else:
+        assert paths.consumption[choice].sum() <= budget
+        assert paths.value[choice].sum() <= best
+
+
+def test_merge_respects_its_limits() -> None:
+    """Nothing is returned that gains too little, and a merge that is too large is not begun."""
+    paths = listed_sets([[(0, 9), (1, 4), (2, 0)]] * 3)
+    base = paths.starts[:-1].copy()
+    # Within room 3 the best change is (1, -5) in each set; the merge may look at 9 pairs before it matches the last two
+    assert merge_sets(paths, base, MergeLimits(5.0, 1e9, 3.0, -15.5), Effort()) is None
+    choice = merge_sets(paths, base, MergeLimits(5.0, 1e9, 3.0, -15.0), Effort(max_pairs=9))
+    assert choice is not None
+    assert paths.value[choice].tolist() == [4.0, 4.0, 4.0]
+    with pytest.raises(OutOfEffortError, match="stopped by the pairs limit"):
+        merge_sets(paths, base, MergeLimits(5.0, 1e9, 3.0, 0.0), Effort(max_pairs=8))
+
+
+@settings(max_examples=300)
+@given(point_sets, st.integers(0, 8), st.integers(0, 10**6))
+def test_best_single_or_pair_replacement(sets: list[list[tuple[int, int]]], room: int, seed: int) -> None:
+    """One round takes the greatest gain that one replacement, or two of different graphs, can bring."""
+    paths = listed_sets(sets)
+    choice = np.random.default_rng(seed).integers(paths.starts[:-1], paths.starts[1:])
+    limit = float(paths.consumption[choice].sum()) + room
+    owner = np.repeat(np.arange(choice.size), np.diff(paths.starts))
+    filled = fill_slack(paths, choice, limit, 0.0, max_rounds=1)
+    gains = [0.0]
+    for moves in [*((each,) for each in range(owner.size)), *combinations(range(owner.size), 2)]:
+        if len({owner[move] for move in moves}) == len(moves):
+            trial = choice.copy()
+            trial[owner[list(moves)]] = moves
+            if paths.consumption[trial].sum() <= limit:
+                gains.append(float(paths.value[choice].sum() - paths.value[trial].sum()))
+    assert paths.consumption[filled].sum() <= limit
+    assert paths.value[choice].sum() - paths.value[filled].sum() == max(gains)
+
+
+def test_a_pair_of_two_second_choices() -> None:
+    """The best partner of either belongs to its own graph, so only the best of *another* graph finds the pair."""
+    paths = listed_sets([[(0, 20), (4, 14), (6, 10)], [(0, 20), (3, 15), (7, 9)]])
+    # Room 10: (6, -10) + (3, -5) = -15 fits; (4, -6) + (7, -11) and (6, -10) + (7, -11) do not, (4, -6) + (3, -5) = -11
+    filled = fill_slack(paths, np.array([0, 3]), 10.0, 0.0, max_rounds=1)
+    assert filled.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("effort", "limit"), [(Effort(max_labels=3), "labels"), (Effort(Stopwatch(limit_s=0.0)), "time")]
+)
+def test_enumeration_stops_at_its_limits(effort: Effort, limit: str, training_classes: Maker) -> None:
+    """An enumeration that keeps too many labels, or runs too long, says which limit it met."""
+    graphs = training_classes(0, (5, 4), 6)
+    with pytest.raises(OutOfEffortError, match=f"stopped by the {limit} limit"):
+        graphs.pareto_paths(1.0, 50.0, effort)

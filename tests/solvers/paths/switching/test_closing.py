@@ -1,0 +1,255 @@
+"""Pure plans under several limits: exact optima, honest bounds, proofs that no plan exists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject, SearchStrategy
+
+from optplan.contracts.judgement import PathCosts
+from optplan.progress import Event, Stopwatch
+from optplan.schema import FloatArray
+from optplan.solvers.paths import closing, layered
+from optplan.solvers.paths.layered import Effort
+from optplan.solvers.paths.switching import (
+    LinkedGraphs,
+    LinkedShortfall,
+    LinkedSolution,
+    keep_limits,
+    maximise_bound,
+    solve_pure,
+)
+from optplan.solvers.paths.switching.labels import find_path_sets
+
+Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
+
+
+def check_solution(found: LinkedSolution, graphs: LinkedGraphs, expected: float, gap: float = 1e-9) -> None:
+    """Assert that a solution is the optimum, or the proof that there is none."""
+    assert found.proven
+    if expected == math.inf:
+        assert found.paths is None
+        assert found.bound == math.inf
+        return
+    assert found.paths is not None
+    assert found.paths.total_value == pytest.approx(expected, rel=gap, abs=1e-9)
+    assert found.bound == pytest.approx(expected, rel=gap, abs=1e-9)
+    assert keep_limits(found.paths.total_consumption, graphs.limits)
+
+
+@pytest.mark.parametrize("branching", [False, True])
+@pytest.mark.parametrize("hubs", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_finds_the_optimum_of_all_plans(
+    random_costs: Callable[..., tuple[PathCosts, ...]],
+    random_limits: Callable[..., FloatArray],
+    list_paths: Callable[[PathCosts], FloatArray],
+    pure_optimum: Callable[..., float],
+    monkeypatch: pytest.MonkeyPatch,
+    branching: bool,
+    hubs: bool,
+    whole: bool,
+) -> None:
+    """Enumeration and branching agree with looking at every plan; where none exists, that is proven."""
+    if branching:
+        monkeypatch.setattr(closing, "_MOST_LABELS", 0)
+    counts = {"none": 0, "mixed only": 0, "found": 0}
+    for seed in range(30):
+        costs = random_costs(seed, hubs=hubs, whole=whole)
+        tables = [list_paths(graph) for graph in costs]
+        limits = random_limits(seed, tables)
+        graphs = LinkedGraphs.from_costs(costs, limits)
+        found = solve_pure(graphs, gap=1e-9)
+        expected = pure_optimum(tables, limits)
+        if isinstance(found, LinkedShortfall):
+            counts["none"] += 1
+            assert expected == math.inf
+            continue
+        counts["found" if found.paths is not None else "mixed only"] += 1
+        check_solution(found, graphs, expected)
+        assert (found.exhaustion is None) or not branching
+    assert counts["none"] > 1
+    assert counts["found"] > 15
+
+
+def test_a_plan_that_only_mixtures_can_keep_is_proven_impossible(one_layer: Callable[..., PathCosts]) -> None:
+    """Either node breaks one of the limits; half of each keeps both."""
+    graphs = LinkedGraphs.from_costs([one_layer("a", [1, 1], [4, 0], [0, 4])], np.array([2.0, 2.0]))
+    found = solve_pure(graphs)
+    assert isinstance(found, LinkedSolution)
+    assert found.paths is None
+    assert found.bound == math.inf
+    assert found.proven
+    assert found.gap == math.inf
+    assert found.lagrangian.bound == pytest.approx(1.0, rel=1e-12)
+
+
+def test_exhaustion_says_what_was_covered(one_layer: Callable[..., PathCosts]) -> None:
+    """The allowance reaches the optimum, which lies above the bound of mixtures."""
+    # (consumption, value) per graph: (0, 3) or (2, 1); limit 3: one of two graphs may take the second node, 4 in all.
+    # Mixed, 1.5 graphs do: 3; the multiplier is 1.
+    graphs = LinkedGraphs.from_costs([one_layer(name, [3, 1], [0, 2]) for name in "ab"], np.array([3.0]))
+    found = solve_pure(graphs, gap=0.0)
+    assert isinstance(found, LinkedSolution)
+    check_solution(found, graphs, 4.0)
+    assert found.lagrangian.bound == pytest.approx(3.0, rel=1e-12)
+    assert found.exhaustion is not None
+    assert found.exhaustion.optimum == 4.0
+    assert found.exhaustion.allowance == pytest.approx(1.0, rel=1e-9)
+    assert found.exhaustion.multipliers == pytest.approx([1.0], rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_agrees_with_the_engine_of_one_budget(random_costs: Callable[..., tuple[PathCosts, ...]], seed: int) -> None:
+    """With one limit and one group, the optimum is that of the single-budget engine."""
+    single = [
+        PathCosts.of_one_limit(
+            graph.name,
+            range(len(graph.labels)),
+            graph.run_value,
+            graph.run_consumption[0],
+            graph.enter_value[0],
+            graph.enter_consumption[0, 0],
+        )
+        for graph in random_costs(seed, hubs=False)
+    ]
+    peer = layered.LayeredGraphs.from_lists(
+        [graph.run_value for graph in single],
+        [graph.run_consumption[0] for graph in single],
+        [graph.enter_value[0] for graph in single],
+        [graph.enter_consumption[0, 0] for graph in single],
+    )
+    limit = layered.find_least_consumption(peer).total_consumption * 1.2
+    found = solve_pure(LinkedGraphs.from_costs(single, np.array([limit])), gap=1e-9)
+    expected = layered.solve_pure(peer, limit, gap=1e-9)
+    assert isinstance(found, LinkedSolution)
+    assert isinstance(expected, layered.PureSolution)
+    assert found.paths is not None
+    assert found.paths.total_value == pytest.approx(expected.value, rel=1e-9)
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_more_never_hurts_and_order_does_not_matter(linked_cases: Cases, data: DataObject) -> None:
+    """A raised limit keeps or lowers the optimum; permuted graphs have the same one."""
+    costs, limits = data.draw(linked_cases)
+    found = solve_pure(LinkedGraphs.from_costs(costs, limits), gap=1e-9)
+    if isinstance(found, LinkedShortfall):
+        return
+    value = math.inf if found.paths is None else found.paths.total_value
+    raised = limits * (1.0 + 0.5 * (np.arange(limits.size) == data.draw(st.integers(0, limits.size - 1))))
+    more = solve_pure(LinkedGraphs.from_costs(costs, raised), gap=1e-9)
+    assert isinstance(more, LinkedSolution)
+    assert more.paths is not None or value == math.inf
+    assert more.paths is None or more.paths.total_value <= value * (1.0 + 1e-8)
+    permuted = data.draw(st.permutations(costs))
+    other = solve_pure(LinkedGraphs.from_costs(permuted, limits), gap=1e-9)
+    assert isinstance(other, LinkedSolution)
+    assert (other.paths is None) == (found.paths is None)
+    assert other.paths is None or other.paths.total_value == pytest.approx(value, rel=1e-8)
+
+
+def make_training_graphs(seed: int, layers: tuple[int, ...]) -> LinkedGraphs:
+    """Make classes that train on two types of GPU under a budget and a quota; changing the type costs extra."""
+    rng = np.random.default_rng(seed)
+    widths = np.array([1.0, 2, 4, 8, 16])
+    group = np.repeat([0, 1], widths.size)
+    width, price = np.tile(widths, 2), np.where(group == 0, 1.0, 2.5)
+    graphs = []
+    for number, count in enumerate(layers):
+        speed = np.concatenate([widths ** rng.uniform(0.5, 0.9), 2.0 * widths ** rng.uniform(0.5, 0.9)])
+        hours = rng.lognormal(size=(count, 1)) / speed
+        pause = np.full((2, count, width.size), 0.05 * hours.mean())
+        pause += 0.1 * hours.mean() * (np.arange(2)[:, None, None] != group)
+        use = np.array([price * width, (group == 1) * width])
+        graphs.append(
+            PathCosts(
+                name=f"class{number}",
+                labels=tuple(str(node) for node in range(width.size)),
+                group=group,
+                limits=("budget", "quota"),
+                run_value=hours,
+                run_consumption=hours * use[:, None],
+                enter_value=pause,
+                enter_consumption=pause * use[:, None, None],
+            )
+        )
+    least = LinkedGraphs.from_costs(graphs, np.ones(2)).best_paths(np.array([1.0, 0.0]), value_weight=0.0)
+    return LinkedGraphs.from_costs(graphs, least.total_consumption[0] * np.array([1.5, 0.3]))
+
+
+def test_label_setting_finds_every_undominated_path() -> None:
+    """Against all paths of a graph with hubs: what is within the allowance and undominated is there."""
+    graphs = make_training_graphs(3, (4,))
+    multipliers, allowance = np.array([0.1, 0.05]), 3.0
+    paths = find_path_sets(graphs, multipliers, allowance, Effort())
+    best = graphs.best_paths(multipliers).weigh(multipliers)[0]
+    every = [graphs.follow(np.array([nodes])) for nodes in np.ndindex(10, 10, 10, 10)]
+    table = np.array([[path.value[0], *path.consumption[0]] for path in every])
+    near = table[table @ np.array([1.0, *multipliers]) <= best + allowance]
+    kept = np.column_stack([paths.value, paths.consumption])
+    assert len(kept) < len(near)
+    for row in near:
+        assert np.any(np.all(kept <= row * (1.0 + 1e-12), axis=1))
+    for position in range(len(kept)):
+        traced = paths.trace(np.array([position]))
+        assert [traced.value[0], *traced.consumption[0]] == pytest.approx(kept[position].tolist(), rel=1e-12)
+
+
+def test_proves_realistic_classes() -> None:
+    """Classes with epochs, types and hubs are solved to the gap, and enumeration agrees with branching alone."""
+    graphs = make_training_graphs(1, (12, 8, 5))
+    found = solve_pure(graphs, gap=1e-6)
+    assert isinstance(found, LinkedSolution)
+    assert found.proven
+    assert found.paths is not None
+    assert found.bound <= found.paths.total_value
+    assert found.bound >= found.lagrangian.bound * (1.0 - 1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(closing, "_MOST_LABELS", 300)
+        other = solve_pure(graphs, gap=1e-6)
+    assert isinstance(other, LinkedSolution)
+    assert other.branches > 0
+    assert other.paths is not None
+    assert other.paths.total_value == pytest.approx(found.paths.total_value, rel=2e-6)
+
+
+def test_limits_on_branches_and_time_leave_an_honest_bound() -> None:
+    """What was proven when a limit ended the search is below the optimum, and above the Lagrangian bound."""
+    graphs = make_training_graphs(1, (12, 8, 5))
+    optimum = solve_pure(graphs, gap=1e-6)
+    assert isinstance(optimum, LinkedSolution)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(closing, "_MOST_LABELS", 10)
+        found = solve_pure(graphs, gap=1e-9, max_branches=3)
+    assert isinstance(found, LinkedSolution)
+    assert (found.stopped_by, found.proven) == ("branches", False)
+    assert optimum.paths is not None
+    assert found.lagrangian.bound <= found.bound * (1.0 + 1e-12)
+    assert found.bound <= optimum.paths.total_value
+    late = solve_pure(graphs, effort=Effort(Stopwatch(limit_s=0.0)))
+    assert isinstance(late, LinkedSolution)
+    assert (late.paths, late.stopped_by, late.proven) == (None, "time", False)
+    free = maximise_bound(graphs, effort=Effort(Stopwatch(limit_s=0.0)))
+    assert not isinstance(free, LinkedShortfall)
+    assert late.bound == free.bound
+
+
+def test_tells_the_listener(one_layer: Callable[..., PathCosts]) -> None:
+    """Events carry objective and bound, which close in on each other."""
+    events: list[Event] = []
+    graphs = LinkedGraphs.from_costs([one_layer(name, [3, 1], [0, 2]) for name in "ab"], np.array([3.0]))
+    solve_pure(graphs, effort=Effort(Stopwatch(listener=events.append)))
+    assert {event.stage for event in events} >= {"bound", "labels"}
+    assert events[-1].objective == events[-1].bound == 4.0
+
+
+def test_infeasible_mixtures_need_no_search(one_layer: Callable[..., PathCosts]) -> None:
+    """Where not even a mixture keeps the limits, the proof is the mixture's."""
+    graphs = LinkedGraphs.from_costs([one_layer("a", [1, 1], [4, 0], [0, 4])], np.array([1.0, 2.0]))
+    assert isinstance(solve_pure(graphs), LinkedShortfall)
