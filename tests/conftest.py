@@ -80,6 +80,7 @@ SLOW = (
     "reporting/boa/test_browser.py",
     "reporting/boa/test_report.py",
     "reporting/seer/test_quality.py",
+    "reporting/test_runs.py",
     "runtime/test_driver.py",
     "runtime/test_local.py",
     "runtime/test_virtual.py",

@@ -53,7 +53,8 @@ _LINES = 40
 @click.option("--slots", type=click.IntRange(min=1), help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a worker.")
 @click.option("--events", metavar="FILE", type=_FOLDER, help="Write every event as a line of JSON.")
-@click.option("--force", is_flag=True, help="Replace the file of --events.")
+@click.option("--report", "page", metavar="FILE", type=_FOLDER, help="Write planned against actual as an HTML page.")
+@click.option("--force", is_flag=True, help="Replace the files of --events and --report.")
 def run(
     plan: Path | None,
     *,
@@ -62,6 +63,7 @@ def run(
     resumed: Path | None,
     budget: Amount | None,
     events: Path | None,
+    page: Path | None,
     force: bool,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - the fields of RunOptions, None where they were not given
@@ -81,36 +83,44 @@ def run(
     from optplan.runtime.running import run as run_plan
 
     given = _name_options(options, budget)
-    Outputs({"--events": events}, force=force, as_json=as_json)
+    outputs = _open_outputs({"--events": events, "--report": page}, force=force, as_json=as_json)
     if resumed is not None:
         refused = sorted({"--space": space, "--out": out, "PLAN": plan}.items(), key=str)
         _refuse([name for name, value in refused if value is not None])
         state, rules, _ = read_run(resumed)
         with RunView(state.plan, events=events, metric=rules.metric) as view:
-            return _show(resume_run(resumed, listener=view.listen, **given), as_json=as_json)
+            outcome = resume_run(resumed, listener=view.listen, **given)
+        return _show(outcome, outputs, name=state.plan.instance_name, as_json=as_json)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
     followed = read_plan(plan)
     drawn_from = None if space is None else read_data(space)
     with RunView(followed, events=events, metric=given.get("metric") or "loss") as view:
         outcome = run_plan(followed, given.pop("train", None), space=drawn_from, out=out, listener=view.listen, **given)
-    return _show(outcome, as_json=as_json)
+    return _show(outcome, outputs, name=followed.instance_name, as_json=as_json)
 
 
-@click.command(cls=Command, short_help="Show how a run stands.", examples=("optplan status runs/first",))
+@click.command(
+    cls=Command,
+    short_help="Show how a run stands.",
+    examples=("optplan status runs/first", "optplan status runs/first --report run.html"),
+)
 @click.argument("folder", metavar="DIR", type=_FOLDER)
-def status(folder: Path, *, as_json: bool) -> int:
+@click.option("--report", "page", metavar="FILE", type=_FOLDER, help="Write planned against actual as an HTML page.")
+@click.option("--force", is_flag=True, help="Replace the file of --report.")
+def status(folder: Path, *, page: Path | None, force: bool, as_json: bool) -> int:
     """Show how the run in a folder stands, whether or not it is being followed."""
     from optplan.runtime.outcomes import describe
     from optplan.runtime.running import read_run
 
+    outputs = _open_outputs({"--report": page}, force=force, as_json=as_json)
     state, rules, _ = read_run(folder)
     outcome = describe(state, rules)
     if not as_json:
         driver = find_driver(folder)
         print_answer(f"{folder}: " + ("nobody follows it" if driver is None else f"followed by process {driver}"))
-    _print(outcome, as_json=as_json)
-    return 0
+    _show(outcome, outputs, name=state.plan.instance_name, as_json=as_json)
+    return outputs.exit_code(0)
 
 
 @click.command(cls=Command, short_help="Show what trials wrote.", examples=("optplan logs runs/first trials-0001",))
@@ -179,15 +189,29 @@ def _refuse(names: list[str]) -> None:
         raise UsageError(f"--resume: {', '.join(names)} cannot be given as well; the run has its own")
 
 
-def _show(outcome: RunOutcome, *, as_json: bool) -> int:
-    _print(outcome, as_json=as_json)
-    return outcome.code
+def _open_outputs(paths: dict[str, Path | None], *, force: bool, as_json: bool) -> Outputs:
+    """Refuse files that cannot be written, and pages that cannot be made, before any work."""
+    outputs = Outputs(paths, force=force, as_json=as_json)
+    if "--report" in outputs:
+        from optplan.reporting.pages import require_packages
+
+        require_packages()
+    return outputs
 
 
-def _print(outcome: RunOutcome, *, as_json: bool) -> None:
+def _show(outcome: RunOutcome, outputs: Outputs, *, name: str, as_json: bool) -> int:
+    """Print what a run came to, write its page, and return the exit code."""
+    from optplan.reporting.runs import build_run_page, outcome_table, segment_table
+
     if as_json:
         print_json(outcome.to_json_data())
-        return
-    from optplan.reporting.runs import outcome_table, segment_table
+    else:
+        print_answer(segment_table(outcome), "", outcome_table(outcome))
 
-    print_answer(segment_table(outcome), "", outcome_table(outcome))
+    def save(path: Path) -> None:
+        from optplan.reporting.pages import write_page
+
+        write_page(path, build_run_page(outcome, name=name), overwrite=outputs.force)
+
+    outputs.save("--report", save)
+    return outputs.exit_code(outcome.code)

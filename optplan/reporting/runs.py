@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section, Terms
 from optplan.reporting.phrases import NOTHING, format_seconds
+from optplan.reporting.run_figures import MOST_ROWS, draw_run
 from optplan.reporting.tables import Column, Table, fact_table
 from optplan.runtime.outcomes import RunOutcome, SegmentOutcome, Winner
 from optplan.units import format_duration
@@ -65,6 +68,52 @@ def outcome_table(outcome: RunOutcome) -> RichTable:
     facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
     facts += [("note", note) for note in outcome.notes]
     return fact_table(facts)
+
+
+_BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
+
+
+def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
+    """Build the page of a run: its winner, and what was planned beside what happened.
+
+    Parameters
+    ----------
+    outcome
+        What it came to, or how it stands.
+    name
+        Of the instance.
+    """
+    best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
+    badge, kind = _BADGES[outcome.status] if outcome.code in (0, 4, 130) else ("failed", "bad")
+    title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
+    if best is not None:
+        title = f"{'The winner is' if is_winner else 'Best so far:'} {best.trial} with {_metric(best)}"
+    cards = [
+        Card("time", _seconds(outcome.time_s), f"planned: {_seconds(outcome.planned_s)}"),
+        Card("cost", _usd(outcome.cost_usd), f"planned: {_usd(outcome.planned_usd)}"),
+        Card("trials", f"{outcome.trials:,}", f"{len(outcome.failed):,} given up" if outcome.failed else ""),
+    ]
+    sections = [Section("segments", "Planned against actual", _compare_segments(outcome))]
+    if best is not None:
+        heading = "The winner" if is_winner else "Best so far"
+        sections.insert(0, Section("winner", heading, [Terms(_list_winner(heading.lower(), best))]))
+    said = [f"{trial} was given up: {why}" for trial, why in outcome.failed.items()] + list(outcome.notes)
+    if said:
+        sections.append(Section("notes", "What else happened", [Items(said)]))
+    return Page(name, title, outcome.why, badge, kind, (), cards, sections, window_title=f"run of {name or 'a plan'}")
+
+
+def _compare_segments(outcome: RunOutcome) -> Sequence[Block]:
+    label = "For each segment two bars over time: when it was planned to go on, and when it did."
+    reading = "Grey: when a segment was to go on; blue: when it did; orange: nodes were waited for."
+    if len(outcome.segments) > MOST_ROWS:
+        reading += f" The first {MOST_ROWS} segments are shown; the table has all of them."
+    figure = draw_run(outcome.segments, end_s=outcome.time_s)
+    return [Charts([(label, figure)], reading=reading), segment_table(outcome)]
+
+
+def _metric(trial: Winner) -> str:
+    return "no number" if trial.metric is None else f"{trial.metric:.6g}"
 
 
 def _list_winner(what: str, winner: Winner) -> list[tuple[str, str]]:

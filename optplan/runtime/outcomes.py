@@ -9,7 +9,7 @@ from pydantic import Field
 
 from optplan.runtime.cluster import segment_usd, spent_usd
 from optplan.runtime.scheduler import Rules, Scheduler
-from optplan.runtime.state import SegmentState, State
+from optplan.runtime.state import OperationState, SegmentState, State
 from optplan.schema import FrozenModel
 
 
@@ -44,6 +44,8 @@ class SegmentOutcome(FrozenModel):
         Which.
     trials
         How many it had.
+    planned_start_s, actual_start_s
+        When it opens, since the run began; None where it has not.
     planned_s, actual_s
         Seconds from its opening to its end; None where it has not ended.
     planned_pause_s, actual_pause_s
@@ -62,6 +64,8 @@ class SegmentOutcome(FrozenModel):
     id: str
     label: str
     trials: int
+    planned_start_s: float = 0.0
+    actual_start_s: float | None = None
     planned_s: float
     actual_s: float | None = None
     planned_pause_s: float
@@ -130,6 +134,9 @@ def describe(state: State, rules: Rules) -> RunOutcome:
         Of the run.
     """
     totals = state.plan.totals()
+    by_segment: dict[str, list[OperationState]] = {}
+    for each in state.operations.values():
+        by_segment.setdefault(each.operation.segment, []).append(each)
     end = state.ended or state.paused
     status: Literal["ended", "paused", "running"] = "running" if end is None else "paused"
     winner = best = None
@@ -152,7 +159,7 @@ def describe(state: State, rules: Rules) -> RunOutcome:
         planned_usd=totals.get("cost_usd"),
         trials=len(state.trials),
         failed={name: trial.why_dropped for name, trial in state.trials.items() if trial.why_dropped},
-        segments=tuple(_describe_segment(state, segment) for segment in state.segments.values()),
+        segments=tuple(_describe_segment(state, s, by_segment.get(name, [])) for name, s in state.segments.items()),
         notes=tuple(state.notes),
     )
 
@@ -175,14 +182,15 @@ def _describe_trial(state: State, rules: Rules, name: str) -> Winner:
     )
 
 
-def _describe_segment(state: State, segment: SegmentState) -> SegmentOutcome:
+def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
     what, expected = segment.segment, segment.segment.expected
-    operations = [each for each in state.operations.values() if each.operation.segment == what.id]
     opened_s, began_s, ended_s = segment.opened_s, segment.began_s, segment.ended_s
     return SegmentOutcome(
         id=what.id,
         label=what.label,
         trials=len(segment.members) if opened_s is not None else what.members,
+        planned_start_s=expected.start_s,
+        actual_start_s=opened_s,
         planned_s=expected.seconds,
         actual_s=None if opened_s is None or ended_s is None else ended_s - opened_s,
         planned_pause_s=expected.launch_s,
