@@ -2,303 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from html import escape
+from typing import Annotated, Any, Generic, Literal
 
-from pydantic import Field, JsonValue, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
-from optplan.contracts import summary
-from optplan.contracts.instance import Sense, Solution
+from optplan.contracts.answer import Answer, SolutionT_co, SolveRequest, Status, Termination
+from optplan.contracts.instance import Sense
+from optplan.contracts.limits import Hopeless, Infeasibility, Relaxation, ShadowPrice
+from optplan.contracts.proofs import (
+    CERTIFIED,
+    BoundProof,
+    Certificate,
+    EnumeratedCertificate,
+    LagrangianCertificate,
+    TreeCertificate,
+)
 from optplan.errors import UsageError, show_value
-from optplan.progress import Stopwatch
 from optplan.schema import ByName, FrozenModel
 
-SolutionT_co = TypeVar("SolutionT_co", bound=Solution, covariant=True)
+__all__ = [
+    "CERTIFIED",
+    "MEETING",
+    "Answer",
+    "BoundProof",
+    "Certificate",
+    "EnumeratedCertificate",
+    "Hopeless",
+    "Infeasibility",
+    "LagrangianCertificate",
+    "Relaxation",
+    "Result",
+    "ShadowPrice",
+    "SolutionT_co",
+    "SolveEvent",
+    "SolveRequest",
+    "Status",
+    "Termination",
+    "TreeCertificate",
+    "closes_gap",
+    "relative_gap",
+    "require_result",
+    "upgraded",
+]
 
 #: A bound within this of the objective, relative to the objective, meets it: the rest is rounding.
 MEETING = 1e-9
-
-
-class Status(StrEnum):
-    """What is known about the problem after the solve."""
-
-    #: A solution, and a bound that meets it within the stated gap.
-    OPTIMAL = "optimal"
-    #: A solution; the bound, if any, leaves a larger gap.
-    FEASIBLE = "feasible"
-    #: Proven: no solution exists. The result says why and what would help.
-    INFEASIBLE = "infeasible"
-    #: No solution was found and none was excluded.
-    UNKNOWN = "unknown"
-
-
-class Termination(StrEnum):
-    """Why the solver stopped."""
-
-    #: The algorithm ran to its end.
-    COMPLETED = "completed"
-    TIME_LIMIT = "time-limit"
-    #: A stated limit on memory, labels or samples was met.
-    WORK_LIMIT = "work-limit"
-    #: Somebody asked for an end: a signal, or :meth:`optplan.progress.Stopwatch.interrupt`.
-    INTERRUPTED = "interrupted"
-
-
-class BoundProof(StrEnum):
-    """What the bound rests on, and so what ``verify`` can re-derive."""
-
-    #: A multiplier: one shortest-path pass re-derives the bound.
-    LAGRANGIAN = "lagrangian"
-    #: A multiplier and an allowance: enumerating all paths within it anew re-derives the optimum.
-    ENUMERATED = "enumerated"
-    #: A division of all choices into parts: the judge bounds each part by code of its own.
-    TREE = "tree"
-    #: A general engine says so.
-    ENGINE = "engine"
-    #: Every candidate was looked at, or excluded by a bound of its own; nothing short of searching again checks that.
-    SEARCHED = "searched"
-    #: There is no bound.
-    NONE = "none"
-
-
-#: The kinds of proof that stand in a certificate, which ``verify`` checks; the others are taken on trust.
-CERTIFIED = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE})
-
-
-class LagrangianCertificate(FrozenModel):
-    """Proof by weak duality: for these multipliers no plan within the limits can be better than ``bound``.
-
-    Parameters
-    ----------
-    multipliers
-        By the name of the limit, in objective units per unit of the limit; never negative.
-    bound
-        The value of the dual function, in objective units.
-    """
-
-    form: Literal["lagrangian"] = "lagrangian"
-    multipliers: ByName[Annotated[float, Field(ge=0)]]
-    bound: float
-
-
-class EnumeratedCertificate(FrozenModel):
-    """Proof by enumeration: all plans whose reduced cost is within ``allowance`` of the dual bound were looked at.
-
-    Parameters
-    ----------
-    multipliers
-        As in :class:`LagrangianCertificate`.
-    allowance
-        How far above the dual bound the enumeration went, in objective units.
-    optimum
-        The least objective among those plans that keep the limits; None when none of them keeps the limits.
-    bound
-        What follows: the lesser of ``optimum`` and dual bound + allowance, in objective units.
-    """
-
-    form: Literal["enumerated"] = "enumerated"
-    multipliers: ByName[Annotated[float, Field(ge=0)]]
-    allowance: Annotated[float, Field(ge=0)]
-    optimum: float | None = None
-    bound: float
-
-
-class TreeCertificate(FrozenModel):
-    """Proof by division: parts that together cover all choices, each with what its own bound rests on.
-
-    The formulation's judge knows the rule, builds the parts itself and derives every bound anew: what stands here can
-    only spare it the search.
-
-    Parameters
-    ----------
-    rule
-        How ``content`` is read, such as ``srift-fleets``; each formulation declares its own.
-    bound
-        What is claimed: no plan that keeps the limits has a better objective. None: no plan keeps them.
-    limit
-        Empty where the claim is about the objective. Else a limit that is dropped and made as small as can be instead:
-        then ``bound`` is the least value of it with which a plan keeps the others, in its unit in ``instance.limits``.
-    content
-        By the rule: nothing but numbers, text, lists and mappings.
-    """
-
-    form: Literal["tree"] = "tree"
-    rule: str
-    bound: float | None = None
-    limit: str = ""
-    content: dict[str, JsonValue] = Field(default_factory=dict)
-
-    @property
-    def multipliers(self) -> dict[str, float]:
-        """None: what its parts weigh stands in its content."""
-        return {}
-
-
-Certificate = Annotated[LagrangianCertificate | EnumeratedCertificate | TreeCertificate, Field(discriminator="form")]
-
-
-class ShadowPrice(FrozenModel):
-    """What one more unit of a limit is worth, of the convexified problem, one-sided.
-
-    Parameters
-    ----------
-    less
-        Objective lost per unit when the limit shrinks a little; None when nothing less is feasible.
-    more
-        Objective gained per unit when the limit grows a little; at most ``less``.
-    unit
-        The unit of both, such as ``s of mean JCT per GPU``.
-    less_multipliers, more_multipliers
-        With several limits: the multipliers of all of them at either end, this one's included; empty with one.
-    """
-
-    less: float | None = None
-    more: float
-    unit: str
-    less_multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    more_multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-
-
-class Relaxation(FrozenModel):
-    """The smallest change of one limit that makes an infeasible instance feasible.
-
-    Parameters
-    ----------
-    limit
-        Name of the limit.
-    given
-        Its value in the instance.
-    least_feasible
-        The nearest value for which a solution exists, all other limits kept.
-    unit
-        The unit of both.
-    parts
-        What ``least_feasible`` is made of (for instance per job class), in the same unit.
-    multipliers
-        By limit, with 1 for this one: no plan has less of the weighted consumptions than ``least_feasible`` and the
-        other limits, so weighted, add up to.
-    certificate
-        Where multipliers prove nothing: a division that proves it, with this limit dropped.
-    """
-
-    limit: str
-    given: float
-    least_feasible: float
-    unit: str
-    parts: ByName[float] = Field(default_factory=dict)
-    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    certificate: TreeCertificate | None = None
-
-
-class Hopeless(FrozenModel):
-    """A limit that cannot mend an infeasible instance, whatever its value: the others allow no plan without it.
-
-    Parameters
-    ----------
-    limit
-        Name of the limit.
-    multipliers
-        By limit, with 0 for this one: as those of :class:`Infeasibility`.
-    certificate
-        Where multipliers prove nothing: a division that proves it, with this limit dropped.
-    """
-
-    limit: str
-    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    certificate: TreeCertificate | None = None
-
-
-class Infeasibility(FrozenModel):
-    """Why no solution exists, in the user's units, and what would help.
-
-    Parameters
-    ----------
-    reason
-        One sentence.
-    relaxations
-        For each limit that can mend it alone, the smallest change that does.
-    hopeless
-        The limits that cannot mend it alone, with the proof.
-    multipliers
-        By limit: the least of the consumptions weighted by these exceeds the limits weighted by them, which no plan
-        can do that keeps them.
-    factor
-        By how much all limits together would have to be multiplied, proven by the same multipliers.
-    certificate
-        Where multipliers prove nothing: a division of all choices into parts of which none keeps the limits.
-    """
-
-    reason: str
-    relaxations: tuple[Relaxation, ...]
-    hopeless: tuple[Hopeless, ...] = ()
-    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
-    factor: Annotated[float, Field(ge=1)] = 1.0
-    certificate: TreeCertificate | None = None
-
-
-@dataclass(frozen=True)
-class SolveRequest:
-    """What a solver is asked besides the instance.
-
-    Parameters
-    ----------
-    gap
-        Relative gap at which a solver may stop and call the solution optimal.
-    seed
-        For everything random in the solver.
-    stopwatch
-        Time limit, elapsed time and the listener to progress.
-    limit
-        Of a frontier: the limit that varies, by name; empty for the formulation's own choice.
-    certify
-        Whether certificates that take space or time are wanted; without them a bound rests on the search.
-    """
-
-    gap: float = 1e-6
-    seed: int = 0
-    stopwatch: Stopwatch = field(default_factory=Stopwatch)
-    limit: str = ""
-    certify: bool = True
-
-
-@dataclass(frozen=True)
-class Answer(Generic[SolutionT_co]):
-    """What a solver hands back; :func:`optplan.solve` times it, has it verified and makes the :class:`Result`.
-
-    Parameters
-    ----------
-    status, termination
-        As in :class:`Result`.
-    solution, objective
-        Both or neither.
-    bound, bound_proof, certificates
-        The best lower bound and what it rests on.
-    infeasibility
-        Present exactly when the status is ``infeasible``.
-    shadow_prices
-        By limit.
-    counters
-        Whatever the solver counted: passes, labels, nodes.
-    engine, engine_version
-        The general engine behind the solver, if there is one.
-    warnings
-        What the user should know about the answer.
-    """
-
-    status: Status
-    termination: Termination
-    solution: SolutionT_co | None = None
-    objective: float | None = None
-    bound: float | None = None
-    bound_proof: BoundProof = BoundProof.NONE
-    certificates: tuple[LagrangianCertificate | EnumeratedCertificate | TreeCertificate, ...] = ()
-    infeasibility: Infeasibility | None = None
-    shadow_prices: dict[str, ShadowPrice] = field(default_factory=dict)
-    counters: dict[str, float] = field(default_factory=dict)
-    engine: str = "optplan"
-    engine_version: str = ""
-    warnings: tuple[str, ...] = ()
 
 
 class SolveEvent(FrozenModel):
@@ -401,15 +150,15 @@ class Result(FrozenModel, Generic[SolutionT_co]):
 
     def __str__(self) -> str:
         """Say in a few lines what was found and what that rests on; :meth:`to_json_data` has everything."""
-        return summary.write_text(self)
+        return _write_text(self)
 
     def __repr__(self) -> str:
         """Say in one line what was found."""
-        return f"<Result {summary.write_headline(self)}>"
+        return f"<Result {_write_headline(self)}>"
 
     def _repr_html_(self) -> str:
         """Show the same lines in a notebook."""
-        return summary.write_html(self)
+        return _write_html(self)
 
     @property
     def gap(self) -> float | None:
@@ -512,3 +261,51 @@ def closes_gap(objective: float | None, bound: float | None, target: float, sens
     """Whether the bound is within the target of the objective, or meets it up to rounding (:data:`MEETING`)."""
     gap = relative_gap(objective, bound, sense)
     return gap is not None and gap <= max(target, MEETING)
+
+
+def _write_headline(result: Result[Any]) -> str:
+    """Say in a line what was found."""
+    if result.infeasibility is not None:
+        return f"{result.instance_name}: infeasible, because {result.infeasibility.reason}"
+    if result.objective is None:
+        return f"{result.instance_name}: nothing found (stopped: {result.termination})"
+    return f"{result.instance_name}: {result.status}, {_amount(result.objective, result.objective_unit)}"
+
+
+def _write_text(result: Result[Any]) -> str:
+    """Write headline and lines, the names of one width."""
+    lines = _list_lines(result)
+    width = max(len(name) for name, _ in lines)
+    return "\n".join([_write_headline(result), *(f"{name:<{width}}  {text}" for name, text in lines)])
+
+
+def _write_html(result: Result[Any]) -> str:
+    """Write headline and lines as a heading and a table; text from files is escaped."""
+    rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in _list_lines(result))
+    return f"<p><strong>{escape(_write_headline(result))}</strong></p><table>{''.join(rows)}</table>"
+
+
+def _list_lines(result: Result[Any]) -> list[tuple[str, str]]:
+    """List by name what a reader wants to know first: how good it is, what that rests on, who found it."""
+    lines: list[tuple[str, str]] = []
+    if result.bound is not None:
+        lines.append(("bound", _amount(result.bound, result.objective_unit)))
+    if result.gap is not None:
+        lines.append(("gap", f"{result.gap:.3g}" if result.gap > MEETING else "0"))
+    if result.infeasibility is not None:
+        lines += [
+            (one.limit, f"given {one.given:,.6g}, least that works {_amount(one.least_feasible, one.unit)}")
+            for one in result.infeasibility.relaxations
+        ]
+    if result.rests_on_trust:
+        lines.append(("proof", "on trust: no certificate"))
+    elif result.bound is not None or result.infeasibility is not None:
+        lines.append(("proof", "certificate"))
+    lines.append(("solver", f"{result.solver} ({result.engine} {result.engine_version})"))
+    verified = f"verified in {result.verify_seconds:.3g} s" if result.verify_seconds else "not verified"
+    lines.append(("time", f"{result.solve_seconds:.3g} s, {verified}"))
+    return [*lines, *(("note", warning) for warning in result.warnings)]
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{value:,.7g} {unit}"

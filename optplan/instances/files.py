@@ -10,28 +10,17 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any, TypeVar, get_args, overload
+from typing import TypeVar, overload
 
 from optplan.contracts import Instance, Plan, Result, Solution
-from optplan.contracts.registry import Formulation
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint, show_value
-from optplan.formulations import formulations
+from optplan.instances.parsing import parse_instance, parse_plan, parse_record, parse_result
 from optplan.instances.plain_data import STDIN, YAML_ENDINGS, read_data
 from optplan.schema import FrozenModel
 
 InstanceT = TypeVar("InstanceT", bound=Instance)
 PlanT = TypeVar("PlanT", bound=Plan)
 RecordT = TypeVar("RecordT", bound=FrozenModel)
-
-#: Fields that only one kind of file has, of those that are made for an instance.
-_MADE_KINDS = {
-    "termination": "a result",
-    "segments": "a plan",
-    "steps": "a plan",  # of version 1
-    "choices": "an explanation",
-    "plans": "a sensitivity",
-    "points": "a frontier",
-}
 
 
 @overload
@@ -80,26 +69,6 @@ def _read_instance(name_or_path: str | Path) -> Instance:
     return parse_instance(read_data(Path(text)), path=Path(text).name)
 
 
-def parse_instance(data: object, *, path: str = "") -> Instance:
-    """Build an instance from plain data.
-
-    Parameters
-    ----------
-    data
-        What a JSON or YAML reader returned.
-    path
-        File name for messages.
-
-    Raises
-    ------
-    DataError
-        When the data is not a valid instance.
-    """
-    fields, formulation = _take_apart(data, path, "an instance")
-    instance: Instance = _parse_versioned(formulation.instance_type, fields, path)
-    return instance
-
-
 def read_result(path: Path | str) -> Result[Solution]:
     """Read a result written by :func:`write_json`.
 
@@ -111,10 +80,7 @@ def read_result(path: Path | str) -> Result[Solution]:
         When the path is none.
     """
     _require_path(path)
-    name = Path(path).name
-    fields, formulation = _take_apart(read_data(Path(path)), name, "a result")
-    result: Result[Solution] = _parse_versioned(formulation.result_type(), fields, name)
-    return result
+    return parse_result(read_data(Path(path)), path=Path(path).name)
 
 
 @overload
@@ -147,25 +113,6 @@ def read_plan(path: Path | str, kind: type[Plan] = Plan) -> Plan:
     return _require_type(plan, kind, path)
 
 
-def parse_plan(data: object, *, path: str = "") -> Plan:
-    """Build a plan from plain data.
-
-    Parameters
-    ----------
-    data
-        What a JSON reader returned.
-    path
-        File name for messages.
-
-    Raises
-    ------
-    DataError
-        When the data is not a valid plan.
-    """
-    fields, formulation = _take_apart(data, path, "a plan")
-    return _parse_plan(fields, formulation, path)
-
-
 def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
     """Read an instance, a result or a plan, whichever the name or the file is.
 
@@ -185,14 +132,7 @@ def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
     if isinstance(name_or_path, str) and not _looks_like_path(name_or_path):
         return read_instance(name_or_path)
     path = Path(name_or_path)
-    data = read_data(path)
-    fields, formulation = _take_apart(data, path.name, "an instance, a result or a plan")
-    if "instance_hash" not in fields:  # what is made for an instance names it
-        return parse_instance(data, path=path.name)
-    if "segments" in fields or "steps" in fields:
-        return _parse_plan(fields, formulation, path.name)
-    result: Result[Solution] = _parse_versioned(formulation.result_type(), fields, path.name)
-    return result
+    return parse_record(read_data(path), path=path.name)
 
 
 def write_json(record: FrozenModel, path: Path | str, *, overwrite: bool = False) -> None:
@@ -311,51 +251,3 @@ def _require_path(path: object) -> None:
 
 def _looks_like_path(text: str) -> bool:
     return text == str(STDIN) or "/" in text or os.sep in text or text.lower().endswith((".json", *YAML_ENDINGS))
-
-
-def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], Formulation]:
-    """Return a file's fields and the formulation that they name."""
-    if not isinstance(data, dict):
-        raise DataError(path, f"holds {type(data).__name__}, not {what}", "an object with named fields is needed")
-    _require_kind(data, path, what)
-    known = formulations()
-    name = data.get("formulation")
-    if isinstance(name, str) and name in known:
-        return data, known[name]
-    field = f"{path}.formulation" if path else "formulation"
-    if "formulation" not in data:
-        raise DataError(field, "is missing", f"{what} names one of: {', '.join(known)}")
-    raise DataError(field, f"got {name!r}", nearest_name_hint(str(name), known))
-
-
-def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
-    """Refuse another kind of file by its kind, instead of by the first field that does not fit."""
-    made = [kind for field, kind in _MADE_KINDS.items() if field in fields]
-    if "instance_hash" in fields:
-        if len(made) == 1 and made[0] not in what:
-            known = f", such as the one it was made for, {fields.get('instance_name')!r}" if "instance" in what else ""
-            raise DataError(path, f"is {made[0]}, not {what}", f"give {what}{known}")
-    elif not made and "name" in fields and "instance" not in what:  # only instances have a name of their own
-        raise DataError(path, f"is an instance, not {what}", f"give {what}")
-
-
-def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> Plan:
-    """Parse a plan; those of version 1, which had steps and no segments, are translated."""
-    version = fields.get("version", 1 if "steps" in fields else 2)
-    if version == 1 and not isinstance(version, bool) and formulation.declares("translate_plan"):
-        return formulation.translate_plan(fields, path)
-    plan: Plan = _parse_versioned(formulation.plan_type, fields, path, translated=(1,))
-    return plan
-
-
-def _parse_versioned(
-    model: type[FrozenModel], fields: dict[str, Any], path: str, *, translated: tuple[int, ...] = ()
-) -> Any:  # noqa: ANN401 - of that type
-    """Parse after a look at the version: what another version added would read like a misspelt field."""
-    understood = get_args(model.model_fields["version"].annotation)
-    version = fields.get("version", understood[-1])
-    if version not in understood or isinstance(version, bool):
-        field = f"{path}.version" if path else "version"
-        numbers = ", ".join(str(number) for number in (*translated, *understood))
-        raise DataError(field, f"got {version!r}; understood: {numbers}", "use the release of optplan that wrote it")
-    return model.parse(fields, path=path)

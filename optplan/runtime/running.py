@@ -315,7 +315,7 @@ def _require_empty(journal: Journal, plan: Plan, out: Path) -> None:
 
 
 def _read_meta(journal: Journal, out: Path) -> tuple[Plan, RunOptions]:
-    from optplan.instances.files import parse_plan
+    from optplan.instances.parsing import parse_plan
 
     data = journal.read_meta("plan")
     if data is None:

@@ -10,8 +10,9 @@ import jsonschema
 import pytest
 
 from optplan.formulations import formulations
-from optplan.instances.files import parse_instance, read_instance
+from optplan.instances.files import read_instance
 from optplan.instances.library import names
+from optplan.instances.parsing import parse_instance
 from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:

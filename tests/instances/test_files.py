@@ -24,7 +24,6 @@ from optplan.formulations.srift.planning import SriftPlan
 from optplan.instances import files
 from optplan.instances.files import (
     format_json,
-    parse_instance,
     read_instance,
     read_plan,
     read_record,
@@ -33,6 +32,7 @@ from optplan.instances.files import (
     write_text,
 )
 from optplan.instances.library import GENERATED, build_named, names
+from optplan.instances.parsing import parse_instance
 from optplan.instances.plain_data import read_data
 from optplan.schema import FrozenModel
 from optplan.solving import build_plan, solve

@@ -15,7 +15,7 @@ from typing import Any
 
 from optplan.contracts import Instance
 from optplan.errors import DataError, UsageError, nearest_name_hint
-from optplan.instances.files import parse_instance
+from optplan.instances.parsing import parse_instance
 
 #: Names that stand for a generator instead of a file.
 GENERATED = ("random-boa",)

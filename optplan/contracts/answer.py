@@ -1,0 +1,103 @@
+"""What a solver is asked, and what it hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from optplan.contracts.instance import Solution
+from optplan.contracts.limits import Infeasibility, ShadowPrice
+from optplan.contracts.proofs import BoundProof, EnumeratedCertificate, LagrangianCertificate, TreeCertificate
+from optplan.progress import Stopwatch
+
+SolutionT_co = TypeVar("SolutionT_co", bound=Solution, covariant=True)
+
+
+class Status(StrEnum):
+    """What is known about the problem after the solve."""
+
+    #: A solution, and a bound that meets it within the stated gap.
+    OPTIMAL = "optimal"
+    #: A solution; the bound, if any, leaves a larger gap.
+    FEASIBLE = "feasible"
+    #: Proven: no solution exists. The result says why and what would help.
+    INFEASIBLE = "infeasible"
+    #: No solution was found and none was excluded.
+    UNKNOWN = "unknown"
+
+
+class Termination(StrEnum):
+    """Why the solver stopped."""
+
+    #: The algorithm ran to its end.
+    COMPLETED = "completed"
+    TIME_LIMIT = "time-limit"
+    #: A stated limit on memory, labels or samples was met.
+    WORK_LIMIT = "work-limit"
+    #: Somebody asked for an end: a signal, or :meth:`optplan.progress.Stopwatch.interrupt`.
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class SolveRequest:
+    """What a solver is asked besides the instance.
+
+    Parameters
+    ----------
+    gap
+        Relative gap at which a solver may stop and call the solution optimal.
+    seed
+        For everything random in the solver.
+    stopwatch
+        Time limit, elapsed time and the listener to progress.
+    limit
+        Of a frontier: the limit that varies, by name; empty for the formulation's own choice.
+    certify
+        Whether certificates that take space or time are wanted; without them a bound rests on the search.
+    """
+
+    gap: float = 1e-6
+    seed: int = 0
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
+    limit: str = ""
+    certify: bool = True
+
+
+@dataclass(frozen=True)
+class Answer(Generic[SolutionT_co]):
+    """What a solver hands back; :func:`optplan.solve` times it, has it verified and makes the :class:`Result`.
+
+    Parameters
+    ----------
+    status, termination
+        As in :class:`Result`.
+    solution, objective
+        Both or neither.
+    bound, bound_proof, certificates
+        The best lower bound and what it rests on.
+    infeasibility
+        Present exactly when the status is ``infeasible``.
+    shadow_prices
+        By limit.
+    counters
+        Whatever the solver counted: passes, labels, nodes.
+    engine, engine_version
+        The general engine behind the solver, if there is one.
+    warnings
+        What the user should know about the answer.
+    """
+
+    status: Status
+    termination: Termination
+    solution: SolutionT_co | None = None
+    objective: float | None = None
+    bound: float | None = None
+    bound_proof: BoundProof = BoundProof.NONE
+    certificates: tuple[LagrangianCertificate | EnumeratedCertificate | TreeCertificate, ...] = ()
+    infeasibility: Infeasibility | None = None
+    shadow_prices: dict[str, ShadowPrice] = field(default_factory=dict)
+    counters: dict[str, float] = field(default_factory=dict)
+    engine: str = "optplan"
+    engine_version: str = ""
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,109 @@
+"""What limits are worth, why they allow no plan, and the least change of them that would."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from optplan.contracts.proofs import TreeCertificate
+from optplan.schema import ByName, FrozenModel
+
+
+class ShadowPrice(FrozenModel):
+    """What one more unit of a limit is worth, of the convexified problem, one-sided.
+
+    Parameters
+    ----------
+    less
+        Objective lost per unit when the limit shrinks a little; None when nothing less is feasible.
+    more
+        Objective gained per unit when the limit grows a little; at most ``less``.
+    unit
+        The unit of both, such as ``s of mean JCT per GPU``.
+    less_multipliers, more_multipliers
+        With several limits: the multipliers of all of them at either end, this one's included; empty with one.
+    """
+
+    less: float | None = None
+    more: float
+    unit: str
+    less_multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    more_multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+
+
+class Relaxation(FrozenModel):
+    """The smallest change of one limit that makes an infeasible instance feasible.
+
+    Parameters
+    ----------
+    limit
+        Name of the limit.
+    given
+        Its value in the instance.
+    least_feasible
+        The nearest value for which a solution exists, all other limits kept.
+    unit
+        The unit of both.
+    parts
+        What ``least_feasible`` is made of (for instance per job class), in the same unit.
+    multipliers
+        By limit, with 1 for this one: no plan has less of the weighted consumptions than ``least_feasible`` and the
+        other limits, so weighted, add up to.
+    certificate
+        Where multipliers prove nothing: a division that proves it, with this limit dropped.
+    """
+
+    limit: str
+    given: float
+    least_feasible: float
+    unit: str
+    parts: ByName[float] = Field(default_factory=dict)
+    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    certificate: TreeCertificate | None = None
+
+
+class Hopeless(FrozenModel):
+    """A limit that cannot mend an infeasible instance, whatever its value: the others allow no plan without it.
+
+    Parameters
+    ----------
+    limit
+        Name of the limit.
+    multipliers
+        By limit, with 0 for this one: as those of :class:`Infeasibility`.
+    certificate
+        Where multipliers prove nothing: a division that proves it, with this limit dropped.
+    """
+
+    limit: str
+    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    certificate: TreeCertificate | None = None
+
+
+class Infeasibility(FrozenModel):
+    """Why no solution exists, in the user's units, and what would help.
+
+    Parameters
+    ----------
+    reason
+        One sentence.
+    relaxations
+        For each limit that can mend it alone, the smallest change that does.
+    hopeless
+        The limits that cannot mend it alone, with the proof.
+    multipliers
+        By limit: the least of the consumptions weighted by these exceeds the limits weighted by them, which no plan
+        can do that keeps them.
+    factor
+        By how much all limits together would have to be multiplied, proven by the same multipliers.
+    certificate
+        Where multipliers prove nothing: a division of all choices into parts of which none keeps the limits.
+    """
+
+    reason: str
+    relaxations: tuple[Relaxation, ...]
+    hopeless: tuple[Hopeless, ...] = ()
+    multipliers: ByName[Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    factor: Annotated[float, Field(ge=1)] = 1.0
+    certificate: TreeCertificate | None = None

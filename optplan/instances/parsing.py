@@ -1,0 +1,125 @@
+"""From plain data, as JSON and YAML readers return it, to instances, results and plans of any formulation."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from optplan.contracts import Instance, Plan, Result, Solution
+from optplan.contracts.registry import Formulation
+from optplan.errors import DataError, nearest_name_hint
+from optplan.formulations import formulations
+from optplan.schema import FrozenModel
+
+#: Fields that only one kind of file has, of those that are made for an instance.
+_MADE_KINDS = {
+    "termination": "a result",
+    "segments": "a plan",
+    "steps": "a plan",  # of version 1
+    "choices": "an explanation",
+    "plans": "a sensitivity",
+    "points": "a frontier",
+}
+
+
+def parse_instance(data: object, *, path: str = "") -> Instance:
+    """Build an instance from plain data.
+
+    Parameters
+    ----------
+    data
+        What a JSON or YAML reader returned.
+    path
+        File name for messages.
+
+    Raises
+    ------
+    DataError
+        When the data is not a valid instance.
+    """
+    fields, formulation = _take_apart(data, path, "an instance")
+    instance: Instance = _parse_versioned(formulation.instance_type, fields, path)
+    return instance
+
+
+def parse_result(data: object, *, path: str = "") -> Result[Solution]:
+    """Build a result from plain data; parameters and errors as of :func:`parse_instance`."""
+    fields, formulation = _take_apart(data, path, "a result")
+    result: Result[Solution] = _parse_versioned(formulation.result_type(), fields, path)
+    return result
+
+
+def parse_plan(data: object, *, path: str = "") -> Plan:
+    """Build a plan from plain data.
+
+    Parameters
+    ----------
+    data
+        What a JSON reader returned.
+    path
+        File name for messages.
+
+    Raises
+    ------
+    DataError
+        When the data is not a valid plan.
+    """
+    fields, formulation = _take_apart(data, path, "a plan")
+    return _parse_plan(fields, formulation, path)
+
+
+def parse_record(data: object, *, path: str = "") -> Instance | Result[Solution] | Plan:
+    """Build an instance, a result or a plan, whichever the data is; as :func:`parse_instance`."""
+    fields, formulation = _take_apart(data, path, "an instance, a result or a plan")
+    if "instance_hash" not in fields:  # what is made for an instance names it
+        return parse_instance(data, path=path)
+    if "segments" in fields or "steps" in fields:
+        return _parse_plan(fields, formulation, path)
+    return parse_result(data, path=path)
+
+
+def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], Formulation]:
+    """Return a file's fields and the formulation that they name."""
+    if not isinstance(data, dict):
+        raise DataError(path, f"holds {type(data).__name__}, not {what}", "an object with named fields is needed")
+    _require_kind(data, path, what)
+    known = formulations()
+    name = data.get("formulation")
+    if isinstance(name, str) and name in known:
+        return data, known[name]
+    field = f"{path}.formulation" if path else "formulation"
+    if "formulation" not in data:
+        raise DataError(field, "is missing", f"{what} names one of: {', '.join(known)}")
+    raise DataError(field, f"got {name!r}", nearest_name_hint(str(name), known))
+
+
+def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
+    """Refuse another kind of file by its kind, instead of by the first field that does not fit."""
+    made = [kind for field, kind in _MADE_KINDS.items() if field in fields]
+    if "instance_hash" in fields:
+        if len(made) == 1 and made[0] not in what:
+            known = f", such as the one it was made for, {fields.get('instance_name')!r}" if "instance" in what else ""
+            raise DataError(path, f"is {made[0]}, not {what}", f"give {what}{known}")
+    elif not made and "name" in fields and "instance" not in what:  # only instances have a name of their own
+        raise DataError(path, f"is an instance, not {what}", f"give {what}")
+
+
+def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> Plan:
+    """Parse a plan; those of version 1, which had steps and no segments, are translated."""
+    version = fields.get("version", 1 if "steps" in fields else 2)
+    if version == 1 and not isinstance(version, bool) and formulation.declares("translate_plan"):
+        return formulation.translate_plan(fields, path)
+    plan: Plan = _parse_versioned(formulation.plan_type, fields, path, translated=(1,))
+    return plan
+
+
+def _parse_versioned(
+    model: type[FrozenModel], fields: dict[str, Any], path: str, *, translated: tuple[int, ...] = ()
+) -> Any:  # noqa: ANN401 - of that type
+    """Parse after a look at the version: what another version added would read like a misspelt field."""
+    understood = get_args(model.model_fields["version"].annotation)
+    version = fields.get("version", understood[-1])
+    if version not in understood or isinstance(version, bool):
+        field = f"{path}.version" if path else "version"
+        numbers = ", ".join(str(number) for number in (*translated, *understood))
+        raise DataError(field, f"got {version!r}; understood: {numbers}", "use the release of optplan that wrote it")
+    return model.parse(fields, path=path)
