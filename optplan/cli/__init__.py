@@ -25,8 +25,9 @@ from optplan.cli.explanation import explain
 from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
 from optplan.cli.frontiers import frontier
 from optplan.cli.imports import import_data
-from optplan.cli.measuring import probe, profile
+from optplan.cli.measuring import probe
 from optplan.cli.options import Group
+from optplan.cli.profiling import profile
 from optplan.cli.replanning import replan
 from optplan.cli.running import logs, run, status, stop
 from optplan.cli.scaling import scaling

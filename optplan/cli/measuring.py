@@ -1,4 +1,4 @@
-"""``optplan profile`` and ``optplan probe``: what Srift has to know of a network and of all-reduces, measured here."""
+"""``optplan profile network`` and ``optplan probe``: a network and all-reduces, measured here for Srift."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[
     cls=Command,
     short_help="Measure a PyTorch network on this device, for Srift.",
     examples=(
-        "optplan profile train.py:make_network --largest-batch 64 -o profile.json",
-        "optplan profile mypackage.networks:resnet --device cuda --gpu t4 --merge profile-v100.json -o profile.json",
+        "optplan profile network train.py:make_network --largest-batch 64 -o profile.json",
+        "optplan profile network mypackage.networks:resnet --device cuda --gpu t4 --merge v100.json -o profile.json",
     ),
 )
 @click.argument("target", metavar="MODULE:FACTORY")
-@click.option("--network", metavar="NAME", help="What the profile calls the network; the module's class unless given.")
+@click.option(
+    "--network", "called", metavar="NAME", help="What the profile calls the network; the module's class unless given."
+)
 @click.option("--device", metavar="NAME", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
 @click.option("--gpu", metavar="NAME", help="What the profile calls the device; its product name unless given.")
 @click.option(
@@ -70,10 +72,10 @@ def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[
 )
 @output_option("the profile as JSON, for the field `job` of an instance")
 @force_option
-def profile(
+def network(
     target: str,
     *,
-    network: str | None,
+    called: str | None,
     device: str,
     gpu: str | None,
     largest_batch: int | None,
@@ -120,7 +122,7 @@ def profile(
             largest_batch=largest_batch,
             settings=settings,
         )
-    made = merge_profiles([measured.replace(network=network or measured.network), *others])
+    made = merge_profiles([measured.replace(network=called or measured.network), *others])
     if as_json:
         print_json(made.to_json_data())
     else:

@@ -120,6 +120,7 @@ class _Lines:
         self._progress = progress
         self._metric = operation["metric"]
         self._offset = 0
+        self._seen = time.monotonic()
         self.iterations: int = operation["from_iterations"]
         self.metrics: Mapping[str, Any] = operation["metrics"]
 
@@ -127,14 +128,19 @@ class _Lines:
         """Read the lines that are new and complete, and hand them on."""
         if not self._file.is_file():
             return
-        with self._file.open(encoding="utf-8") as file, self._progress.open("a", encoding="utf-8") as progress:
+        with self._file.open(encoding="utf-8") as file:
             file.seek(self._offset)
-            for line in file:
-                if not line.endswith("\n"):
-                    break
+            lines = [line for line in file if line.endswith("\n")]
+        if not lines:
+            return
+        seen = time.monotonic()
+        each_s, self._seen = (seen - self._seen) / len(lines), seen  # lines that are seen together share the time
+        with self._progress.open("a", encoding="utf-8") as progress:
+            for line in lines:
                 self._offset += len(line.encode())
                 self._take(line)
-                progress.write(json.dumps({"iterations": self.iterations, "metrics": self.metrics}) + "\n")
+                shown = {"iterations": self.iterations, "metrics": self.metrics, "seconds": each_s}
+                progress.write(json.dumps(shown) + "\n")
 
     def _take(self, line: str) -> None:
         try:

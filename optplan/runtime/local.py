@@ -14,12 +14,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.contracts.plan import Plan
 from optplan.errors import MissingExtraError, OutputError
 from optplan.runtime.checkpoints import is_whole, prune
 from optplan.runtime.protocol import (
@@ -101,10 +100,10 @@ class LocalExecutor:
 
     Parameters
     ----------
-    plan
-        What is followed.
+    gpus_per_node
+        By resource, the GPUs of a node.
     settings
-        How.
+        How trials are run.
     now_s
         What the run's clock shows.
 
@@ -116,15 +115,15 @@ class LocalExecutor:
 
     capabilities = Capabilities("local", lateness=0.01)
 
-    def __init__(self, plan: Plan, settings: LocalSettings, *, now_s: float = 0.0) -> None:
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: LocalSettings, *, now_s: float = 0.0) -> None:
         try:
             import psutil  # noqa: F401 - asked for before anything is started
         except ModuleNotFoundError:
             raise MissingExtraError("psutil", "run") from None
-        self._plan = plan
+        self._gpus_per_node = gpus_per_node
         self._settings = settings
         self._zero = time.monotonic() - now_s
-        self._devices = _list_devices()
+        self._devices = list_devices()
         self._slots = settings.slots or (len(self._devices) or None)
         self._wanted: dict[str, int] = {}
         self._nodes: dict[str, list[str]] = {}
@@ -149,7 +148,7 @@ class LocalExecutor:
         """Set a part of the machine aside for each node, as soon as there is room."""
         for request in requests:
             if request.node not in self._nodes:
-                self._wanted[request.node] = self._plan.resources[request.resource].gpus_per_node
+                self._wanted[request.node] = self._gpus_per_node[request.resource]
         self._fill_nodes()
 
     def release_nodes(self, nodes: Sequence[str]) -> None:
@@ -318,7 +317,8 @@ class LocalExecutor:
                     running.offset += len(line)
                     data = json.loads(line)
                     name = running.operation.id
-                    self._events.append(Progressed(name, self.now_s(), data["iterations"], data["metrics"]))
+                    done = data["iterations"], data["metrics"], data.get("seconds")
+                    self._events.append(Progressed(name, self.now_s(), *done))
 
     def _conclude(self, running: _Running) -> Event:
         """Say how an operation whose process is gone has ended."""
@@ -349,7 +349,7 @@ class LocalExecutor:
         )
 
 
-def _list_devices() -> list[str]:
+def list_devices() -> list[str]:
     """Return the GPUs that may be used; none where there are none."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if given is not None:

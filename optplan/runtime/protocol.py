@@ -161,12 +161,23 @@ class NodeLost:
 
 @dataclass(frozen=True)
 class Progressed:
-    """An operation has done another iteration."""
+    """An operation has done another iteration.
+
+    Parameters
+    ----------
+    operation, t
+        Which, and when that was noticed.
+    iterations, metrics
+        That the trial has done in all, and what it showed last.
+    seconds
+        What the iteration took; None where it was not timed.
+    """
 
     operation: str
     t: float
     iterations: int
     metrics: Metrics
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,8 @@ def _make_executor(
 
     names = LocalSettings.__dataclass_fields__.keys() - {"root", "metric"}
     settings = {name: getattr(options, name) for name in names}
-    return LocalExecutor(plan, LocalSettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
+    gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
+    return LocalExecutor(gpus, LocalSettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
 
 
 def _make_rules(plan: Plan, options: RunOptions) -> Rules:

@@ -179,7 +179,7 @@ class _Training:
         return self._metrics
 
     def _report(self, progress: TextIO, shown: Mapping[str, Any]) -> None:
-        line = {"iterations": self._iterations, "metrics": shown}
+        line = {"iterations": self._iterations, "metrics": shown, "seconds": self._steps[-1]}
         progress.write(json.dumps(line) + "\n")
         progress.flush()
         bound_log(Path(self._operation["log"]))

@@ -1,4 +1,4 @@
-"""``optplan profile`` and ``optplan probe``."""
+"""``optplan profile network`` and ``optplan probe``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_example_of_the_docs_is_profiled(run: Runner, tmp_path: Path) -> Non
     output = tmp_path / "profile.json"
     target = f"{EXAMPLE}:make_network"
     options = ("--largest-batch", "4", "--network", "convnet", "--gpu", "desk")
-    shown = run("profile", target, *options, *QUICK, "-o", output)
+    shown = run("profile", "network", target, *options, *QUICK, "-o", output)
     assert shown.code == 0, shown.err
     assert f"wrote {output}" in shown.err
     assert "passes (3)" in shown.out  # at 1, 3 and 4 samples
@@ -52,8 +52,9 @@ def test_profiles_of_two_devices_come_in_one_file(run: Runner, tmp_path: Path) -
     """--merge adds the devices of another profile; --json prints what a file would hold."""
     target = f"{EXAMPLE}:make_network"
     other = tmp_path / "other.json"
-    assert run("profile", target, "--largest-batch", "2", "--gpu", "one", *QUICK, "-o", other).code == 0
-    shown = run("profile", target, "--largest-batch", "3", "--gpu", "two", *QUICK, "--merge", other, "--json")
+    assert run("profile", "network", target, "--largest-batch", "2", "--gpu", "one", *QUICK, "-o", other).code == 0
+    more = ("--largest-batch", "3", "--gpu", "two", "--merge", other)
+    shown = run("profile", "network", target, *QUICK, *more, "--json")
     assert shown.code == 0, shown.err
     assert list(shown.data["devices"]) == ["two", "one"]
 
@@ -71,7 +72,7 @@ def test_profiles_of_two_devices_come_in_one_file(run: Runner, tmp_path: Path) -
 )
 def test_wrong_calls_of_profile_are_explained(arguments: tuple[str, ...], code: int, message: str, run: Runner) -> None:
     """One line on stderr says what is wrong; nothing is printed."""
-    shown = run("profile", *arguments)
+    shown = run("profile", "network", *arguments)
     assert shown.code == code
     assert shown.out == ""
     assert message in shown.err
@@ -80,7 +81,7 @@ def test_wrong_calls_of_profile_are_explained(arguments: tuple[str, ...], code: 
 def test_a_missing_torch_names_the_extra(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both commands need PyTorch and say which extra brings it."""
     monkeypatch.setitem(sys.modules, "torch", None)
-    for command in (("profile", f"{EXAMPLE}:make_network", "--largest-batch", "4"), ("probe",)):
+    for command in (("profile", "network", f"{EXAMPLE}:make_network", "--largest-batch", "4"), ("probe",)):
         shown = run(*command)
         assert shown.code == 2
         assert 'torch is not installed; run: pip install "optplan[torch]"' in shown.err

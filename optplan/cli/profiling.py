@@ -1,0 +1,329 @@
+"""``optplan profile``: networks, searches and classes of jobs, measured here for the instances that plan them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from optplan.cli.console import Progress, note, print_answer, print_json
+from optplan.cli.measuring import network, read_numbers
+from optplan.cli.options import Command, Group, flag, force_option, output_option, read_budget, read_duration
+from optplan.cli.outputs import Outputs
+from optplan.errors import DataWarning, UsageError
+from optplan.units import PERIOD_HOURS, Amount
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from optplan.measurement.measured_speedups import MeasuredSpeedup
+    from optplan.measurement.trial_timings import Estimate, SearchTimings
+    from optplan.runtime.profiling import Profile
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = click.Path(path_type=Path)
+
+
+class _Profiles(Group):
+    """The group, which says what has become of its former self."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
+        """Find the command; where a network is given in its place, say how that is written now."""
+        if args and ":" in args[0] and args[0] not in self.commands:
+            raise UsageError(f"profile: {args[0]} is no command; networks are profiled by `optplan profile network`")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Profiles,
+    short_help="Measure networks, searches and jobs, for their instances.",
+    examples=(
+        "optplan profile network train.py:make_network --largest-batch 64 -o profile.json",
+        "optplan profile search --train train.py:Trainable --space space.yaml --gpus 1,2,4 --instance mine.yaml",
+        'optplan profile speedup --command "python train.py" --gpus 1,2,4 -o class.json',
+    ),
+)
+def profile() -> None:
+    """Measure here what planning has to know: of a network (Srift), of a search (RubberBand), of jobs (BOA)."""
+
+
+profile.add_command(network)
+
+
+def _trained(command: F) -> F:
+    """Add the options that say what is run here, and how often."""
+    options = (
+        click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable."),
+        click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train."),
+        click.option("--space", metavar="FILE", type=_FILE, help="What configurations are drawn from (YAML or JSON)."),
+        click.option(
+            "--gpus",
+            metavar="N,N",
+            required=True,
+            callback=read_numbers,
+            help="On how many GPUs (CPU slots where there are none); RubberBand takes powers of two: 1,2,4.",
+        ),
+        click.option("--iterations", type=int, metavar="N", default=20, show_default=True, help="Timed on each."),
+        click.option("--warm-up", type=int, metavar="N", default=2, show_default=True, help="Left out before those."),
+        click.option("--repetitions", type=int, metavar="N", default=3, show_default=True, help="Trials, one by one."),
+        click.option("--time-limit", metavar="TIME", callback=read_duration, help="For all of it: 10min."),
+        click.option("--metric", metavar="NAME", default="loss", show_default=True, help="What trials have to show."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws configurations."),
+        click.option(
+            "--launcher",
+            type=click.Choice(["single", "torchrun"]),
+            default="single",
+            show_default=True,
+            help="One process for a trial, or one for each GPU.",
+        ),
+    )
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+
+def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
+    """Run the trials, and say in words how."""
+    from optplan.instances.plain_data import read_data
+    from optplan.runtime.profiling import ProfileSettings, profile_here
+
+    train, command, space = options["train"] or "", options["command"] or "", options["space"]
+    if bool(train) == bool(command):
+        raise UsageError("--train: give what to train with --train or --command, one of the two")
+    counts = {name: options[name] for name in ("gpus", "iterations", "warm_up", "repetitions")}
+    settings = ProfileSettings(**counts, time_limit_s=options["time_limit"], work=work)
+    _warn_of_cores(max(settings.gpus))
+    with Progress("profiling") as progress:
+        profiled = profile_here(
+            settings,
+            space=None if space is None else read_data(space),
+            seed=options["seed"],
+            on_event=progress.listen,
+            train=train,
+            command=command,
+            metric=options["metric"],
+            launcher=options["launcher"],
+        )
+    widths = ", ".join(map(str, settings.gpus))
+    words = f"{settings.repetitions} trials on {widths} GPUs, up to {settings.iterations} iterations each"
+    return profiled, f"optplan profile: {words} after {settings.warm_up} of warm-up"
+
+
+def _warn_of_cores(gpus: int) -> None:
+    from optplan.runtime.local import list_devices
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not list_devices() and gpus > cores:
+        message = f"--gpus: {gpus} slots share {cores} cores here, and iterations take as long as they do on these"
+        warnings.warn(message, DataWarning, stacklevel=2)
+
+
+def _read_stages(_: click.Context, option: click.Parameter, text: str | None) -> dict[str, Any] | None:
+    """Read ``8x10,4x20`` as stages; click calls this."""
+    if text is None:
+        return None
+    pairs = [part.strip().split("x") for part in text.split(",")]
+    if not all(len(pair) == 2 and all(number.isdecimal() for number in pair) for pair in pairs):
+        message = f"{flag(option)}: got {text!r}; trials x iterations of each stage are needed, as in 8x10,4x20,2x40"
+        raise UsageError(message)
+    return {"form": "stages", "stages": [{"trials": int(n), "iterations": int(i)} for n, i in pairs]}
+
+
+def _read_price(ctx: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """Read the price of an instance into dollars an hour; click calls this."""
+    amount: Amount | None = read_budget(ctx, option, text)
+    if amount is None:
+        return None
+    if amount.unit not in PERIOD_HOURS:
+        raise UsageError(f"{flag(option)}: got {amount}; a price of an instance is needed, as in 3.06usd/hour")
+    return amount.value / PERIOD_HOURS[amount.unit]
+
+
+@profile.command(
+    cls=Command,
+    short_help="Time a search's trials here, for RubberBand.",
+    examples=(
+        "optplan profile search --train train.py:Trainable --space space.yaml --gpus 1,2,4 --instance mine.yaml "
+        "-o measured.json",
+        "optplan profile search --train train.py:Trainable --gpus 1,2,4 --stages 8x10,4x20,2x40 --price 3.06usd/hour "
+        "--gpus-per-instance 4 --deadline 20min -o search.json",
+    ),
+)
+@_trained
+@click.option("--instance", "base", metavar="INSTANCE", help="A search whose training section is renewed.")
+@click.option("--stages", metavar="NxI,NxI", callback=_read_stages, help="Trials x iterations of the search's stages.")
+@click.option("--deadline", metavar="TIME", callback=read_duration, help="For the search: 20min.")
+@click.option("--gpus-per-instance", type=click.IntRange(min=1), metavar="N", help="Of what will be rented.")
+@click.option("--price", metavar="AMOUNT", callback=_read_price, help="Of an instance: 3.06usd/hour.")
+@click.option("--provision", metavar="TIME", callback=read_duration, help="From request to launch, of the cloud: 20s.")
+@click.option("--initialise", metavar="TIME", callback=read_duration, help="Of a new instance in the cloud: 2min.")
+@output_option("the instance, or its sections training and cloud, as JSON")
+@force_option
+def search(
+    *,
+    base: str | None,
+    stages: dict[str, Any] | None,
+    deadline: float | None,
+    gpus_per_instance: int | None,
+    price: float | None,
+    provision: float | None,
+    initialise: float | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - those of _trained
+) -> int:
+    """Time a search's trials on more and more GPUs: iterations, starts, checkpoints, and how they vary.
+
+    Each repetition is a trial with a configuration of its own. It starts on the fewest GPUs, and goes on from its
+    checkpoint on each number of GPUs in turn, as a trial does that is promoted. What is trained runs as it stands: name
+    only files that you trust.
+    """
+    from optplan.formulations.rubberband.data.instance import RubberBandInstance
+    from optplan.instances.files import format_json, read_instance, write_text
+    from optplan.measurement.profiled_instances import describe_search, list_missing, renew_search
+    from optplan.measurement.trial_timings import summarise
+
+    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    old = None if base is None else read_instance(base, RubberBandInstance)
+    profiled, words = _run(options)
+    measured = summarise(profiled.timings)
+    cloud = {
+        "gpus_per_instance": gpus_per_instance,
+        "price_usd_per_hour": price,
+        "provision_s": provision,
+        "initialise_s": initialise,
+    }
+    made = describe_search(measured, profiled.request_s, profiled.launch_s, words, **cloud)
+    asked = {"experiment": stages, "deadline_s": deadline}
+    made |= {name: value for name, value in asked.items() if value is not None}
+    if old is not None:
+        changes = {name: value for name, value in asked.items() if value is not None}
+        made = renew_search(old, made, **cloud).replace(**changes).to_json_data()
+    missing = list_missing(made)
+    if not missing:
+        made = RubberBandInstance.parse(made).to_json_data()
+    if as_json:
+        print_json(made)
+    else:
+        print_answer(*_show_search(measured))
+    outputs.save("--output", lambda path: write_text(format_json(made) + "\n", path, overwrite=outputs.force))
+    if missing and "--output" in outputs:
+        note(f"to be solved it still needs {', '.join(missing)}: add them, or give --instance")
+    return outputs.exit_code(0)
+
+
+def _show_search(measured: SearchTimings) -> Iterable[RenderableType]:
+    """Say what was measured: a row for each number of GPUs, and what else takes time."""
+    from optplan.reporting.tables import fact_table, record_table
+
+    rows = [
+        {
+            "gpus": gpus,
+            "iteration_s": f"{each.mean:.3g}",
+            "95 % interval": _write_interval(each),
+            "start_s": f"{measured.start_s[gpus].mean:.3g}",
+            "deviation_s": f"{measured.start_s[gpus].sd:.2g}",
+        }
+        for gpus, each in measured.iteration_s.items()
+    ]
+    yield record_table("measured", rows)
+    yield ""
+    facts = [
+        ("noise", f"{measured.iteration_noise:.1%} between iterations, {measured.trial_noise:.1%} between trials"),
+        ("starts", "differ with the GPUs" if measured.starts_differ else "do not depend on the GPUs"),
+    ]
+    parts = {
+        "launch": measured.launch_s,
+        "initialisation": measured.initialise_s,
+        "loading": measured.load_s,
+        "saving": measured.save_s,
+    }
+    facts += [(name, f"{_write(each.mean)} ± {_write(each.sd)}") for name, each in parts.items() if each is not None]
+    yield fact_table(facts)
+
+
+@profile.command(
+    cls=Command,
+    short_help="Measure how jobs speed up, for BOA's classes.",
+    examples=(
+        'optplan profile speedup --command "python train.py" --gpus 1,2,4 -o class.json',
+        "optplan profile speedup --train train.py:Trainable --work samples --gpus 1,2,4,8 --launcher torchrun "
+        "--instance cluster.yaml --class bert --gpu-type t4 -o measured.json",
+    ),
+)
+@_trained
+@click.option("--work", metavar="NAME", default="", help="Metric with an iteration's work; without it all do the same.")
+@click.option("--gpu-type", metavar="NAME", default="gpu", show_default=True, help="What instances call these GPUs.")
+@click.option("--instance", "base", metavar="INSTANCE", help="A cluster of which one class is renewed.")
+@click.option("--class", "name", metavar="NAME", help="The class of --instance.")
+@output_option("the class's fields, or the instance, as JSON")
+@force_option
+def speedup(
+    *,
+    work: str,
+    gpu_type: str,
+    base: str | None,
+    name: str | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - those of _trained
+) -> int:
+    """Measure the throughput of jobs at several widths by running them, with confidence intervals.
+
+    Every repetition is a job that starts on the fewest GPUs and goes on from its checkpoint on each width in turn, so
+    what a change of width costs is measured as well. What is run runs as it stands: name only files that you trust.
+    """
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.instances.files import format_json, read_instance, write_text
+    from optplan.measurement.measured_speedups import measure_speedup
+    from optplan.measurement.profiled_instances import describe_class, renew_class, require_class
+
+    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    if (base is None) != (name is None):
+        raise UsageError("--class: an instance's class is renewed; give both --instance and --class, or neither")
+    old = None if base is None else read_instance(base, BoaInstance)
+    if old is not None and name is not None:
+        require_class(old, name, gpu_type, min(options["gpus"]))
+    profiled, words = _run(options, work=work)
+    measured = measure_speedup(profiled.timings)
+    made = describe_class(measured, gpu_type)
+    if old is not None and name is not None:
+        made = renew_class(old, name, measured, gpu_type, words).to_json_data()
+    if as_json:
+        print_json(made)
+    else:
+        print_answer(*_show_speedup(measured))
+    outputs.save("--output", lambda path: write_text(format_json(made) + "\n", path, overwrite=outputs.force))
+    return outputs.exit_code(0)
+
+
+def _show_speedup(measured: MeasuredSpeedup) -> Iterable[RenderableType]:
+    from optplan.reporting.tables import fact_table, record_table
+
+    rows = [
+        {
+            "gpus": width.gpus,
+            "work a second": f"{width.throughput.mean:.4g}",
+            "speedup": f"{width.speedup:.4g}",
+            "95 % interval": f"{width.interval[0]:.4g} to {width.interval[1]:.4g}",
+            "repetitions": width.throughput.count,
+        }
+        for width in measured.widths
+    ]
+    yield record_table("measured", rows)
+    yield ""
+    yield fact_table([("change of width", f"{_write(measured.rescale_s.mean)} ± {_write(measured.rescale_s.sd)}")])
+
+
+def _write(seconds: float) -> str:
+    return f"{seconds:.3g} s"
+
+
+def _write_interval(estimate: Estimate) -> str:
+    reach = estimate.interval
+    return "-" if reach is None else f"{reach[0]:.3g} to {reach[1]:.3g}"

@@ -1,0 +1,258 @@
+"""Times of trials on several numbers of GPUs, and what a search's instance takes them for (RubberBand, section 5).
+
+Iterations of one trial on one number of GPUs vary around that trial's mean, and trials vary around the mean of all.
+Both parts are estimated by the analysis of variance with one random factor, relative to the mean of each number of
+GPUs, and pooled over these by their degrees of freedom: the first is the noise of an iteration, the second that of a
+trial's pace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.errors import MeasurementError
+from optplan.formulations.rubberband.data.training import TrainingProfile
+from optplan.schema import FloatArray
+
+#: Digits that measured times keep; their own noise is far above the last one.
+_DIGITS = 5
+#: Seconds below which a start or a launch is none: starting a process takes many times as long.
+_LEAST_S = 1e-3
+#: Where zero is fewer deviations below the mean than this, a normal distribution would often be cut off there.
+_NORMAL_DEVIATIONS = 6.0
+#: Chance of taking starts for different that are not, from which on each number of GPUs has its own.
+_SIGNIFICANCE = 0.05
+#: Share of repeated experiments whose interval holds the true value.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class TrialTiming:
+    """A trial on its GPUs, from its start to its end.
+
+    Parameters
+    ----------
+    trial
+        Which, from 1.
+    gpus
+        That it had.
+    resumed
+        Whether it went on from a checkpoint.
+    steps_s
+        Seconds of its iterations, those of the warm-up left out.
+    work
+        What each of these did, in the user's unit; ones where all do the same.
+    overhead_s
+        Seconds that it had its GPUs beyond its iterations: until the first one, what the warm-up took longer than
+        others, storing its state, and ending.
+    launch_s, load_s, save_s
+        Of these, until its code runs, importing it with its set-up and loading of state, and storing; None where
+        nobody saw them.
+    """
+
+    trial: int
+    gpus: int
+    resumed: bool
+    steps_s: tuple[float, ...]
+    work: tuple[float, ...]
+    overhead_s: float
+    launch_s: float | None = None
+    load_s: float | None = None
+    save_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean of repeated measurements.
+
+    Parameters
+    ----------
+    mean, sd
+        Of the measurements; the deviation is that of a sample.
+    count
+        How many.
+    """
+
+    mean: float
+    sd: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Estimate:
+        """Estimate from at least one measurement; the deviation of a single one counts as zero."""
+        sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return cls(float(np.mean(values)), sd, len(values))
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval that holds the true mean with 95 % confidence (Student's t); None for a single measurement."""
+        if self.count < 2:
+            return None
+        from scipy.stats import t
+
+        reach = float(t.ppf(0.5 + CONFIDENCE / 2.0, self.count - 1)) * self.sd / math.sqrt(self.count)
+        return self.mean - reach, self.mean + reach
+
+
+@dataclass(frozen=True)
+class SearchTimings:
+    """What the timings of trials amount to.
+
+    Parameters
+    ----------
+    iteration_s
+        By GPUs, the mean seconds of an iteration, over trials.
+    iteration_noise, trial_noise
+        Standard deviation of single iterations around their trial's mean, and of trials around the mean of all, as
+        fractions of it.
+    start_s
+        By GPUs, the overhead of a trial that goes on from a checkpoint.
+    starts_differ
+        Whether it depends on the GPUs: analysis of variance at the level of 5 %.
+    launch_s, initialise_s, load_s, save_s
+        Seconds until a trial's code runs, of importing it with its set-up, of loading its state beyond that, and of
+        storing it; None where nobody saw them.
+    """
+
+    iteration_s: Mapping[int, Estimate]
+    iteration_noise: float
+    trial_noise: float
+    start_s: Mapping[int, Estimate]
+    starts_differ: bool
+    launch_s: Estimate | None
+    initialise_s: Estimate | None
+    load_s: Estimate | None
+    save_s: Estimate | None
+
+    def make_training(self) -> TrainingProfile:
+        """Return the section ``training`` of an instance."""
+        noises = {"iteration_noise": self.iteration_noise, "trial_noise": self.trial_noise}
+        fields = {name: _describe_noise(share) for name, share in noises.items() if share > 0}
+        least, *wider = sorted(self.start_s)
+        if self.starts_differ:
+            fields["start_s_on"] = {str(gpus): _describe(self.start_s[gpus]) for gpus in wider}
+            start = self.start_s[least]
+        else:
+            start = _pool(list(self.start_s.values()))
+        seconds = {str(gpus): _round(each.mean) for gpus, each in self.iteration_s.items()}
+        return TrainingProfile.parse(
+            {"seconds_per_iteration": seconds, "start_s": _describe(start), "least_gpus": least, **fields}
+        )
+
+
+def summarise(timings: Sequence[TrialTiming]) -> SearchTimings:
+    """Estimate means and noises from the timings of trials.
+
+    Parameters
+    ----------
+    timings
+        Each number of GPUs has at least one from a checkpoint, with at least one timed iteration.
+
+    Raises
+    ------
+    MeasurementError
+        When there are none that went on from a checkpoint.
+    """
+    resumed = [each for each in timings if each.resumed]
+    if not resumed:
+        raise MeasurementError("no trial went on from a checkpoint; time at least one that does")
+    widths = sorted({each.gpus for each in resumed})
+    steps = {gpus: [np.array(each.steps_s) for each in resumed if each.gpus == gpus] for gpus in widths}
+    overheads = {gpus: [each.overhead_s for each in resumed if each.gpus == gpus] for gpus in widths}
+    within, between = _split_variance(list(steps.values()))
+    fresh = _known([each.load_s for each in timings if not each.resumed])
+    initialise = Estimate.of(fresh) if fresh else None
+    loads = _known([each.load_s for each in resumed])
+    less = 0.0 if initialise is None else initialise.mean
+    load = Estimate.of([max(0.0, value - less) for value in loads]) if loads else None
+    launches, saves = _known([each.launch_s for each in timings]), _known([each.save_s for each in timings])
+    return SearchTimings(
+        iteration_s={gpus: Estimate.of([float(one.mean()) for one in trials]) for gpus, trials in steps.items()},
+        iteration_noise=math.sqrt(within),
+        trial_noise=math.sqrt(between),
+        start_s={gpus: Estimate.of(values) for gpus, values in overheads.items()},
+        starts_differ=_differ(list(overheads.values())),
+        launch_s=Estimate.of(launches) if launches else None,
+        initialise_s=initialise,
+        load_s=load,
+        save_s=Estimate.of(saves) if saves else None,
+    )
+
+
+def describe_seconds(values: Sequence[float]) -> float | dict[str, object]:
+    """Return measured durations as a distribution of an instance: a number where they are all the same."""
+    return _describe(Estimate.of(values))
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _split_variance(groups: Sequence[Sequence[FloatArray]]) -> tuple[float, float]:
+    """Return the relative variances within trials and between them, pooled over the numbers of GPUs.
+
+    Parameters
+    ----------
+    groups
+        By number of GPUs, by trial, the seconds of iterations.
+    """
+    squares = freedom = between = weight = 0.0
+    for trials in groups:
+        mean = float(np.mean([trial.mean() for trial in trials]))
+        relative = [trial / mean for trial in trials]
+        squares += sum(float(((trial - trial.mean()) ** 2).sum()) for trial in relative)
+        freedom += sum(trial.size - 1 for trial in relative)
+    within = squares / freedom if freedom else 0.0
+    for trials in groups:
+        if len(trials) < 2:
+            continue
+        means = np.array([trial.mean() for trial in trials])
+        # The mean of n iterations varies by the trials' own variance, and by 1/n of that within.
+        inner = within * float(np.mean([1.0 / trial.size for trial in trials]))
+        between += (len(trials) - 1) * (float(np.var(means / means.mean(), ddof=1)) - inner)
+        weight += len(trials) - 1
+    return within, max(0.0, between / weight) if weight else 0.0
+
+
+def _differ(groups: Sequence[Sequence[float]]) -> bool:
+    """Whether the means of groups differ by more than chance."""
+    means = [float(np.mean(group)) for group in groups]
+    if len(groups) < 2 or min(map(len, groups)) < 2 or max(means) <= min(means):
+        return False
+    if all(max(group) <= min(group) for group in groups):
+        return True
+    from scipy.stats import f_oneway
+
+    return bool(f_oneway(*groups).pvalue < _SIGNIFICANCE)
+
+
+def _pool(estimates: Sequence[Estimate]) -> Estimate:
+    """Join estimates of what does not differ: the mean of all measurements, and their deviation around it."""
+    count = sum(each.count for each in estimates)
+    mean = sum(each.mean * each.count for each in estimates) / count
+    squares = sum((each.count - 1) * each.sd**2 + each.count * (each.mean - mean) ** 2 for each in estimates)
+    return Estimate(mean, math.sqrt(squares / (count - 1)) if count > 1 else 0.0, count)
+
+
+def _describe(estimate: Estimate) -> float | dict[str, object]:
+    """Write a duration: normal, or log-normal where a normal one would reach below zero."""
+    mean, sd = _round(estimate.mean), _round(estimate.sd)
+    if mean < _LEAST_S:
+        return 0.0
+    if sd <= 0:
+        return mean
+    form = "normal" if mean >= _NORMAL_DEVIATIONS * sd else "log-normal"
+    return {"form": form, "mean_s": mean, "sd_s": sd}
+
+
+def _describe_noise(share: float) -> dict[str, object]:
+    form = "normal" if _NORMAL_DEVIATIONS * share <= 1.0 else "log-normal"
+    return {"form": form, "sd_fraction": _round(share)}
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")

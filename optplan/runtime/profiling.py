@@ -1,0 +1,304 @@
+"""The profiler: trials on more and more GPUs, timed (RubberBand, section 5).
+
+Each repetition is one trial with a configuration of its own. It starts on the fewest GPUs, only to warm up, stores its
+state, and goes on from there on each number of GPUs in turn; so starts and checkpoints are those of a search whose
+trials are resized. The warm-up of every start is left out of the times of iterations, and counts as part of the start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from optplan.errors import MeasurementError, UsageError
+from optplan.measurement.trial_timings import TrialTiming
+from optplan.progress import Event as Told
+from optplan.progress import Listener
+from optplan.runtime.protocol import (
+    Checkpoint,
+    Executor,
+    Failed,
+    Finished,
+    Metrics,
+    NodeLaunching,
+    NodeReady,
+    NodeRequest,
+    Operation,
+    Progressed,
+)
+from optplan.runtime.spaces import Configuration, draw
+from optplan.units import format_duration
+
+#: The one kind of node that a profile asks for.
+RESOURCE = "gpus"
+#: Seconds between two looks at a clock that does not jump, and that a stopped trial has to end.
+_ROUND_S, _GRACE_S = 0.5, 5.0
+#: Seconds after which a checkpoint is stored on the way: none is, they would be taken for time of the start.
+_NEVER_S = 1e9
+
+
+@dataclass(frozen=True)
+class ProfileSettings:
+    """What is timed, and how often.
+
+    Parameters
+    ----------
+    gpus
+        Numbers of GPUs, increasing.
+    iterations, warm_up
+        Timed on each of them, and before those.
+    repetitions
+        Trials; each runs on every number of GPUs.
+    work
+        Name of the metric that says how much an iteration did; empty where all do the same.
+    time_limit_s
+        Seconds for everything: each start gets an equal part of what is left, and does as many iterations as it can.
+    node_wait_s
+        Seconds to wait for the GPUs.
+    """
+
+    gpus: tuple[int, ...]
+    iterations: int = 20
+    warm_up: int = 2
+    repetitions: int = 3
+    work: str = ""
+    time_limit_s: float | None = None
+    node_wait_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises
+        ------
+        UsageError
+            When one of them is out of its range.
+        """
+        if not self.gpus or min(self.gpus) < 1 or sorted(set(self.gpus)) != list(self.gpus):
+            message = f"gpus: got {list(self.gpus)}; whole numbers from 1 on, each once and increasing, are needed"
+            raise UsageError(f"{message}, as in 1,2,4")
+        for name, least in (("iterations", 2), ("warm_up", 1), ("repetitions", 2)):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name}: got {getattr(self, name)}; whole numbers from {least} on are allowed")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What was timed.
+
+    Parameters
+    ----------
+    timings
+        In their order.
+    request_s, launch_s
+        By trial, seconds from asking for its node to the beginning of the launch, and from there until it could train.
+    """
+
+    timings: tuple[TrialTiming, ...]
+    request_s: tuple[float, ...]
+    launch_s: tuple[float, ...]
+
+
+def profile_here(
+    settings: ProfileSettings,
+    *,
+    space: object = None,
+    seed: int = 0,
+    on_event: Listener | None = None,
+    **how: Any,  # noqa: ANN401 - the fields of LocalSettings
+) -> Profile:
+    """Time trials as processes on this machine.
+
+    Parameters
+    ----------
+    settings
+        What is timed.
+    space, seed
+        What configurations are drawn from, one for each repetition (:mod:`optplan.runtime.spaces`); None has none.
+    on_event
+        Told after each start.
+    **how
+        ``train`` or ``command``, and other fields of :class:`~optplan.runtime.local.LocalSettings` but the folder.
+
+    Raises
+    ------
+    MeasurementError
+        When a trial fails, or does not get as far as to be timed.
+    MissingExtraError
+        When psutil is not installed.
+    """
+    from optplan.runtime.local import LocalExecutor, LocalSettings
+
+    configurations = draw({} if space is None else space, settings.repetitions, seed=seed)
+    with TemporaryDirectory(prefix="optplan-profile-") as folder:
+        chosen = LocalSettings(root=Path(folder), **{"checkpoint_every_s": _NEVER_S, **how})
+        executor = LocalExecutor({RESOURCE: max(settings.gpus)}, chosen)
+        try:
+            return profile_trials(executor, configurations, settings, on_event=on_event)
+        finally:
+            executor.close()
+
+
+def profile_trials(
+    executor: Executor,
+    configurations: Sequence[Configuration],
+    settings: ProfileSettings,
+    *,
+    on_event: Listener | None = None,
+) -> Profile:
+    """Time trials on an executor.
+
+    Parameters
+    ----------
+    executor
+        Whose nodes have the most GPUs asked for.
+    configurations
+        Of the trials, one for each repetition.
+    settings
+        What is timed.
+    on_event
+        Told after each start.
+
+    Raises
+    ------
+    MeasurementError
+        When a trial fails, does not get as far as to be timed, or its node does not come.
+    """
+    profiler = _Profiler(executor, settings, len(configurations), on_event or (lambda _: None))
+    for number, configuration in enumerate(configurations, start=1):
+        profiler.time_trial(number, configuration)
+    return Profile(tuple(profiler.timings), tuple(profiler.request_s), tuple(profiler.launch_s))
+
+
+class _Profiler:
+    """Runs one trial after the other."""
+
+    def __init__(self, executor: Executor, settings: ProfileSettings, trials: int, on_event: Listener) -> None:
+        self._executor = executor
+        self._settings = settings
+        self._on_event = on_event
+        #: The first start is on the fewest GPUs, and only warms up.
+        self._legs = (settings.gpus[0], *settings.gpus)
+        self._left = trials * len(self._legs)
+        self._zero_s = executor.now_s()
+        self.timings: list[TrialTiming] = []
+        self.request_s: list[float] = []
+        self.launch_s: list[float] = []
+
+    def time_trial(self, number: int, configuration: Configuration) -> None:
+        """Run a trial on every number of GPUs."""
+        node, done, settings = f"node-{number}", 0, self._settings
+        self._await_node(node)
+        checkpoint: Checkpoint | None = None
+        metrics: Metrics = {}
+        for leg, gpus in enumerate(self._legs):
+            wanted = Operation(
+                id=f"profile.trial-{number}.{leg + 1}",
+                segment="profile",
+                trial=f"trial-{number}",
+                attempt=leg + 1,
+                place={node: gpus},
+                workers=gpus,
+                gpus_per_worker=1,
+                configuration=configuration,
+                from_iterations=done,
+                to_iterations=done + settings.warm_up + (settings.iterations if leg else 0),
+                until_s=self._share_time(),
+                checkpoint=checkpoint,
+                metrics=metrics,
+                wanted_s=self._executor.now_s(),
+            )
+            ended, steps = self._run(wanted)
+            done, checkpoint, metrics = ended.iterations, ended.checkpoint, ended.metrics
+            self.timings.append(_time(number, wanted, ended, steps, settings))
+            self._left -= 1
+            elapsed_s = self._executor.now_s() - self._zero_s
+            self._on_event(Told(f"trial {number} on {gpus} GPUs", elapsed_s))
+        self._executor.release_nodes([node])
+
+    def _share_time(self) -> float | None:
+        """Return when the next start has to end, so that those after it have as long."""
+        if self._settings.time_limit_s is None:
+            return None
+        now_s = self._executor.now_s()
+        return now_s + max(0.0, self._zero_s + self._settings.time_limit_s - now_s) / self._left
+
+    def _await_node(self, node: str) -> None:
+        """Ask for the GPUs, wait for them, and take note of how long that takes."""
+        executor, settings = self._executor, self._settings
+        wanted_s = executor.now_s()
+        executor.ensure_nodes([NodeRequest(node, RESOURCE, "profile", wanted_s)])
+        launching_s: float | None = None
+        while (now_s := executor.now_s()) <= wanted_s + settings.node_wait_s:
+            for event in executor.poll(now_s + _ROUND_S):
+                if isinstance(event, NodeLaunching):
+                    launching_s = event.t
+                elif isinstance(event, NodeReady):
+                    began_s = event.t if launching_s is None else launching_s
+                    self.request_s.append(began_s - wanted_s)
+                    self.launch_s.append(event.t - began_s)
+                    return
+        wait = format_duration(settings.node_wait_s)
+        raise MeasurementError(f"{max(settings.gpus)} GPUs did not come within {wait}; ask for fewer")
+
+    def _run(self, wanted: Operation) -> tuple[Finished, list[Progressed]]:
+        """Run an operation to its end; when that is cut short, nothing of it is left behind."""
+        executor, steps = self._executor, list[Progressed]()
+        executor.start(wanted)
+        ended: Finished | Failed | None = None
+        try:
+            while ended is None:
+                for event in executor.poll(executor.now_s() + _ROUND_S):
+                    match event:
+                        case Progressed():
+                            steps.append(event)
+                        case Finished() | Failed():
+                            ended = event
+        finally:
+            if ended is None:
+                executor.stop(wanted.id, 0.0)
+                executor.poll(executor.now_s() + _GRACE_S)
+        if isinstance(ended, Failed):
+            last = next((line for line in reversed(ended.tail.splitlines()) if line.strip()), "")
+            said = f"; the last that it wrote: {last.strip()}" if last else ""
+            raise MeasurementError(f"{wanted.trial} on {wanted.workers} GPUs {ended.why}{said}")
+        return ended, steps
+
+
+def _time(
+    number: int, wanted: Operation, ended: Finished, steps: Sequence[Progressed], settings: ProfileSettings
+) -> TrialTiming:
+    """Take an operation's times apart."""
+    timed = [step for step in steps[settings.warm_up :] if step.seconds is not None]
+    resumed, most = wanted.attempt > 1, settings.iterations
+    if resumed and len(timed) < 2:
+        did = f"did {len(steps)} iterations on {wanted.workers} GPUs, of which {settings.warm_up} warm it up"
+        fix = "give it more time, or let it train longer" if len(steps) < settings.warm_up + most else "time it"
+        raise MeasurementError(f"{wanted.trial} {did}; two more are the least to be timed: {fix}")
+    seconds = tuple(step.seconds for step in timed if step.seconds is not None)
+    mean_s = math.fsum(seconds) / len(seconds) if seconds else 0.0
+    load_s, start_s = ended.timings.get("load_s"), ended.timings.get("start_s")
+    return TrialTiming(
+        trial=number,
+        gpus=wanted.workers,
+        resumed=resumed,
+        steps_s=seconds,
+        work=tuple(_read_work(step, settings.work) for step in timed),
+        overhead_s=max(0.0, ended.busy_s - mean_s * len(steps)),
+        launch_s=None if load_s is None or start_s is None else start_s - load_s,
+        load_s=load_s,
+        save_s=ended.timings.get("save_s"),
+    )
+
+
+def _read_work(step: Progressed, name: str) -> float:
+    """Return how much an iteration did."""
+    work = step.metrics.get(name) if name else 1.0
+    if isinstance(work, bool) or not isinstance(work, int | float) or not work > 0:
+        known = ", ".join(step.metrics) or "nothing"
+        message = f"the work of an iteration, {name!r}, is {work!r}; a number above zero is needed (reported: {known})"
+        raise MeasurementError(message)
+    return float(work)
