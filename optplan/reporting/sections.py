@@ -11,6 +11,7 @@ from optplan.reporting.phrases import LEAST_SHARE, PROOF_NAMES, PROOF_WORDS, for
 from optplan.reporting.presenters import Beside
 from optplan.reporting.standing import add_trust, name_status
 from optplan.reporting.tables import Column, Table, fact_table, plain_text
+from optplan.reporting.trajectory import tell_trajectory
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -106,8 +107,9 @@ def build_answer_page(
     sections: Sequence[Section],
     window_title: str = "",
 ) -> Page:
-    """Put the page of a result together."""
+    """Put the page of a result together; how it was found stands behind the section on its proof."""
     badge, kind = name_status(result)
+    place = next((number for number, section in enumerate(sections, 1) if section.id == "proof"), len(sections))
     return Page(
         name=instance.name,
         title=add_trust(answer, result),
@@ -116,7 +118,7 @@ def build_answer_page(
         badge_kind=kind,
         warnings=result.warnings,
         cards=cards,
-        sections=sections,
+        sections=[*sections[:place], *tell_trajectory(result), *sections[place:]],
         window_title=window_title,
     )
 

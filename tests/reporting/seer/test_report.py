@@ -95,7 +95,9 @@ def test_the_page_in_a_browser(
     assert page.locator("main img").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") == width
     # By bracket, and the line: 10 + 5 + 2, 4 + 2 + 1 and 1 trials of the optimum; 8 + 4 + 2 and 4 + 2 + 1 published.
-    assert opened.drawn_points() == {"chart-search-1": [17, 7, 1, 2], "chart-search-2": [14, 7, 2]}
+    # The bound is there at once, the plan at the end.
+    charts = {"chart-search-1": [17, 7, 1, 2], "chart-search-2": [14, 7, 2], "chart-trajectory-1": [1, 2]}
+    assert opened.drawn_points() == charts
     assert opened.list_collisions() == []
     assert "15 trials start" in (page.locator("h1").text_content() or "")
     assert "proven optimal" in (page.locator("header").text_content() or "")

@@ -1,0 +1,104 @@
+"""How a solve went: the best plan and the best bound over its time, until they met or the solver stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optplan.contracts import Result, Solution, SolveEvent
+from optplan.contracts.result import relative_gap
+from optplan.reporting.pages import Charts, Section
+from optplan.reporting.phrases import NOTHING, format_seconds, format_share
+from optplan.reporting.style import BLUE, VERMILLION, TimeScale, escape_text, load_plotly, new_figure, time_scale
+from optplan.reporting.tables import Column, Table
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_MILLISECONDS = TimeScale("milliseconds", 1e-3)
+#: Steps that the table lists at most; the chart has all.
+_MOST_ROWS = 8
+
+
+def tell_trajectory(result: Result[Solution]) -> list[Section]:
+    """Tell how objective and bound came about; nothing where they were known at once."""
+    if len(result.events) < 2:
+        return []
+    reading = (
+        "One line is the best plan known at each moment, the other what was proven by then: no plan can pass it. Where "
+        "they meet, the proof is complete. A line begins when there is something to show. Times are those of the "
+        "machine that solved it."
+    )
+    chart = ("Step chart: best plan and best bound over the time of the solve", draw_trajectory(result))
+    return [
+        Section("trajectory", "How the answer was found", [Charts([chart], reading), list_steps(result)], "The search")
+    ]
+
+
+def draw_trajectory(result: Result[Solution]) -> Figure:
+    """Draw the best objective and the best bound over the seconds of a solve, as steps.
+
+    Parameters
+    ----------
+    result
+        With at least one event; what objectives of other units than seconds are drawn in is their own unit.
+    """
+    events = result.events
+    longest_s = max(event.elapsed_s for event in events)
+    across = time_scale(longest_s) if longest_s >= 1 else _MILLISECONDS
+    known = [abs(value) for event in events for value in (event.objective, event.bound) if value is not None]
+    unit = result.objective_unit
+    up = time_scale(max(known, default=0.0)) if unit == "s" else TimeScale(unit, 1.0)
+    figure = new_figure(height=320, top=36)
+    for name, color, values in (
+        ("best plan", BLUE, [event.objective for event in events]),
+        ("best bound", VERMILLION, [event.bound for event in events]),
+    ):
+        drawn = [(event, value) for event, value in zip(events, values, strict=True) if value is not None]
+        if not drawn:
+            continue
+        figure.add_trace(
+            load_plotly().Scatter(
+                x=[event.elapsed_s / across.seconds for event, _ in drawn],
+                y=[value / up.seconds for _, value in drawn],
+                mode="lines+markers",
+                name=name,
+                line={"shape": "hv", "color": color, "width": 2},
+                marker={"size": 5, "color": color},
+                hovertext=[
+                    f"{name}: {escape_text(_write(value, unit))}<br>{_say_when(event)}" for event, value in drawn
+                ],
+                hoverinfo="text",
+            )
+        )
+    figure.update_xaxes(title_text=f"time since the solve began ({across.unit})", rangemode="tozero")
+    figure.update_yaxes(title_text=escape_text(f"objective ({up.unit})"))
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
+    return figure
+
+
+def list_steps(result: Result[Solution]) -> Table:
+    """List when objective and bound became better, the first and the last ones where there are many."""
+    columns = [Column("after", is_number=True), Column("while")]
+    columns += [Column(name, is_number=True) for name in ("best plan", "best bound", "gap")]
+    events, left_out = result.events, len(result.events) - _MOST_ROWS
+    shown = [*events[: _MOST_ROWS // 2], *events[-_MOST_ROWS // 2 :]] if left_out > 0 else events
+    rows = [_list_step(event, result) for event in shown]
+    if left_out > 0:
+        rows.insert(_MOST_ROWS // 2, ("…", f"{left_out} more", "…", "…", "…"))
+    return Table("When plan and bound became better", columns, rows)
+
+
+def _list_step(event: SolveEvent, result: Result[Solution]) -> tuple[str, ...]:
+    gap = relative_gap(event.objective, event.bound, result.sense)
+    values = (
+        NOTHING if value is None else _write(value, result.objective_unit) for value in (event.objective, event.bound)
+    )
+    return (format_seconds(event.elapsed_s), event.stage, *values, NOTHING if gap is None else format_share(gap))
+
+
+def _say_when(event: SolveEvent) -> str:
+    return f"after {format_seconds(event.elapsed_s)}, {escape_text(event.stage)}"
+
+
+def _write(value: float, unit: str) -> str:
+    return f"{value:,.7g} {unit}"
