@@ -46,7 +46,7 @@ test-quick: $(TESTED) ## Run the tests that take less than a minute together
 test-golden: $(TESTED) ## Run the examples of the docs and the tests that compare with figures written down
 	$(BIN)/python -P -m pytest -n 2 -m "golden and not real" $(PYTEST_FLAGS)
 
-test-real: $(TESTED) ## Run the tests that start processes that talk to one another, as on a cluster
+test-real: $(STAMPS)/test,plot,search,bayes,learn,torch,run,ray-$(CHECKSUM) ## Run the tests that start processes that talk to one another, as on a cluster
 	$(BIN)/python -P -m pytest -m real $(PYTEST_FLAGS)
 
 fuzz: $(TESTED) ## Try changed inputs and results, CASES=20000 from SEED=1 on, and say which break anything

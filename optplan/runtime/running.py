@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from optplan.contracts.conditions import Mode, Promoted
+from optplan.contracts.conditions import Mode
 from optplan.contracts.plan import Binding, Plan, UnitKind
 from optplan.errors import DataWarning, UsageError
 from optplan.runtime.driver import Driver, Limits, Listener
@@ -264,10 +264,7 @@ def _make_executor(
 
 
 def _make_rules(plan: Plan, options: RunOptions) -> Rules:
-    promoted = [segment.enter for segment in plan.segments if isinstance(segment.enter, Promoted)]
-    metric = promoted[0].metric if promoted else "loss"
-    mode = promoted[0].mode if promoted else Mode.MIN
-    return Rules(options.metric or metric, options.mode or mode, options.retries)
+    return Rules.of(plan, options.metric, options.mode, options.retries)
 
 
 def _make_limits(plan: Plan, options: RunOptions) -> Limits:

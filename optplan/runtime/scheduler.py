@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from optplan.contracts.conditions import Mode, Promoted, waits_for
 from optplan.contracts.plan import Plan, UnitKind
@@ -46,6 +47,13 @@ class Rules:
     metric: str
     mode: Mode
     retries: int = 2
+
+    @classmethod
+    def of(cls, plan: Plan, metric: str | None = None, mode: Mode | None = None, retries: int = 2) -> Self:
+        """Return the rules of a plan's runs; what is not given is as its promotions say, or else the least loss."""
+        promoted = [segment.enter for segment in plan.segments if isinstance(segment.enter, Promoted)]
+        own = (promoted[0].metric, promoted[0].mode) if promoted else ("loss", Mode.MIN)
+        return cls(metric or own[0], mode or own[1], retries)
 
 
 def name_trial(unit: str, number: int) -> str:

@@ -1,13 +1,16 @@
-"""Plans of the library, and runs of them on the virtual clock."""
+"""Plans of the library, plans made by hand, and runs of them on the virtual clock."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from optplan.contracts import Plan
+from optplan.contracts import BoundProof, Plan, Result, Status, Termination
+from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.instances.files import read_instance
 from optplan.solving import build_plan, solve
 
@@ -22,3 +25,43 @@ def _plan_of(name: str, solver: str = "auto") -> Plan:
 def plan_of() -> Callable[..., Plan]:
     """Return the plan of an instance of the library."""
     return _plan_of
+
+
+def _plan_stages(*stages: tuple[int, int, int], iterations: int = 4) -> Plan:
+    """Plan stages of so many trials, on so many nodes of two GPUs, of which so many are used."""
+    data: dict[str, Any] = {
+        "formulation": "rubberband",
+        "experiment": {
+            "form": "stages",
+            "stages": [{"trials": trials, "iterations": iterations} for trials, _, _ in stages],
+        },
+        "training": {"seconds_per_iteration": {"1": 10.0, "2": 6.0, "4": 4.0}},
+        "cloud": {"gpus_per_instance": 2, "price_usd_per_hour": 3.6},
+        "deadline_s": 1e6,
+    }
+    instance = RubberBandInstance.parse(data)
+    chain = [{"instances": nodes, "gpus": gpus} for _, nodes, gpus in stages]
+    solution = RubberBandSolution.parse({"brackets": [chain]})
+    result = Result[RubberBandSolution](
+        formulation="rubberband",
+        instance_name="stages",
+        instance_hash=instance.content_hash(),
+        solver="by-hand",
+        engine="none",
+        engine_version="0",
+        optplan_version="0",
+        status=Status.FEASIBLE,
+        termination=Termination.COMPLETED,
+        objective=evaluate(instance, solution).objective,
+        objective_unit="usd",
+        gap_target=0.0,
+        bound_proof=BoundProof.NONE,
+        solution=solution,
+    )
+    return build_plan(instance, result)
+
+
+@pytest.fixture
+def plan_stages() -> Callable[..., Plan]:
+    """Return a plan of stages, each by its trials, its nodes of two GPUs, and the GPUs that are used."""
+    return _plan_stages
