@@ -1,101 +1,55 @@
 """The local executor: trials as processes on this machine, on its GPUs or on CPU slots.
 
-A node is a share of the machine: as many GPUs, or slots, as the plan's nodes have. Each operation has a folder
-(``operations/ID`` of the run) and one process, :mod:`optplan.runtime.worker`, in a session of its own, so that it
-outlives a driver that is killed; another driver adopts it. What it wrote last counts, not who asked for it.
+A node is a share of the machine: as many GPUs, or slots, as the plan's nodes have. Each operation has one process,
+or torchrun, in a session of its own, so that it outlives a driver that is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from optplan.errors import MissingExtraError, OutputError
-from optplan.runtime.checkpoints import is_whole, prune
-from optplan.runtime.protocol import (
-    Capabilities,
-    Checkpoint,
-    Event,
-    Failed,
-    Finished,
-    NodeReady,
-    NodeRequest,
-    Observation,
-    Operation,
-    Progressed,
-)
-from optplan.runtime.worker import HOPELESS, LOCK, OPERATION, OUTCOME, PROGRESS, STOP, STORED, write
+from optplan.errors import MissingExtraError
+from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, read, say_code
+from optplan.runtime.protocol import Capabilities, NodeReady, NodeRequest, Operation
+from optplan.runtime.worker import HOPELESS, LOCK, write
 
 if TYPE_CHECKING:
     import psutil
 
-#: Seconds between two looks at the processes.
-_LOOK_S = 0.02
-#: Characters of a log's end that tell why a process failed.
-_TAIL = 2000
 #: File with the process of an operation.
 _PROCESS = "process.json"
 
 
 @dataclass(frozen=True)
-class LocalSettings:
+class LocalSettings(FolderSettings):
     """How trials are run here.
 
     Parameters
     ----------
-    root
-        Folder of the run.
-    train, command, folder
-        What is run, and from which folder.
-    metric
-        What trials have to show.
-    launcher
-        ``single`` or ``torchrun``.
     slots
         GPUs or CPU slots that may be used; None: the machine's GPUs, or as many slots as are asked for.
-    step_wait_s
-        Least seconds of an iteration: what is left of them is waited.
-    checkpoint_every_s
-        Seconds after which a trial stores its state on the way.
-    checkpoint_bytes
-        What checkpoints may take before those of trials that are out are deleted.
     """
 
-    root: Path
-    train: str = ""
-    command: str = ""
-    folder: str = "."
-    metric: str = "loss"
-    launcher: str = "single"
     slots: int | None = None
-    step_wait_s: float = 0.0
-    checkpoint_every_s: float = 60.0
-    checkpoint_bytes: float = 10e9
 
 
-@dataclass
-class _Running:
-    """An operation's process, as this driver knows it."""
+@dataclass(frozen=True)
+class _Process:
+    """A process that this driver has started, or found; neither where somebody holds the operation's lock."""
 
-    operation: Operation
-    folder: Path
     process: psutil.Process | None
-    started_s: float
-    offset: int = 0
-    kill_at_s: float | None = None
     child: subprocess.Popen[bytes] | None = None
 
 
-class LocalExecutor:
+class LocalExecutor(FolderExecutor[_Process]):
     """Runs operations as processes.
 
     Parameters
@@ -114,35 +68,19 @@ class LocalExecutor:
     """
 
     capabilities = Capabilities("local", lateness=0.01)
+    look_s = 0.02
 
     def __init__(self, gpus_per_node: Mapping[str, int], settings: LocalSettings, *, now_s: float = 0.0) -> None:
         try:
             import psutil  # noqa: F401 - asked for before anything is started
         except ModuleNotFoundError:
             raise MissingExtraError("psutil", "run") from None
+        super().__init__(settings, now_s)
         self._gpus_per_node = gpus_per_node
-        self._settings = settings
-        self._zero = time.monotonic() - now_s
         self._devices = list_devices()
         self._slots = settings.slots or (len(self._devices) or None)
         self._wanted: dict[str, int] = {}
         self._nodes: dict[str, list[str]] = {}
-        self._running: dict[str, _Running] = {}
-        self._events: list[Event] = []
-
-    def now_s(self) -> float:
-        """Return the seconds since the run began."""
-        return time.monotonic() - self._zero
-
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
-        """Adopt the processes that still run, and what ended ones left; nodes of this machine are always there."""
-        for operation in operations:
-            folder = self._folder_of(operation.id)
-            process = _find_process(folder)
-            if (folder / OUTCOME).is_file() or process is not None or _is_held(folder):
-                self._running[operation.id] = _Running(operation, folder, process, operation.wanted_s)
-        self.ensure_nodes(nodes)
-        return Observation(frozenset(request.node for request in nodes), frozenset(self._running))
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
         """Set a part of the machine aside for each node, as soon as there is room."""
@@ -158,91 +96,34 @@ class LocalExecutor:
             self._nodes.pop(node, None)
         self._fill_nodes()
 
-    def start(self, operation: Operation) -> None:
-        """Start the process of an operation, unless it runs already.
-
-        Raises
-        ------
-        OutputError
-            When its folder cannot be written.
-        """
-        if operation.id in self._running:
-            return
-        folder = self._folder_of(operation.id)
-        log = self._settings.root / "trials" / operation.trial / "output.log"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            log.parent.mkdir(parents=True, exist_ok=True)
-            write(folder / OPERATION, self._describe(operation, log))
-            with log.open("ab") as output:
-                child = subprocess.Popen(
-                    self._command_line(operation, folder),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env={**os.environ, **self._name_variables(operation)},
-                    start_new_session=True,
-                )
-            process = _identify(child.pid)
-            if process is not None:
-                write(folder / _PROCESS, {"pid": child.pid, "create_time": process.create_time()})
-        except OSError as error:
-            message = f"{folder} cannot be written ({error.strerror}); make room, then go on with --resume"
-            raise OutputError(message) from None
-        self._running[operation.id] = _Running(operation, folder, process, self.now_s(), child=child)
-
-    def stop(self, operation: str, grace_s: float) -> None:
-        """Ask a process to store its state and end; after the grace it is killed."""
-        if operation in self._running:
-            running = self._running[operation]
-            (running.folder / STOP).touch()
-            running.kill_at_s = self.now_s() + grace_s
-
-    def poll(self, until_s: float) -> list[Event]:
-        """Return what has happened; wait until something does, or until the time has come."""
-        while True:
-            for running in list(self._running.values()):
-                self._look_at(running)
-            if self._events or self.now_s() >= until_s:
-                events, self._events = self._events, []
-                return events
-            time.sleep(min(_LOOK_S, max(0.0, until_s - self.now_s())))
-
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
-        """Delete checkpoints that nobody needs."""
-        root = self._settings.root
-        running = [root / r.operation.checkpoint.path for r in self._running.values() if r.operation.checkpoint]
-        kept = [*(root / each.path for each in keep), *running]
-        prune(root / "trials", kept, [root / each.path for each in droppable], self._settings.checkpoint_bytes)
-
     def close(self) -> None:
         """Let go of the processes; those that run go on."""
         for running in self._running.values():
-            if running.child is not None:
-                running.child.returncode = 0  # not ours any more: no complaint that it still runs
+            if running.handle is not None and running.handle.child is not None:
+                running.handle.child.returncode = 0  # not ours any more: no complaint that it still runs
 
-    # ------------------------------------------------------------------------------------------------------- starting
+    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+        self.ensure_nodes(nodes)  # those of this machine are always there
+        return frozenset(request.node for request in nodes)
 
-    def _folder_of(self, operation: str) -> Path:
-        return self._settings.root / "operations" / operation
+    def _find(self, operation: Operation, folder: Path) -> _Process | None:  # noqa: ARG002 - the folder tells
+        process = _find_process(folder)
+        return _Process(process) if process is not None or _is_held(folder) else None
 
-    def _describe(self, operation: Operation, log: Path) -> dict[str, Any]:
-        settings, now = self._settings, time.time()
-        until = None if operation.until_s is None else now + operation.until_s - self.now_s()
-        return {
-            **asdict(operation),
-            "gpus": operation.workers * operation.gpus_per_worker,
-            "train": settings.train,
-            "command": settings.command,
-            "folder": str(Path(settings.folder).resolve()),
-            "root": str(settings.root.resolve()),
-            "log": str(log.resolve()),
-            "metric": settings.metric,
-            "step_wait_s": settings.step_wait_s,
-            "checkpoint_every_s": settings.checkpoint_every_s,
-            "wanted_wall": now - (self.now_s() - operation.wanted_s),
-            "until_wall": until,
-        }
+    def _launch(self, operation: Operation, folder: Path, log: Path) -> _Process:
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                self._command_line(operation, folder),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self._name_variables(operation)},
+                start_new_session=True,
+            )
+        process = _identify(child.pid)
+        if process is not None:
+            write(folder / _PROCESS, {"pid": child.pid, "create_time": process.create_time()})
+        return _Process(process, child)
 
     def _command_line(self, operation: Operation, folder: Path) -> list[str]:
         worker = ["-m", "optplan.runtime.worker", str(folder)]
@@ -267,7 +148,8 @@ class LocalExecutor:
         for running in self._running.values():
             if node in running.operation.place:
                 with contextlib.suppress(OSError, KeyError, ValueError):
-                    environment = running.process.environ() if running.process is not None else {}
+                    process = running.handle.process if running.handle is not None else None
+                    environment = process.environ() if process is not None else {}
                     taken |= set(environment.get("CUDA_VISIBLE_DEVICES", "").split(","))
         return [device for device in self._nodes.get(node, []) if device not in taken]
 
@@ -282,71 +164,33 @@ class LocalExecutor:
             del self._wanted[node]
             self._events.append(NodeReady(node, self.now_s()))
 
-    # -------------------------------------------------------------------------------------------------------- looking
-
-    def _look_at(self, running: _Running) -> None:
-        """Report what a process has done since the last look."""
-        self._read_progress(running)
-        name = running.operation.id
-        if not self._is_alive(running):
-            self._read_progress(running)
-            del self._running[name]
-            self._events.append(self._conclude(running))
-        elif running.kill_at_s is not None and self.now_s() >= running.kill_at_s:
-            _kill(running)
-
-    def _is_alive(self, running: _Running) -> bool:
-        if running.child is not None:
-            return running.child.poll() is None
-        if running.process is None:
+    def _is_alive(self, running: Running[_Process]) -> bool:
+        if running.handle is None:
+            return False
+        if running.handle.child is not None:
+            return running.handle.child.poll() is None
+        if running.handle.process is None:
             return _is_held(running.folder)
         import psutil
 
         with contextlib.suppress(psutil.NoSuchProcess):
-            return running.process.is_running() and running.process.status() != psutil.STATUS_ZOMBIE
+            return running.handle.process.is_running() and running.handle.process.status() != psutil.STATUS_ZOMBIE
         return False
 
-    def _read_progress(self, running: _Running) -> None:
-        path = running.folder / PROGRESS
-        if not path.is_file() or path.stat().st_size <= running.offset:
-            return
-        with path.open("rb") as file:
-            file.seek(running.offset)
-            for line in file:
-                if line.endswith(b"\n"):
-                    running.offset += len(line)
-                    data = json.loads(line)
-                    name = running.operation.id
-                    done = data["iterations"], data["metrics"], data.get("seconds")
-                    self._events.append(Progressed(name, self.now_s(), *done))
+    def _kill(self, running: Running[_Process]) -> None:
+        import psutil
 
-    def _conclude(self, running: _Running) -> Event:
-        """Say how an operation whose process is gone has ended."""
-        operation, now_s = running.operation, self.now_s()
-        outcome = _read(running.folder / OUTCOME)
-        if outcome is not None:
-            checkpoint = None if outcome["checkpoint"] is None else Checkpoint(**outcome["checkpoint"])
-            if checkpoint is None or is_whole(self._settings.root, checkpoint):
-                done = (outcome["iterations"], outcome["metrics"], checkpoint)
-                busy_s = now_s - operation.wanted_s
-                return Finished(operation.id, now_s, *done, busy_s, outcome["complete"], outcome["timings"])
-        code = None if running.child is None else running.child.returncode
-        log = self._settings.root / "trials" / operation.trial / "output.log"
-        stored = _read(running.folder / STORED) or {}
-        kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
-        if kept is not None and not is_whole(self._settings.root, kept):
-            stored, kept = {}, None
-        return Failed(
-            operation.id,
-            now_s,
-            _say_code(code, killed=running.kill_at_s is not None),
-            tail=_read_tail(log),
-            blameless=running.kill_at_s is not None,
-            hopeless=code == HOPELESS,
-            iterations=stored.get("iterations"),
-            metrics=stored.get("metrics", {}),
-            checkpoint=kept,
-        )
+        if running.handle is None or running.handle.process is None:
+            return
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in [*running.handle.process.children(recursive=True), running.handle.process]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def _explain(self, running: Running[_Process]) -> Ending:
+        child = None if running.handle is None else running.handle.child
+        code = None if child is None else child.returncode
+        return Ending(say_code(code), hopeless=code == HOPELESS)
 
 
 def list_devices() -> list[str]:
@@ -369,7 +213,7 @@ def _identify(pid: int) -> psutil.Process | None:
 
 def _find_process(folder: Path) -> psutil.Process | None:
     """Return the process of an operation if it still runs: a number alone may be another one's by now."""
-    known = _read(folder / _PROCESS)
+    known = read(folder / _PROCESS)
     process = None if known is None else _identify(known["pid"])
     if known is None or process is None:
         return None
@@ -386,41 +230,3 @@ def _is_held(folder: Path) -> bool:
         except OSError:
             return True
     return False
-
-
-def _kill(running: _Running) -> None:
-    """Kill a process and its children."""
-    import psutil
-
-    if running.process is None:
-        return
-    with contextlib.suppress(psutil.NoSuchProcess):
-        for process in [*running.process.children(recursive=True), running.process]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """Read plain data that was written by rename; None where it is not there."""
-    try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    return data
-
-
-def _read_tail(log: Path) -> str:
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL))
-            return file.read().decode("utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
-def _say_code(code: int | None, *, killed: bool) -> str:
-    if killed:
-        return "did not end in time and was killed"
-    if code is None:
-        return "ended and left nothing behind"
-    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -1,0 +1,315 @@
+"""Operations as folders: what executors that start processes have in common.
+
+Each operation has a folder, ``operations/ID`` of the run, and processes that run :mod:`optplan.runtime.worker` there.
+They outlive a driver that is killed, and another one adopts them. What they wrote last counts, not who asked for it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from optplan.errors import OutputError
+from optplan.runtime.checkpoints import is_whole, prune
+from optplan.runtime.protocol import (
+    Capabilities,
+    Checkpoint,
+    Event,
+    Failed,
+    Finished,
+    NodeRequest,
+    Observation,
+    Operation,
+    Progressed,
+)
+from optplan.runtime.worker import OPERATION, OUTCOME, PROGRESS, STOP, STORED, write
+
+#: Characters of a log's end that tell why a process failed.
+_TAIL = 2000
+#: By what an executor knows the processes of an operation.
+Handle = TypeVar("Handle")
+
+
+@dataclass(frozen=True)
+class FolderSettings:
+    """How trials are run.
+
+    Parameters
+    ----------
+    root
+        Folder of the run.
+    train, command, folder
+        What is run, and from which folder.
+    metric
+        What trials have to show.
+    launcher
+        ``single`` or ``torchrun``.
+    step_wait_s
+        Least seconds of an iteration: what is left of them is waited.
+    checkpoint_every_s
+        Seconds after which a trial stores its state on the way.
+    checkpoint_bytes
+        What checkpoints may take before those of trials that are out are deleted.
+    """
+
+    root: Path
+    train: str = ""
+    command: str = ""
+    folder: str = "."
+    metric: str = "loss"
+    launcher: str = "single"
+    step_wait_s: float = 0.0
+    checkpoint_every_s: float = 60.0
+    checkpoint_bytes: float = 10e9
+
+
+@dataclass
+class Running(Generic[Handle]):
+    """An operation, as this driver knows it.
+
+    Parameters
+    ----------
+    operation, folder
+        Which.
+    handle
+        Its processes; None where none of them is there any more.
+    offset
+        Up to where its progress was read.
+    kill_at_s
+        When it is killed; None unless it was asked to stop.
+    """
+
+    operation: Operation
+    folder: Path
+    handle: Handle | None
+    offset: int = 0
+    kill_at_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why processes have ended without an outcome, as far as an executor can say; see :class:`Failed`."""
+
+    why: str
+    blameless: bool = False
+    hopeless: bool = False
+
+
+class FolderExecutor(ABC, Generic[Handle]):
+    """Runs operations in folders; how their processes are started, found and killed is up to its heirs.
+
+    Parameters
+    ----------
+    settings
+        How trials are run.
+    now_s
+        What the run's clock shows.
+    """
+
+    capabilities: Capabilities
+    #: Seconds between two looks at the processes.
+    look_s: float
+
+    def __init__(self, settings: FolderSettings, now_s: float) -> None:
+        self._settings = settings
+        self._zero = time.monotonic() - now_s
+        self._running: dict[str, Running[Handle]] = {}
+        self._events: list[Event] = []
+
+    def now_s(self) -> float:
+        """Return the seconds since the run began."""
+        return time.monotonic() - self._zero
+
+    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+        """Adopt what still runs, and what ended operations left."""
+        there = self._find_nodes(nodes)
+        for operation in operations:
+            folder = self._folder_of(operation.id)
+            handle = self._find(operation, folder)
+            if handle is not None or (folder / OUTCOME).is_file():
+                self._running[operation.id] = Running(operation, folder, handle)
+        return Observation(there, frozenset(self._running))
+
+    def start(self, operation: Operation) -> None:
+        """Start the processes of an operation, unless they run already.
+
+        Raises
+        ------
+        OutputError
+            When its folder cannot be written.
+        """
+        if operation.id in self._running:
+            return
+        folder, log = self._folder_of(operation.id), self._log_of(operation.trial)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            log.parent.mkdir(parents=True, exist_ok=True)
+            write(folder / OPERATION, self._describe(operation, log))
+            handle = self._launch(operation, folder, log)
+        except OSError as error:
+            message = f"{folder} cannot be written ({error.strerror}); make room, then go on with --resume"
+            raise OutputError(message) from None
+        self._running[operation.id] = Running(operation, folder, handle)
+
+    def stop(self, operation: str, grace_s: float) -> None:
+        """Ask an operation to store its state and end; after the grace it is killed."""
+        if operation in self._running:
+            running = self._running[operation]
+            (running.folder / STOP).touch()
+            running.kill_at_s = self.now_s() + grace_s
+
+    def poll(self, until_s: float) -> list[Event]:
+        """Return what has happened; wait until something does, or until the time has come."""
+        while True:
+            self._look_around()
+            for running in list(self._running.values()):
+                self._look_at(running)
+            if self._events or self.now_s() >= until_s:
+                events, self._events = self._events, []
+                return events
+            time.sleep(min(self.look_s, max(0.0, until_s - self.now_s())))
+
+    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
+        """Delete checkpoints that nobody needs."""
+        root = self._settings.root
+        running = [root / r.operation.checkpoint.path for r in self._running.values() if r.operation.checkpoint]
+        kept = [*(root / each.path for each in keep), *running]
+        prune(root / "trials", kept, [root / each.path for each in droppable], self._settings.checkpoint_bytes)
+
+    # ------------------------------------------------------------------------------------------ what its heirs can do
+
+    @abstractmethod
+    def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
+        """Take over the nodes that are there, and return their names."""
+
+    @abstractmethod
+    def _find(self, operation: Operation, folder: Path) -> Handle | None:
+        """Return the processes of an operation that an earlier driver has started; None where there are none."""
+
+    @abstractmethod
+    def _launch(self, operation: Operation, folder: Path, log: Path) -> Handle:
+        """Start the processes of an operation, whose folder is written."""
+
+    @abstractmethod
+    def _is_alive(self, running: Running[Handle]) -> bool:
+        """Whether any process of an operation is there."""
+
+    @abstractmethod
+    def _kill(self, running: Running[Handle]) -> None:
+        """Kill the processes of an operation."""
+
+    @abstractmethod
+    def _explain(self, running: Running[Handle]) -> Ending:
+        """Say why the processes of an operation have ended; asked once they have."""
+
+    def _look_around(self) -> None:
+        """Report what has happened to nodes."""
+
+    # -------------------------------------------------------------------------------------------------------- starting
+
+    def _folder_of(self, operation: str) -> Path:
+        return self._settings.root / "operations" / operation
+
+    def _log_of(self, trial: str) -> Path:
+        return self._settings.root / "trials" / trial / "output.log"
+
+    def _describe(self, operation: Operation, log: Path) -> dict[str, Any]:
+        settings, now = self._settings, time.time()
+        until = None if operation.until_s is None else now + operation.until_s - self.now_s()
+        return {
+            **asdict(operation),
+            "gpus": operation.workers * operation.gpus_per_worker,
+            "train": settings.train,
+            "command": settings.command,
+            "folder": str(Path(settings.folder).resolve()),
+            "root": str(settings.root.resolve()),
+            "log": str(log.resolve()),
+            "metric": settings.metric,
+            "step_wait_s": settings.step_wait_s,
+            "checkpoint_every_s": settings.checkpoint_every_s,
+            "wanted_wall": now - (self.now_s() - operation.wanted_s),
+            "until_wall": until,
+        }
+
+    # --------------------------------------------------------------------------------------------------------- looking
+
+    def _look_at(self, running: Running[Handle]) -> None:
+        """Report what an operation has done since the last look."""
+        self._read_progress(running)
+        if not self._is_alive(running):
+            self._read_progress(running)
+            del self._running[running.operation.id]
+            self._events.append(self._conclude(running))
+        elif running.kill_at_s is not None and self.now_s() >= running.kill_at_s:
+            self._kill(running)
+
+    def _read_progress(self, running: Running[Handle]) -> None:
+        path = running.folder / PROGRESS
+        if not path.is_file() or path.stat().st_size <= running.offset:
+            return
+        with path.open("rb") as file:
+            file.seek(running.offset)
+            for line in file:
+                if line.endswith(b"\n"):
+                    running.offset += len(line)
+                    data = json.loads(line)
+                    done = data["iterations"], data["metrics"], data.get("seconds")
+                    self._events.append(Progressed(running.operation.id, self.now_s(), *done))
+
+    def _conclude(self, running: Running[Handle]) -> Event:
+        """Say how an operation has ended whose processes are gone."""
+        operation, root, now_s = running.operation, self._settings.root, self.now_s()
+        outcome = read(running.folder / OUTCOME)
+        if outcome is not None:
+            checkpoint = None if outcome["checkpoint"] is None else Checkpoint(**outcome["checkpoint"])
+            if checkpoint is None or is_whole(root, checkpoint):
+                done = (outcome["iterations"], outcome["metrics"], checkpoint)
+                busy_s = now_s - operation.wanted_s
+                return Finished(operation.id, now_s, *done, busy_s, outcome["complete"], outcome["timings"])
+        stored = read(running.folder / STORED) or {}
+        kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
+        if kept is not None and not is_whole(root, kept):
+            stored, kept = {}, None
+        killed = running.kill_at_s is not None
+        ending = Ending("did not end in time and was killed", blameless=True) if killed else self._explain(running)
+        return Failed(
+            operation.id,
+            now_s,
+            ending.why,
+            tail=_read_tail(self._log_of(operation.trial)),
+            blameless=ending.blameless,
+            hopeless=ending.hopeless,
+            iterations=stored.get("iterations"),
+            metrics=stored.get("metrics", {}),
+            checkpoint=kept,
+        )
+
+
+def read(path: Path) -> Mapping[str, Any] | None:
+    """Read plain data that was written by rename; None where it is not there."""
+    try:
+        data: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return data
+
+
+def say_code(code: int | None) -> str:
+    """Say how a process has ended, by its exit code; None where that is not known."""
+    if code is None:
+        return "ended and left nothing behind"
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def _read_tail(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
