@@ -11,7 +11,7 @@ import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,9 @@ class FrozenModel(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    #: Fields that came after hashes were written down: where they are empty, records have the hash that they had.
+    LATER: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, **data: Any) -> None:  # noqa: ANN401 - the fields are checked by pydantic
         try:
@@ -368,9 +371,12 @@ def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound
         case BaseModel():
             heading, fields = _list_fields(type(value))
             update(heading)
-            for name, encoded in fields:
+            for name, encoded, came_later in fields:
+                field = getattr(value, name)
+                if came_later and field is None:
+                    continue
                 update(encoded)
-                _feed(update, getattr(value, name))
+                _feed(update, field)
         case np.ndarray():
             update(f"A{value.dtype.kind}{value.shape}".encode())
             # Adding zero makes -0.0 and 0.0, which are equal, the same bytes.
@@ -394,9 +400,10 @@ def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound
 
 
 @cache
-def _list_fields(model: type[BaseModel]) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
-    """Return what a hash is fed for a record and for each of its fields, in their order by name."""
-    fields = tuple((name, name.encode() + b"=") for name in sorted(model.model_fields))
+def _list_fields(model: type[BaseModel]) -> tuple[bytes, tuple[tuple[str, bytes, bool], ...]]:
+    """Return what a hash is fed for a record and for each of its fields, by name, and whether that came later."""
+    later = getattr(model, "LATER", frozenset())
+    fields = tuple((name, name.encode() + b"=", name in later) for name in sorted(model.model_fields))
     return b"R" + model.__name__.encode(), fields
 
 

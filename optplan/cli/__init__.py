@@ -25,6 +25,7 @@ from optplan.cli.explanation import explain
 from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
 from optplan.cli.frontiers import frontier
 from optplan.cli.imports import import_data
+from optplan.cli.job_imports import import_jobs
 from optplan.cli.measuring import probe
 from optplan.cli.options import Group
 from optplan.cli.profiling import profile
@@ -99,6 +100,7 @@ _COMMANDS = (
     bandwidth,
     bench,
 )
+import_data.add_command(import_jobs)
 import_data.add_command(import_spot_trace)
 import_data.add_command(import_nccl_tests)
 for _command in _COMMANDS:

@@ -197,7 +197,7 @@ def import_sia(
     """
     from optplan.instances.sia_boa import build_sia_instance
 
-    outputs = _open_output(output, force=force, as_json=as_json)
+    outputs = open_output(output, force=force, as_json=as_json)
     with Progress("reading profiles"):
         made = build_sia_instance(
             workload,
@@ -209,8 +209,8 @@ def import_sia(
             span_h=None if span is None else span / SECONDS_PER_HOUR,
             applications=applications or None,
         )
-        instance = amend(_rename(_price(made, prices, price_source), name), changes)
-    return _deliver(instance, outputs, as_json=as_json)
+        instance = amend(rename(price_types(made, prices, price_source), name), changes)
+    return deliver(instance, outputs, as_json=as_json)
 
 
 @import_data.command(
@@ -263,7 +263,7 @@ def import_gavel(
     """
     from optplan.instances.gavel import build_gavel_instance
 
-    outputs = _open_output(output, force=force, as_json=as_json)
+    outputs = open_output(output, force=force, as_json=as_json)
     with Progress("reading throughputs"):
         made = build_gavel_instance(
             trace,
@@ -273,8 +273,8 @@ def import_gavel(
             span_h=None if span is None else span / SECONDS_PER_HOUR,
             job_types=job_types or None,
         )
-        instance = amend(_rename(made, name), changes)
-    return _deliver(instance, outputs, as_json=as_json)
+        instance = amend(rename(made, name), changes)
+    return deliver(instance, outputs, as_json=as_json)
 
 
 @import_data.command(
@@ -332,7 +332,7 @@ def import_prices(
     from optplan.instances.files import read_instance
     from optplan.instances.vm_prices import set_vm_prices
 
-    outputs = _open_output(output, force=force, as_json=as_json)
+    outputs = open_output(output, force=force, as_json=as_json)
     instance = read_instance(instance_name)
     if isinstance(instance, RubberBandInstance):
         if set(instance_types) != {""} or spot:
@@ -340,7 +340,7 @@ def import_prices(
             raise UsageError(f"{message}, and no --spot: its instances cannot be taken away")
         price = read_price_list(catalog, date=date).price_of(instance_types[""], region)
         cloud = set_cloud_price(instance, price)
-        return _deliver(amend(_rename(cloud, name), changes), outputs, as_json=as_json)
+        return deliver(amend(rename(cloud, name), changes), outputs, as_json=as_json)
     if not isinstance(instance, BoaInstance | SriftInstance):
         formulation = getattr(instance, "formulation", "")
         message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, which has no prices of GPU types"
@@ -359,7 +359,7 @@ def import_prices(
         priced = set_vm_prices(instance, found, spot=spot)
     else:
         priced = set_prices(instance, found, spot=spot)
-    return _deliver(amend(_rename(priced, name), changes), outputs, as_json=as_json)
+    return deliver(amend(rename(priced, name), changes), outputs, as_json=as_json)
 
 
 def _list_types(instance: BoaInstance | SriftInstance) -> tuple[Mapping[str, object], str]:
@@ -373,7 +373,7 @@ def _ask_for_type(option: str, text: str) -> str:
     return f"{option}: got {text!r}; a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"
 
 
-def _price(instance: BoaInstance, prices: Mapping[str | None, float], source: str) -> BoaInstance:
+def price_types(instance: BoaInstance, prices: Mapping[str | None, float], source: str) -> BoaInstance:
     """Return the instance with the prices that the user gave, by GPU type; None stands for the only one."""
     types = dict(instance.gpu_types)
     for given, price in prices.items():
@@ -392,17 +392,19 @@ def _check_type(option: str, gpu_type: str, known: Mapping[str, object], what: s
         raise UsageError(message)
 
 
-def _rename(instance: _Instance, name: str | None) -> _Instance:
+def rename(instance: _Instance, name: str | None) -> _Instance:
+    """Return the instance under the name that the user gave, if any."""
     return instance if name is None else instance.replace(name=name)
 
 
-def _open_output(output: Path | None, *, force: bool, as_json: bool) -> Outputs:
+def open_output(output: Path | None, *, force: bool, as_json: bool) -> Outputs:
+    """Return where an import goes; a file, or JSON on stdout, is needed."""
     if output is None and not as_json:
         raise UsageError("--output: say where to write the instance, as in -o mine.json, or give --json for stdout")
     return Outputs({"--output": output}, force=force, as_json=as_json)
 
 
-def _deliver(instance: Instance, outputs: Outputs, *, as_json: bool) -> int:
+def deliver(instance: Instance, outputs: Outputs, *, as_json: bool) -> int:
     """Show the instance and write it; return the exit code."""
     from optplan.instances.files import write_json
 

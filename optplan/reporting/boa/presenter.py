@@ -11,6 +11,7 @@ from optplan.formulations.boa.data.instance import Policy
 from optplan.reporting.boa.breakdown import has_types, require_boa
 from optplan.reporting.boa.facts import list_facts, list_result_facts
 from optplan.reporting.boa.limits import say_prices
+from optplan.reporting.boa.logs import compare_with_log, list_logged
 from optplan.reporting.boa.phrases import say_answer, say_how_good
 from optplan.reporting.boa.tables import (
     MOST_CLASSES,
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 def present_instance(instance: Instance) -> list[RenderableType]:
     """Say what an instance asks for, and the data of each class."""
     boa = require_boa(instance)
-    return [fact_table(list_facts(boa)), "", list_class_data(boa, MOST_CLASSES)]
+    logged = list_logged(boa)
+    parts: list[RenderableType] = [fact_table(list_facts(boa)), "", list_class_data(boa, MOST_CLASSES)]
+    return parts if logged is None else [*parts, "", logged]
 
 
 def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
@@ -48,7 +51,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     if mixed:
         tables.append(plain_text(mixed))
     if result.solution is not None:
-        used = (list_type_uses(boa, result), list_limits(boa, result))
+        used = (list_type_uses(boa, result), list_limits(boa, result), compare_with_log(boa, result))
         tables += [
             list_plan(boa, result),
             *([list_classes(boa, result)] if has_types(boa) else []),

@@ -20,6 +20,7 @@ from optplan.reporting.boa.explanations import (
 )
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.limits import say_prices
+from optplan.reporting.boa.logs import tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_answer, say_how_good
 from optplan.reporting.boa.proofs import explain_check, explain_proof
 from optplan.reporting.boa.tables import (
@@ -82,6 +83,7 @@ def build_page(instance: BoaInstance, result: Result[Solution], beside: Beside) 
         sections.append(Section("limits", "What would help", [said, relaxations]))
     if has_plan:
         sections.append(_tell_plan(instance, result))
+    sections += tell_log(instance, result)
     sections += _tell_limits(instance, result, frontier)
     if beside.explanation is not None:
         sections.append(tell_explanation(instance, result, beside.explanation))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, field_validator, model_validator
 
+from optplan.formulations.boa.data.logged_jobs import LoggedJobs
 from optplan.schema import (
     NUMBER,
     AmountOrZero,
@@ -117,7 +118,11 @@ class JobClass(FrozenModel):
         Allowed widths; None leaves it to the instance, and for tables to the table.
     reference_width
         The width at which the sizes were measured.
+    logged
+        What a log said of these jobs, where the estimates come from one; nothing is solved with it.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"logged"})
 
     arrival_rate_per_hour: PositiveAmount
     epoch_size_gpu_hours: Numbers
@@ -129,6 +134,7 @@ class JobClass(FrozenModel):
     weight: PositiveAmount = 1.0
     widths: Widths | None = None
     reference_width: _Width = 1
+    logged: LoggedJobs | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -145,6 +151,7 @@ class JobClass(FrozenModel):
             weight: float = ...,
             widths: Widths | Fields | None = ...,
             reference_width: int = ...,
+            logged: LoggedJobs | Fields | None = ...,
         ) -> None: ...
 
     @field_validator("epoch_size_gpu_hours")

@@ -1,0 +1,322 @@
+"""``optplan import jobs``: an instance from a log of jobs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.console import Progress
+from optplan.cli.imports import deliver, open_output, price_types, read_prices, rename
+from optplan.cli.options import (
+    Command,
+    amend,
+    amendments_but,
+    flag,
+    force_option,
+    known_name,
+    output_option,
+    read_duration,
+)
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from optplan.instances.job_logs import LogReading
+    from optplan.instances.job_logs.naming import Classes
+    from optplan.instances.job_logs.records import Job, LeftOut, Rule
+
+_EXAMPLES = (
+    "optplan import jobs jobs.txt --from sacct --timezone Europe/Berlin --class-pattern '^[a-z]+' "
+    "--throughput throughput.csv --price 0.978usd/hour -o mine.json",
+    "optplan import jobs jobs.json --from kubernetes --class-column app --assume amdahl:0.05 -o mine.json",
+    "optplan import jobs runs.csv --from csv --columns 'name=Job,submit=Queued,hours=Run' --gpus 4 --yes --json",
+)
+
+
+def list_formats() -> list[str]:
+    """List who writes logs that can be read."""
+    from optplan.instances.job_logs import LogFormat
+
+    return [form.value for form in LogFormat]
+
+
+def _read_columns(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    """Read ``name=Job,submit=Queued``; click calls this."""
+    columns: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        role, equals, name = part.partition("=")
+        if not (equals and role.strip() and name.strip()) or role.strip() in columns:
+            message = f"{flag(option)}: got {part!r}; each column once is needed, as in name=Job,submit=Queued"
+            raise UsageError(message)
+        columns[role.strip()] = name.strip()
+    return columns
+
+
+def _read_by_class(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    """Read ``vision=amdahl:0.05``, or a value for all classes under an empty name; click calls this."""
+    values: dict[str, str] = {}
+    for text in texts:
+        name, _equals, value = text.rpartition("=")
+        if not value or name in values:
+            message = f"{flag(option)}: got {text!r}; give a value once for a class, as in vision=..., or for all"
+            raise UsageError(message)
+        values[name] = value
+    return values
+
+
+def _read_rules(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, Rule]:
+    """Read ``failed=drop``; click calls this."""
+    from optplan.instances.job_logs.records import read_rules
+
+    given: dict[str, str] = {}
+    for text in texts:
+        ending, equals, rule = text.partition("=")
+        if not (equals and ending):
+            raise UsageError(f"{flag(option)}: got {text!r}; a state and a rule are needed, as in failed=drop")
+        given[ending] = rule
+    return read_rules(given)
+
+
+def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Read ``vision=2:4:3`` (relative sizes) or ``vision=3`` (so many alike); click calls this."""
+    epochs = {}
+    for name, value in _read_by_class(context, option, texts).items():
+        try:
+            shares = tuple(float(part) for part in value.split(":"))
+            if len(shares) == 1:
+                shares = (1.0,) * int(value)
+        except ValueError:
+            shares = ()
+        if not shares or not all(0.0 < share < float("inf") for share in shares):
+            message = (
+                f"{flag(option)}: got {value!r}; a number of epochs (3) or their relative sizes (2:4:3) are needed"
+            )
+            raise UsageError(message)
+        epochs[name] = shares
+    return epochs
+
+
+@click.command(
+    name="jobs",
+    cls=Command,
+    short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
+    examples=_EXAMPLES,
+    renamed={
+        "timezone": "--timezone",
+        "since": "--since",
+        "until": "--until",
+        "span": "--since, --until",
+        "columns": "--columns",
+        "class-pattern": "--class-pattern",
+        "assume": "--assume",
+    },
+)
+@click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
+@click.option(
+    "--from",
+    "form",
+    required=True,
+    metavar="FORMAT",
+    help="sacct, kubernetes or csv.",
+    **known_name("format", list_formats),
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="WHAT=NAME,...",
+    callback=_read_columns,
+    help="What a CSV calls its columns: id, name, submit, start, end, elapsed (seconds or 1-02:03:04), minutes, "
+    "hours, gpus, gpu_type, state. The names that W&B, MLflow and many others use are known.",
+)
+@click.option(
+    "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of every job, where the table has no column."
+)
+@click.option("--delimiter", metavar="CHARACTER", help="Between two fields; found out unless given.")
+@click.option("--timezone", default="UTC", show_default=True, metavar="NAME", help="Of times that say none.")
+@click.option("--time-format", metavar="FORM", help="As strptime has it, such as '%d.%m.%Y %H:%M'; else ISO 8601.")
+@click.option("--since", metavar="TIME", help="Only jobs submitted from then on; the log's first unless given.")
+@click.option("--until", metavar="TIME", help="Only jobs submitted before then; the log's last unless given.")
+@click.option(
+    "--rule",
+    "rules",
+    multiple=True,
+    metavar="STATE=RULE",
+    callback=_read_rules,
+    help="What jobs that ended so stand for: keep (arrival and size), count (arrival only) or drop. Unless "
+    "told otherwise, running and pending ones are counted, all others kept.",
+)
+@click.option(
+    "--gpu", "gpu_type", metavar="NAME", help="Only jobs on this GPU type; or its name, where the log has none."
+)
+@click.option(
+    "--class-pattern", metavar="REGEX", help="Classes are what this finds in names: its group, if it has one."
+)
+@click.option("--class-column", metavar="NAME", help="Classes are the entries of this column, or label of Kubernetes.")
+@click.option("--yes", is_flag=True, help="Take the classes that are suggested where neither is given.")
+@click.option(
+    "--throughput",
+    "throughputs",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Measured: CSV or JSON with class, gpus, samples_per_s, as `optplan profile speedup` writes it.",
+)
+@click.option(
+    "--assume",
+    "assumed",
+    multiple=True,
+    metavar="[CLASS=]LAW",
+    callback=_read_by_class,
+    help="Speedup where none is measured: amdahl:0.05 (serial fraction), power:0.8 (exponent) or linear; for "
+    "all classes whose jobs ran at one width only, or for one.",
+)
+@click.option(
+    "--fit/--no-fit",
+    default=True,
+    show_default=True,
+    help="Whether speedups that nobody states are fitted to the log's runs at several widths.",
+)
+@click.option(
+    "--epochs",
+    multiple=True,
+    metavar="[CLASS=]N",
+    callback=_read_epochs,
+    help="So many epochs alike, or their relative sizes, as in 2:4:3; one unless given.",
+)
+@click.option(
+    "--max-width",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Largest width where a formula says the speedup; the widest of the log (8 at least) unless given.",
+)
+@click.option("--rescale", metavar="TIME", callback=read_duration, help="What a start or a change of width costs: 90s.")
+@click.option(
+    "--price",
+    "prices",
+    multiple=True,
+    metavar="AMOUNT",
+    callback=read_prices,
+    help="Of one GPU, such as 0.978usd/hour.",
+)
+@click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
+@click.option("--name", metavar="NAME", help="Name of the instance; the log's unless given.")
+@amendments_but("deadline")
+@output_option("the instance as JSON; needed unless --json is given")
+@force_option
+def import_jobs(
+    log: Path,
+    *,
+    form: str,
+    columns: dict[str, str],
+    gpus: int | None,
+    delimiter: str | None,
+    timezone: str,
+    time_format: str | None,
+    since: str | None,
+    until: str | None,
+    rules: dict[str, Rule],
+    gpu_type: str | None,
+    class_pattern: str | None,
+    class_column: str | None,
+    yes: bool,
+    throughputs: tuple[Path, ...],
+    assumed: dict[str, str],
+    fit: bool,
+    epochs: dict[str, tuple[float, ...]],
+    max_width: int | None,
+    rescale: float | None,
+    prices: dict[str | None, float],
+    price_source: str,
+    name: str | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Make a BOA instance from a LOG of jobs: what arrives how often, how large it is, how it speeds up.
+
+    sacct is what `sacct --parsable2` prints, kubernetes what `kubectl get jobs -o json` (or pods) does; csv is any
+    table with a line of names. Everything that is left out or assumed is said in the field source of the instance.
+    """
+    from optplan.instances.job_logs import LogFormat, LogReading, read_log
+    from optplan.instances.job_logs.boa import LogTerms, build_log_instance
+    from optplan.instances.job_logs.records import RULES
+    from optplan.instances.job_logs.speedups import SpeedupSources, Throughputs, read_throughputs
+
+    outputs = open_output(output, force=force, as_json=as_json)
+    if class_pattern is not None and class_column is not None:
+        raise UsageError("--class-pattern, --class-column: give one of them")
+    reading = LogReading(
+        LogFormat(form),
+        timezone=timezone,
+        time_format=time_format,
+        columns=columns,
+        class_column=class_column,
+        gpus=gpus,
+        delimiter=delimiter,
+        rules=RULES | rules,
+        since=since,
+        until=until,
+        gpu_type=gpu_type,
+    )
+    measured: Throughputs = {}
+    for path in throughputs:
+        measured |= read_throughputs(path)
+    with Progress("reading the log"):
+        jobs, left_out = read_log(log, reading)
+    classes, said = _find_classes(jobs, class_pattern, class_column, left_out, yes=yes)
+    terms = LogTerms(
+        name=name or log.stem,
+        source=_tell_reading(log, reading, rules),
+        classes=said,
+        since_s=reading.read_moment(since, "since"),
+        until_s=reading.read_moment(until, "until"),
+        gpu_type=gpu_type,
+        max_width=max_width,
+        rescale_s=rescale,
+        epochs=epochs,
+    )
+    made = build_log_instance(classes, SpeedupSources(measured, assumed, fits=fit), terms, left_out)
+    instance = amend(rename(price_types(made, prices, price_source), name), changes)
+    return deliver(instance, outputs, as_json=as_json)
+
+
+def _find_classes(
+    jobs: Sequence[Job], pattern: str | None, column: str | None, left_out: LeftOut, *, yes: bool
+) -> tuple[Classes, str]:
+    """Return the classes, and how they were found in words; ask where they are only suggested."""
+    from optplan.instances.job_logs.naming import class_by_label, class_by_pattern, suggest_classes
+
+    if pattern is not None:
+        return class_by_pattern(jobs, pattern, left_out), f"what {pattern!r} finds in the jobs' names"
+    if column is not None:
+        return class_by_label(jobs), f"the column {column!r}"
+    classes = suggest_classes(jobs)
+    if not yes:
+        _confirm(classes)
+    return classes, "as suggested by stems of names and sizes"
+
+
+def _confirm(classes: Classes) -> None:
+    """Show classes on stderr and ask whether they will do."""
+    for name, members in classes.items():
+        names = list(dict.fromkeys(job.name for job in members))
+        click.echo(f"{name}: {len(members):,} jobs, such as {', '.join(names[:3]) or 'unnamed ones'}", err=True)
+    ways = "--class-pattern REGEX or --class-column NAME"
+    if not sys.stdin.isatty():
+        raise UsageError(f"--yes: these classes are only suggested; take them by --yes, or name others by {ways}")
+    if not click.confirm("Take these classes?", err=True):
+        raise UsageError(f"--yes: name other classes by {ways}")
+
+
+def _tell_reading(log: Path, reading: LogReading, rules: dict[str, Rule]) -> dict[str, str]:
+    """Say which log was read, and how."""
+    source = {"log": f"{log.name}, {reading.form}", "time zone": f"{reading.timezone} where the log says none"}
+    if rules:
+        source["rules"] = ", ".join(f"{ending}: {rule}" for ending, rule in rules.items())
+    if reading.gpus is not None:
+        source["GPUs of a job"] = f"assumed: {reading.gpus}"
+    return source

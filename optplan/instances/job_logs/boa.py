@@ -1,0 +1,301 @@
+"""A BOA instance from a log of jobs: rates, sizes and speedups with what they rest on."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optplan.errors import DataError, DataWarning, nearest_name_hint
+from optplan.formulations.boa.data.gpu_types import GpuType
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.data.job_classes import JobClass, Widths
+from optplan.formulations.boa.data.logged_jobs import LoggedJobs
+from optplan.instances.job_counts import warn_few_jobs
+from optplan.instances.job_logs.naming import Classes
+from optplan.instances.job_logs.rates import Rate, estimate_rate
+from optplan.instances.job_logs.records import Job, LeftOut
+from optplan.instances.job_logs.speedups import FoundSpeedup, SpeedupSources
+from optplan.quantities import round_shared
+from optplan.schema import FloatArray
+from optplan.units import SECONDS_PER_HOUR
+
+#: What the GPU type is called where the log does not say it.
+UNNAMED_GPU = "gpu"
+#: Largest width that is allowed at least, where a formula says the speedup.
+_LEAST_MAX_WIDTH = 8
+#: Relative standard deviation of sizes that is taken where no class has two jobs.
+_UNKNOWN_SPREAD = 1.0
+_LARGEST_ERROR = 2.0
+
+
+@dataclass(frozen=True)
+class LogTerms:
+    """What the user says besides the log.
+
+    Attributes
+    ----------
+    name
+        Of the instance.
+    source
+        Where the log comes from and how it was read, by what is said.
+    classes
+        How classes were found, in words.
+    since_s, until_s
+        Ends of the span, seconds since 1970; None takes the first and the last submission.
+    gpu_type
+        What the instance calls the GPUs; None takes the log's word.
+    max_width
+        Largest width where a formula says the speedup; None takes the widest of the log, or 8 if that is more.
+    rescale_s
+        Seconds of a start or a change of width; None for nothing, as nobody says it.
+    epochs
+        Relative sizes of the epochs, by class, or under an empty name for all others; one epoch unless given.
+    """
+
+    name: str
+    source: Mapping[str, str]
+    classes: str
+    since_s: float | None = None
+    until_s: float | None = None
+    gpu_type: str | None = None
+    max_width: int | None = None
+    rescale_s: float | None = None
+    epochs: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Estimate:
+    """What a log says of one class."""
+
+    jobs: Sequence[Job]
+    measured: Sequence[Job]
+    sizes_h: FloatArray
+    rate: Rate
+    speedup: FoundSpeedup
+
+
+def build_log_instance(
+    classes: Classes, speedups: SpeedupSources, terms: LogTerms, left_out: LeftOut | None = None
+) -> BoaInstance:
+    """Make an instance from the classes of a log.
+
+    The size of a job is the time that it ran, times the speedup at the width at which it ran; the mean over the jobs
+    whose run counts is the size of the class. Jobs at widths beyond those of a table count as arrivals only.
+
+    Parameters
+    ----------
+    classes
+        The jobs of each class; see :mod:`optplan.instances.job_logs.naming`.
+    speedups
+        What is known about speedups.
+    terms
+        What the user says besides.
+    left_out
+        What was left out already; more is added.
+
+    Returns
+    -------
+    BoaInstance
+        Problem rescaling, without budget or price; ``source`` says what each figure rests on, ``classes.*.logged`` how
+        far it can be believed.
+
+    Raises
+    ------
+    DataError
+        When the log has several GPU types and none is chosen, a speedup is not known, no class has a job whose size is
+        known, or the span is too short.
+    """
+    left_out = left_out if left_out is not None else LeftOut()
+    jobs = [job for members in classes.values() for job in members]
+    gpu_type = terms.gpu_type or _name_gpu(jobs)
+    since_s, until_s = _find_span(jobs, terms)
+    _check_names(terms.epochs, classes, "--epochs")
+    _check_names(speedups.assumed, classes, "--assume")
+    estimates: dict[str, _Estimate] = {}
+    for name, members in classes.items():
+        found = _estimate(name, members, speedups, since_s, until_s, left_out)
+        if found is not None:
+            estimates[name] = found
+    if not estimates:
+        raise DataError("classes", "no job has a known size", str(left_out) or "give a log of jobs that have ended")
+    widest = max(job.gpus for job in jobs)
+    max_width = terms.max_width or max(widest, _LEAST_MAX_WIDTH)
+    spread = _pool_spread(estimates)
+    instance = BoaInstance(
+        name=terms.name,
+        description=f"{sum(len(e.jobs) for e in estimates.values()):,} jobs of {len(estimates)} classes of a log.",
+        source=_tell_source(estimates, terms, (since_s, until_s), max_width, left_out),
+        classes={
+            name: _make_class(name, estimate, gpu_type, max_width, terms, spread, (until_s - since_s))
+            for name, estimate in estimates.items()
+        },
+        gpu_types={gpu_type: GpuType()},
+    )
+    for name, estimate in estimates.items():
+        if estimate.speedup.warning:
+            warnings.warn(f"classes.{name}.speedup: {estimate.speedup.warning}", DataWarning, stacklevel=2)
+        if len(estimate.measured) == 1:
+            message = (
+                f"classes.{name}: its size rests on one job; how much sizes differ is taken from the other classes"
+            )
+            warnings.warn(message, DataWarning, stacklevel=2)
+    warn_few_jobs(instance, {name: len(estimate.jobs) for name, estimate in estimates.items()})
+    return instance
+
+
+def _name_gpu(jobs: Sequence[Job]) -> str:
+    """Return the type of the log's GPUs; refuse several, whose speeds nobody knows."""
+    types = Counter(job.gpu_type for job in jobs if job.gpu_type)
+    if len(types) > 1:
+        shares = ", ".join(f"{name} ({count / len(jobs):.0%} of the jobs)" for name, count in types.most_common())
+        fix = f"import those of one, as in --gpu {types.most_common(1)[0][0]}"
+        raise DataError("gpu_types", f"jobs ran on {shares}, and the log does not say how these compare", fix)
+    return next(iter(types), UNNAMED_GPU)
+
+
+def _find_span(jobs: Sequence[Job], terms: LogTerms) -> tuple[float, float]:
+    """Return the span of the log: as given, or from the first submission to a mean gap after the last."""
+    submits = [job.submit_s for job in jobs]
+    first, last = min(submits), max(submits)
+    since_s = first if terms.since_s is None else terms.since_s
+    until_s = terms.until_s
+    if until_s is None and last > since_s:
+        until_s = last + (last - since_s) / max(len(jobs) - 1, 1)
+    if until_s is None or until_s <= since_s:
+        problem = "covers no time: all jobs were submitted at once"
+        raise DataError("span", problem, "say over which time they came, by --since and --until")
+    return since_s, until_s
+
+
+def _check_names(given: Mapping[str, object], classes: Mapping[str, object], option: str) -> None:
+    for name in given:
+        if name and name not in classes:
+            raise DataError(option, f"there is no class {name!r}", nearest_name_hint(name, classes))
+
+
+def _estimate(
+    name: str, jobs: Sequence[Job], speedups: SpeedupSources, since_s: float, until_s: float, left_out: LeftOut
+) -> _Estimate | None:
+    """Estimate one class; None where no run says how long its jobs are."""
+    if not any(job.run_s for job in jobs):
+        for _ in jobs:
+            left_out.add("jobs of classes of which none has a known size", 0, name)
+        return None
+    speedup = speedups.find(name, jobs)
+    ran = [job for job in jobs if job.run_s is not None]
+    speeds = speedup.at(np.array([job.gpus for job in ran], dtype=np.int64))
+    known = np.isfinite(speeds)
+    if not known.any():
+        widths = sorted({job.gpus for job in ran})
+        problem = f"jobs ran on {widths} GPUs, which its table does not reach"
+        raise DataError(f"classes.{name}.speedup", problem, "measure the throughput at these widths, too")
+    for job, is_known in zip(ran, known, strict=True):
+        if not is_known:
+            left_out.add("sizes of jobs at widths beyond their table", 0, f"{name} on {job.gpus} GPUs")
+    measured = [job for job, is_known in zip(ran, known, strict=True) if is_known]
+    hours = np.array([job.run_s or 0.0 for job in measured]) / SECONDS_PER_HOUR
+    rate = estimate_rate(np.array([job.submit_s for job in jobs]), since_s, until_s)
+    return _Estimate(jobs, measured, hours * speeds[known], rate, speedup)
+
+
+def _pool_spread(estimates: Mapping[str, _Estimate]) -> float:
+    """Return the typical relative deviation of sizes, for classes whose one job does not say theirs."""
+    spreads = [_spread(e.sizes_h) for e in estimates.values() if e.sizes_h.size > 1]
+    return float(np.median(spreads)) if spreads else _UNKNOWN_SPREAD
+
+
+def _spread(sizes: FloatArray) -> float:
+    mean = float(sizes.mean())
+    return float(sizes.std(ddof=1)) / mean if mean > 0 else 0.0
+
+
+def _make_class(
+    name: str,
+    estimate: _Estimate,
+    gpu_type: str,
+    max_width: int,
+    terms: LogTerms,
+    pooled: float,
+    span_s: float,
+) -> JobClass:
+    shares = np.asarray(terms.epochs.get(name, terms.epochs.get("", (1.0,))), dtype=np.float64)
+    size_h = float(estimate.sizes_h.mean())
+    spread = _spread(estimate.sizes_h) if estimate.sizes_h.size > 1 else pooled
+    measured = estimate.measured
+    waits = [job.wait_s for job in estimate.jobs if job.wait_s is not None]
+    gpus = np.array([job.gpus for job in measured], dtype=np.float64)
+    run_s = np.array([job.run_s for job in measured], dtype=np.float64)
+    known = estimate.speedup.curve.known_widths()
+    return JobClass(
+        arrival_rate_per_hour=float(round_shared(estimate.rate.per_hour)),
+        epoch_size_gpu_hours=round_shared(size_h * shares / shares.sum()),
+        speedup={gpu_type: estimate.speedup.curve},
+        rescale_s=terms.rescale_s or 0.0,
+        reference_width=estimate.speedup.reference_width,
+        widths=Widths(max=max_width) if known is None else None,
+        logged=LoggedJobs(
+            jobs=len(estimate.jobs),
+            measured_jobs=len(measured),
+            span_hours=_round(span_s / SECONDS_PER_HOUR),
+            rate_low_per_hour=_round(estimate.rate.low),
+            rate_high_per_hour=_round(estimate.rate.high),
+            dispersion=_round(estimate.rate.dispersion),
+            size_spread=_round(spread),
+            gpus=_round(float(gpus.mean())),
+            run_s=_round(float(run_s.mean())),
+            wait_s=_round(float(np.mean(waits))) if waits else None,
+            gpu_hours=_round(float((gpus * run_s).mean()) / SECONDS_PER_HOUR),
+            arrival_error=_round(min(estimate.rate.relative_error, _LARGEST_ERROR)),
+            size_error=_round(min(spread / len(measured) ** 0.5, _LARGEST_ERROR)),
+            speedup_error=_round(estimate.speedup.error),
+        ),
+    )
+
+
+def _tell_source(
+    estimates: Mapping[str, _Estimate],
+    terms: LogTerms,
+    span: tuple[float, float],
+    max_width: int,
+    left_out: LeftOut,
+) -> dict[str, str]:
+    """Say where every figure comes from, and what is assumed."""
+    hours = (span[1] - span[0]) / SECONDS_PER_HOUR
+    ends = "as given" if terms.until_s is not None else "to a mean gap after the last submission"
+    source = {
+        **terms.source,
+        "classes": terms.classes,
+        "arrival rates": f"jobs over {hours:,.6g} h, {ends}{_tell_dispersion(estimates)}",
+        "sizes": "run times, times the speedup at the width that ran",
+        "speedups": "; ".join(f"{name}: {e.speedup.words}" for name, e in estimates.items()),
+    }
+    if any(e.speedup.curve.known_widths() is None for e in estimates.values()):
+        said = "as given" if terms.max_width else "assumed, of the log or 8 if that is more"
+        source["largest width"] = f"{max_width}, {said}"
+    if terms.rescale_s is None:
+        source["pauses"] = "assumed to take no time: the log does not say what a start or a change of width costs"
+    if not terms.epochs:
+        source["epochs"] = "assumed: one, with one speedup"
+    if str(left_out):
+        source["left out"] = str(left_out)
+    return source
+
+
+def _tell_dispersion(estimates: Mapping[str, _Estimate]) -> str:
+    """Say which classes come in clumps."""
+    clumped = [(name, e.rate) for name, e in estimates.items() if e.rate.dispersion > 1.0]
+    if not clumped:
+        return ""
+    said = ", ".join(f"{name} {rate.dispersion:.2g}" for name, rate in clumped)
+    return (
+        f"; more uneven than by chance, as variance over mean in {clumped[0][1].bin_h:g}-h bins: {said}; the errors of "
+        "these rates allow for it"
+    )
+
+
+def _round(number: float) -> float:
+    return float(f"{number:.9g}")

@@ -1,0 +1,197 @@
+"""What every log of jobs comes down to: its rows, how each of them ended, what that means, and what is left out.
+
+A row is *kept* (an arrival, and its run says how long such a job is), *counted* (an arrival of which the log does not
+say how long it is) or *dropped*. Unless told otherwise, whatever held GPUs is kept, so that the plan's load is the
+log's; jobs that have not ended yet are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+
+
+class Rule(StrEnum):
+    """What a job stands for."""
+
+    #: An arrival, and its run counts for the sizes.
+    KEEP = "keep"
+    #: An arrival only.
+    COUNT = "count"
+    #: Nothing.
+    DROP = "drop"
+
+
+#: What becomes of a job, by how it ended.
+RULES = {
+    "completed": Rule.KEEP,
+    "failed": Rule.KEEP,
+    "timeout": Rule.KEEP,
+    "cancelled": Rule.KEEP,
+    "preempted": Rule.KEEP,
+    "requeued": Rule.KEEP,
+    "running": Rule.COUNT,
+    "pending": Rule.COUNT,
+}
+
+#: How a job ended, by what logs call it.
+_ENDINGS = {
+    **{name: name for name in RULES},
+    **dict.fromkeys(("succeeded", "success", "finished", "complete", "done", "exited"), "completed"),
+    **dict.fromkeys(("node_fail", "out_of_memory", "boot_fail", "crashed", "error", "launch_failed"), "failed"),
+    **dict.fromkeys(("deadline", "deadlineexceeded"), "timeout"),
+    **dict.fromkeys(("canceled", "killed", "revoked", "stopped", "aborted"), "cancelled"),
+    **dict.fromkeys(("evicted",), "preempted"),
+    **dict.fromkeys(("requeue_hold", "requeue_fed", "special_exit"), "requeued"),
+    **dict.fromkeys(("active", "completing", "suspended", "resizing", "stage_out", "signaling", "stopping"), "running"),
+    **dict.fromkeys(("queued", "scheduled", "configuring", "created", "waiting", "resv_del_hold"), "pending"),
+}
+
+
+def read_ending(text: str) -> str:
+    """Return how a job ended, in one of our words where it is known, else the log's word in small letters.
+
+    ``CANCELLED by 1000`` is cancelled, and the plus sign with which Slurm cuts a word short is left out.
+    """
+    word = text.strip().casefold().partition(" ")[0].rstrip("+")
+    return _ENDINGS.get(word, word)
+
+
+def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
+    """Read rules: by how a job ended (one of our words, or what the log calls it), ``keep``, ``count`` or ``drop``.
+
+    Raises
+    ------
+    UsageError
+        When a rule is none of these.
+    """
+    for ending, text in texts.items():
+        if text not in list(Rule):
+            message = f"rule: {ending}={show_value(text)} is not known; keep, count or drop are allowed"
+            raise UsageError(message)
+    return {read_ending(ending): Rule(text) for ending, text in texts.items()}
+
+
+def rule_of(ending: str, rules: Mapping[str, Rule], where: str) -> Rule:
+    """Return what becomes of a job that ended so.
+
+    Raises
+    ------
+    DataError
+        When nobody says it.
+    """
+    if ending not in rules:
+        problem = f"the state {show_value(ending)} is not known"
+        fix = f"say what it means, as in --rule {ending}=keep, count or drop; {nearest_name_hint(ending, rules)}"
+        raise DataError(where, problem, fix)
+    return rules[ending]
+
+
+class Row(NamedTuple):
+    """What one row of a log says.
+
+    Parameters
+    ----------
+    id
+        Of the job; rows with the same one belong together. Empty where the log has none.
+    part
+        Which of several parts of the job that run together: a component, a pod.
+    name, label
+        Of the job, and what the column says that names classes.
+    submit_s, start_s
+        Seconds since 1970; None where the log does not say it.
+    run_s
+        Seconds that it held its GPUs; None where it has not begun, or has not ended.
+    gpus, gpu_type
+        How many, and of which type; empty where the log does not say it.
+    ending
+        As :func:`read_ending` has it.
+    where
+        Line or position in the file.
+    """
+
+    id: str
+    part: str
+    name: str
+    label: str
+    submit_s: float | None
+    start_s: float | None
+    run_s: float | None
+    gpus: int
+    gpu_type: str
+    ending: str
+    where: int
+
+
+class Job(NamedTuple):
+    """A job, put together from its rows.
+
+    Parameters
+    ----------
+    name, label
+        As in :class:`Row`.
+    submit_s
+        Seconds since 1970.
+    wait_s
+        From there to its first start; None where it is not known.
+    run_s
+        Seconds that it held GPUs; None where it is an arrival only.
+    gpus, gpu_type
+        Its width, and their type.
+    """
+
+    name: str
+    label: str
+    submit_s: float
+    wait_s: float | None
+    run_s: float | None
+    gpus: int
+    gpu_type: str
+
+
+#: Why a row cannot be used.
+WRONG_FIELDS = "rows with fields missing or too many"
+BACKWARDS = "jobs that end before they start"
+BROKEN = "rows that cannot be read"
+#: Share of such rows from which the whole log is refused.
+_MOST_BROKEN = 0.5
+
+
+class LeftOut:
+    """What is left out of a log, by reason: how often, where first, and what was wrong there."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, int, str]] = {}
+
+    def add(self, reason: str, where: int, wrong: str = "") -> None:
+        """Count what is left out at a line."""
+        count, first, said = self._found.get(reason, (0, where, wrong))
+        self._found[reason] = (count + 1, first, said)
+
+    def count(self, reason: str) -> int:
+        """Return how many were left out for a reason."""
+        return self._found[reason][0] if reason in self._found else 0
+
+    def __str__(self) -> str:
+        """List numbers and reasons, as in ``3 jobs without GPUs (first: line 7)``."""
+        return "; ".join(
+            f"{count:,} {reason} (first: {', '.join(filter(None, (f'line {first:,}' if first else '', wrong)))})"
+            for reason, (count, first, wrong) in self._found.items()
+        )
+
+    def require_readable(self, file: str, rows: int) -> None:
+        """Refuse a log of which more than half cannot be read: it is not what it is taken for.
+
+        Raises
+        ------
+        DataError
+            Naming the reasons.
+        """
+        lost = sum(self.count(reason) for reason in (WRONG_FIELDS, BACKWARDS, BROKEN))
+        if lost > _MOST_BROKEN * max(rows, 1):
+            problem = f"{lost:,} of {max(rows, lost):,} rows cannot be used: {self}"
+            fix = "check --from, --columns, --time-format and the log's language (LC_ALL=C SLURM_TIME_FORMAT=standard)"
+            raise DataError(file, problem, fix)

@@ -1,0 +1,162 @@
+"""Reader of what Slurm's ``sacct --parsable2`` prints.
+
+Steps of jobs (``123.batch``, ``123.0``) are passed over; tasks of an array (``123_4``) are jobs of their own, and those
+that wait together (``123_[5-9%2]``) as many as there are; components of a heterogeneous job (``123+1``) belong
+together, as do the attempts of one that was requeued (``sacct --duplicates``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from optplan.errors import DataError
+from optplan.instances.csv_tables import open_rows
+from optplan.instances.job_logs.records import BACKWARDS, BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
+from optplan.instances.job_logs.times import Clock, read_seconds
+
+#: What prints a log that can be read.
+COMMAND = (
+    "sacct --allusers --parsable2 --duplicates --starttime 2026-03-01 --endtime 2026-04-01 "
+    "--format JobID,JobName,User,State,Submit,Start,End,Elapsed,AllocTRES,ReqTRES"
+)
+#: Columns without which nothing can be said, each with what may stand for it.
+_NEEDED = (("JobID",), ("State",), ("Submit", "Start"), ("Elapsed", "End"), ("AllocTRES", "ReqTRES"))
+_OPTIONAL = ("JobName", "Submit", "Start", "End", "Elapsed", "AllocTRES", "ReqTRES", "Cluster")
+_WAITING = re.compile(r"(?P<array>.+)_\[(?P<tasks>[\d,:\-]+)(?:%\d+)?\]")
+_GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d+)")
+
+
+def read_sacct(
+    path: Path, *, clock: Clock, class_column: str | None, left_out: LeftOut, delimiter: str | None = None
+) -> Iterator[Row]:
+    """Yield the rows of a log.
+
+    Parameters
+    ----------
+    path
+        What ``sacct --parsable2`` printed, header included.
+    clock
+        Reads its times, which are those of the cluster's zone.
+    class_column
+        The column whose values name classes, if any.
+    left_out
+        What is left out is counted here.
+    delimiter
+        What ``sacct --delimiter`` was told; ``|`` unless given.
+
+    Raises
+    ------
+    DataError
+        When it is not what ``sacct --parsable2`` prints, lacks a column, or most rows cannot be read.
+    """
+    rows_read = 0
+    with open_rows(path, delimiter=delimiter or "|", quoted=False) as lines:
+        header = [name.strip() for name in next(lines, [])]
+        column = _find_columns(path, header, class_column)
+        width = len(header)
+        for fields in lines:
+            if not fields:
+                continue
+            where = lines.line_num
+            if len(fields) != width:
+                rows_read += 1
+                left_out.add(WRONG_FIELDS, where)
+                continue
+            id_ = fields[column["JobID"]]
+            if "." in id_:
+                continue
+            rows_read += 1
+            try:
+                row = _read_row(fields, column, class_column, clock, where)
+            except ValueError as error:
+                left_out.add(BROKEN, where, str(error))
+                continue
+            if row.run_s is not None and row.run_s < 0:
+                left_out.add(BACKWARDS, where)
+                continue
+            waiting = _WAITING.fullmatch(id_)
+            if waiting is None:
+                yield row
+            else:
+                for number in range(_count_tasks(waiting["tasks"])):
+                    yield row._replace(id=f"{row.id}/{number}")
+    left_out.require_readable(str(path), rows_read)
+
+
+def _find_columns(path: Path, header: list[str], class_column: str | None) -> dict[str, int]:
+    if "JobID" not in header or len(header) < 2:
+        found = "|".join(header)[:60] or "nothing"
+        problem = f"does not begin with the header of `sacct --parsable2` (its first line is {found!r})"
+        raise DataError(str(path), problem, f"make it anew: {COMMAND} > jobs.txt")
+    for names in _NEEDED:
+        if not any(name in header for name in names):
+            problem = f"no column {' or '.join(names)}; found {', '.join(filter(None, header))}"
+            raise DataError(str(path), problem, f"ask for it: {COMMAND} > jobs.txt")
+    if "Start" not in header and "Elapsed" not in header:
+        raise DataError(str(path), "no column Elapsed, and no Start beside End", f"ask for it: {COMMAND} > jobs.txt")
+    if class_column is not None and class_column not in header:
+        problem = f"no column {class_column}; found {', '.join(filter(None, header))}"
+        raise DataError(str(path), problem, "name one of these as --class-column, or ask sacct for it")
+    wanted = ["JobID", "State", *_OPTIONAL, *([class_column] if class_column else [])]
+    return {name: header.index(name) for name in wanted if name in header}
+
+
+def _read_row(fields: list[str], column: dict[str, int], class_column: str | None, clock: Clock, where: int) -> Row:
+    def get(name: str) -> str:
+        return fields[column[name]] if name in column else ""
+
+    start_s, elapsed = clock.read(get("Start")), get("Elapsed")
+    ending = read_ending(get("State"))
+    run_s = read_seconds(elapsed) if elapsed else None
+    if run_s is None and start_s is not None:
+        end_s = clock.read(get("End"))
+        run_s = None if end_s is None else end_s - start_s
+    if ending in ("running", "pending"):
+        run_s = None
+    elif start_s is None and not run_s:
+        run_s = None  # it never began
+    gpus, gpu_type = read_gpus(get("AllocTRES") or get("ReqTRES"))
+    base, _, part = fields[column["JobID"]].partition("+")
+    return Row(
+        id=f"{get('Cluster')}/{base}",
+        part=part,
+        name=get("JobName"),
+        label=get(class_column) if class_column else "",
+        submit_s=clock.read(get("Submit")),
+        start_s=start_s,
+        run_s=run_s,
+        gpus=gpus,
+        gpu_type=gpu_type,
+        ending=ending,
+        where=where,
+    )
+
+
+@lru_cache(maxsize=4096)  # a log of a million jobs asks for few different things
+def read_gpus(tres: str) -> tuple[int, str]:
+    """Return the GPUs of a list of resources, and their type.
+
+    ``billing=8,gres/gpu=4,gres/gpu:a100=4`` says twice that there are four, and once that they are A100; of several
+    types the one with most GPUs counts.
+    """
+    total, types = 0, dict[str, int]()
+    for each in tres.split(","):
+        match = _GPU.fullmatch(each.strip())
+        if match and match["type"]:
+            types[match["type"]] = types.get(match["type"], 0) + int(match["count"])
+        elif match:
+            total = int(match["count"])
+    return total or sum(types.values()), max(types, key=lambda name: types[name], default="")
+
+
+def _count_tasks(tasks: str) -> int:
+    """Count the tasks of ``1,3,5-9:2``."""
+    count = 0
+    for part in tasks.split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        count += len(range(int(first), int(last or first) + 1, int(step or 1)))
+    return count

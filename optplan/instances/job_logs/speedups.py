@@ -1,0 +1,219 @@
+"""Speedups of the classes of a log: measured, stated, or fitted to the log's own runs, in this order."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optplan.errors import DataError, UsageError, show_value
+from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
+from optplan.instances.job_logs.records import Job
+from optplan.instances.plain_data import read_data
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best, fit_table
+from optplan.speedup.curves import list_widths
+from optplan.units import SECONDS_PER_HOUR
+
+#: Columns of a table of throughputs, which `optplan profile speedup` writes, too.
+THROUGHPUT_COLUMNS = ("class", "gpus", "samples_per_s")
+#: Runs of one width that a fit looks at; of more, evenly spread quantiles stand for all.
+_MOST_RUNS = 1000
+#: Share of the runs that widths besides the two most common ones need to have a say.
+_SAY = 0.1
+
+#: Widths and throughputs of a class.
+Throughputs = dict[str, tuple[list[int], list[float]]]
+
+
+@dataclass(frozen=True)
+class FoundSpeedup:
+    """The speedup of a class, and what it rests on.
+
+    Attributes
+    ----------
+    curve
+        Relative to ``reference_width``.
+    reference_width
+        1, or the least width that was measured.
+    words
+        Where it comes from.
+    warning
+        What weakens it; empty where nothing does.
+    error
+        Relative standard error of the speed at the widest width that ran, as far as the log says it; else 0.
+    """
+
+    curve: Speedup
+    words: str
+    reference_width: int = 1
+    warning: str = ""
+    error: float = 0.0
+
+    def at(self, widths: IntArray) -> FloatArray:
+        """Return the speedup (K,) at widths at which jobs ran; NaN beyond those of a table.
+
+        Between two widths of a table, its logarithm is taken to be linear in that of the width.
+        """
+        if isinstance(self.curve, TableSpeedup):
+            known = self.curve.gpus
+            found = np.exp(np.interp(np.log(widths), np.log(known), np.log(np.atleast_2d(self.curve.speedup)[0])))
+            return np.where((widths >= known[0]) & (widths <= known[-1]), found, np.nan)
+        return np.asarray(self.curve.at(widths)[0])
+
+
+def read_throughputs(path: Path) -> Throughputs:
+    """Read throughputs: CSV with the columns ``class``, ``gpus`` and ``samples_per_s``, or JSON with the same fields.
+
+    JSON is a list of objects, or an object with one such list among its fields.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read, or a figure is missing or not positive.
+    """
+    found: Throughputs = defaultdict(lambda: ([], []))
+    for line, (name, gpus, rate) in _list_json(path) if path.suffix == ".json" else read_rows(path, THROUGHPUT_COLUMNS):
+        samples = parse_number(path, line, "samples_per_s", rate)
+        if samples <= 0:
+            raise DataError(f"{path}:{line}", f"samples_per_s is {rate}; a number above zero is needed", "leave it out")
+        found[name][0].append(parse_whole(path, line, "gpus", gpus))
+        found[name][1].append(samples)
+    if not found:
+        raise DataError(str(path), "has no throughputs", f"give rows of {', '.join(THROUGHPUT_COLUMNS)}")
+    return dict(found)
+
+
+def _list_json(path: Path) -> list[tuple[int, tuple[str, ...]]]:
+    data: Any = read_data(path)
+    if isinstance(data, Mapping):
+        lists = [value for value in data.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
+        data = lists[0] if len(lists) == 1 else None
+    needed = f"a list of objects with {', '.join(THROUGHPUT_COLUMNS)} is needed"
+    if not isinstance(data, list):
+        raise DataError(str(path), "is no table of throughputs", needed)
+    rows = []
+    for number, each in enumerate(data):
+        if not isinstance(each, dict) or not set(THROUGHPUT_COLUMNS) <= set(each):
+            raise DataError(f"{path}[{number}]", f"got {show_value(each)}", needed)
+        rows.append((number, tuple(str(each[name]) for name in THROUGHPUT_COLUMNS)))
+    return rows
+
+
+def read_assumption(text: str) -> AmdahlSpeedup | PowerSpeedup:
+    """Read a stated speedup: ``amdahl:0.05`` (serial fraction), ``power:0.8`` (exponent) or ``linear``.
+
+    Raises
+    ------
+    UsageError
+        When it is none of these.
+    """
+    form, _, number = text.partition(":")
+    try:
+        share = 0.0 if form == "linear" and not number else float(number)
+    except ValueError:
+        share = math.nan
+    if not 0.0 <= share <= 1.0 or form not in ("amdahl", "power", "linear"):
+        message = f"got {show_value(text)}; amdahl:0.05 (serial fraction), power:0.8 (exponent) or linear is needed"
+        raise UsageError(f"assume: {message}")
+    if form == "power":
+        return PowerSpeedup(exponent=np.array(share))
+    return AmdahlSpeedup(serial_fraction=np.array(share))
+
+
+@dataclass(frozen=True)
+class SpeedupSources:
+    """What is known about speedups.
+
+    Attributes
+    ----------
+    throughputs
+        Measured, by class.
+    assumed
+        Stated, by class; under an empty name for all that are not known otherwise.
+    fits
+        Whether the log's own runs at several widths may be fitted.
+    """
+
+    throughputs: Throughputs
+    assumed: Mapping[str, str]
+    fits: bool = True
+
+    def find(self, name: str, jobs: Sequence[Job]) -> FoundSpeedup:
+        """Find the speedup of a class: a table of its throughputs, else what is stated for it, its runs, or for all.
+
+        Raises
+        ------
+        DataError
+            When nothing says it.
+        """
+        if name in self.throughputs:
+            return _tabulate(*self.throughputs[name])
+        if name in self.assumed:
+            return _assume(self.assumed[name])
+        runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s]
+        widths = sorted({gpus for gpus, _ in runs})
+        if self.fits and len(widths) > 1:
+            return _fit(np.array([gpus for gpus, _ in runs]), np.array([hours for _, hours in runs]))
+        if "" in self.assumed:
+            return _assume(self.assumed[""])
+        ran = "its runs are not to be fitted" if len(widths) > 1 else f"all ran on {list_widths(np.array(widths))}"
+        fix = f"give --throughput FILE, or state one, as in --assume {name}=amdahl:0.05"
+        raise DataError(f"classes.{name}.speedup", f"is not known: {ran}", fix)
+
+
+def _tabulate(gpus: list[int], samples_per_s: list[float]) -> FoundSpeedup:
+    if len(set(gpus)) == 1:
+        curve = TableSpeedup(gpus=[gpus[0]], speedup=[1.0], provenance=("measured",))
+        return FoundSpeedup(curve, f"measured at {list_widths(curve.gpus)} only", reference_width=gpus[0])
+    fit = fit_table(gpus, samples_per_s, reference_width=min(gpus))
+    return FoundSpeedup(fit.curve, f"measured at {list_widths(fit.curve.gpus)}", reference_width=min(gpus))
+
+
+def _assume(text: str) -> FoundSpeedup:
+    return FoundSpeedup(read_assumption(text), f"assumed: {text}")
+
+
+def _fit(gpus: IntArray, hours: FloatArray) -> FoundSpeedup:
+    """Fit a law to how run times fall with the width, jobs at all widths being alike but for their width."""
+    runs = hours.size
+    gpus, hours = _thin(gpus, hours)
+    fit = fit_best(gpus, 1.0 / hours)
+    widths, counts = np.unique(gpus, return_counts=True)
+    residual = np.log(hours * fit.reference_throughput * fit.curve.at(gpus)[0])
+    means = [float(residual[gpus == width].mean()) for width in widths]
+    scatter = float(np.sqrt(residual @ residual / max(residual.size - 2, 1)))
+    x = np.log(gpus)
+    spread = float(((x - x.mean()) ** 2).sum())
+    error = scatter / math.sqrt(spread * runs / hours.size) * float(np.log(widths[-1]))
+    words = (
+        f"fitted to {runs:,} runs on {list_widths(widths)}: {fit.message.split('; ')[-1]} "
+        f"({'Amdahl' if isinstance(fit.curve, AmdahlSpeedup) else 'power law'}); single runs scatter by "
+        f"{math.expm1(scatter):.0%}, means of a width are off by at most {math.expm1(max(map(abs, means))):.0%}"
+    )
+    others = np.sort(counts)[:-2].sum() / counts.sum()
+    warning = ""
+    if others < _SAY:
+        warning = "two widths carry the fit, which is no test of the law; measure more of them"
+    if fit.curve.at(np.array([2]))[0][0] in (1.0, 2.0):
+        warning = "the fit ends at its bound; were jobs on more GPUs larger ones?"
+    return FoundSpeedup(fit.curve, words, warning=warning, error=min(error, 2.0))
+
+
+def _thin(gpus: IntArray, hours: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Keep so many runs that the widths keep their shares, evenly spread over the run times of each width."""
+    widths, counts = np.unique(gpus, return_counts=True)
+    share = min(1.0, _MOST_RUNS / counts.max())
+    kept_gpus, kept_hours = [], []
+    for width, count in zip(widths, counts, strict=True):
+        ordered = np.sort(hours[gpus == width])
+        number = max(1, round(share * count))
+        places = ((np.arange(number) + 0.5) * count / number).astype(np.int64)
+        kept_gpus.append(np.full(number, width, dtype=np.int64))
+        kept_hours.append(ordered[places])
+    return np.concatenate(kept_gpus), np.concatenate(kept_hours)

@@ -1,0 +1,180 @@
+"""Reader of logs as CSV: of any scheduler, and the run tables of Weights & Biases and MLflow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from optplan.errors import DataError, nearest_name_hint, show_value
+from optplan.instances.csv_tables import open_rows
+from optplan.instances.job_logs.records import BACKWARDS, BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
+from optplan.instances.job_logs.times import Clock, read_seconds
+from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
+
+#: What tables call the columns, in small letters and in order of preference; W&B and MLflow among them.
+KNOWN_NAMES = {
+    "name": ("name", "job name", "jobname", "job_name", "run name", "tags.mlflow.runname", "job"),
+    "id": ("id", "job id", "jobid", "job_id", "run id", "run_id", "uid"),
+    "submit": ("submit", "submitted", "submit_time", "submission_time", "submitted_at", "created", "created_at"),
+    "start": ("start", "started", "start time", "start_time", "started_at"),
+    "end": ("end", "ended", "end time", "end_time", "ended_at", "finished_at", "completed_at"),
+    "elapsed": ("elapsed", "runtime", "duration", "_runtime", "elapsed_s", "runtime_s", "duration_s", "run_s"),
+    "minutes": ("minutes", "run_minutes", "runtime_min", "duration_min"),
+    "hours": ("hours", "run_hours", "runtime_h", "duration_h"),
+    "gpus": ("gpus", "gpu count", "num_gpus", "n_gpus", "ngpus", "gpu_count", "params.num_gpus", "params.gpus"),
+    "gpu_type": ("gpu_type", "gpu type"),
+    "state": ("state", "status"),
+}
+#: Seconds in the unit of plain numbers.
+_UNITS_S = {"elapsed": 1.0, "minutes": SECONDS_PER_MINUTE, "hours": SECONDS_PER_HOUR}
+_DELIMITERS = (",", ";", "\t", "|")
+#: A character that no table contains: its lines come as they are.
+_NOWHERE = "\x1f"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How a table is to be read.
+
+    Parameters
+    ----------
+    named
+        By what we call a column, what the table calls it; others are found under their usual names.
+    class_column
+        The column whose values name classes, if any.
+    gpus
+        How many each job has; None reads the column.
+    delimiter
+        What stands between two fields; None finds out.
+    """
+
+    named: Mapping[str, str]
+    class_column: str | None = None
+    gpus: int | None = None
+    delimiter: str | None = None
+
+
+def read_table(path: Path, columns: Columns, *, clock: Clock, left_out: LeftOut) -> Iterator[Row]:
+    """Yield the rows of a table.
+
+    Parameters
+    ----------
+    path
+        CSV whose first line names the columns; with or without a byte order mark, any ends of lines.
+    columns
+        How it is to be read.
+    clock
+        Reads its times.
+    left_out
+        What is left out is counted here.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read, a column is missing, or most rows cannot be read.
+    """
+    delimiter = columns.delimiter or _find_delimiter(path)
+    rows_read = 0
+    with open_rows(path, delimiter=delimiter) as lines:
+        header = [name.strip() for name in next((line for line in lines if line), [])]
+        places = _find_columns(path, header, columns)
+        for fields in lines:
+            if not fields:
+                continue
+            rows_read += 1
+            where = lines.line_num
+            if len(fields) != len(header):
+                left_out.add(WRONG_FIELDS, where)
+                continue
+            try:
+                row = _read_row({role: fields[place].strip() for role, place in places.items()}, columns, clock, where)
+            except ValueError as error:
+                left_out.add(BROKEN, where, str(error))
+                continue
+            if row.run_s is not None and row.run_s < 0:
+                left_out.add(BACKWARDS, where)
+                continue
+            yield row
+    left_out.require_readable(str(path), rows_read)
+
+
+def _find_delimiter(path: Path) -> str:
+    """Return what most often stands in the first line among what may stand between two fields."""
+    with open_rows(path, delimiter=_NOWHERE, quoted=False) as lines:
+        first = "".join(next((line for line in lines if line), []))
+    return max(_DELIMITERS, key=first.count)
+
+
+def _find_columns(path: Path, header: list[str], columns: Columns) -> dict[str, int]:
+    """Return the place of each column that is there, by what we call it."""
+    unknown = sorted(set(columns.named) - set(KNOWN_NAMES))
+    if unknown:
+        raise DataError("columns", f"{unknown[0]!r} is not known", nearest_name_hint(unknown[0], KNOWN_NAMES))
+    small = {name.casefold(): place for place, name in reversed(list(enumerate(header)))}
+    places = {}
+    for role, usual in KNOWN_NAMES.items():
+        if role in columns.named:
+            places[role] = _place_of(path, header, columns.named[role])
+        else:
+            found = next((small[name] for name in usual if name in small), None)
+            if found is not None:
+                places[role] = found
+    if columns.class_column is not None:
+        places["label"] = _place_of(path, header, columns.class_column)
+    if "submit" not in places and "start" not in places:
+        _refuse_without(path, header, "submit", "when jobs were submitted (or started)")
+    if not {"elapsed", "minutes", "hours"} & set(places) and not {"start", "end"} <= set(places):
+        _refuse_without(path, header, "elapsed", "for how long jobs ran (or their start and end)")
+    if "gpus" not in places and columns.gpus is None:
+        _refuse_without(path, header, "gpus", "how many GPUs jobs had (or give --gpus N for all)")
+    return places
+
+
+def _place_of(path: Path, header: list[str], name: str) -> int:
+    if name not in header:
+        raise DataError(str(path), f"no column {name!r}", nearest_name_hint(name, header))
+    return header.index(name)
+
+
+def _refuse_without(path: Path, header: list[str], role: str, what: str) -> None:
+    problem = f"no column says {what}; found {', '.join(header) or 'nothing'}"
+    raise DataError(str(path), problem, f"name it, as in --columns {role}=NAME")
+
+
+def _read_row(fields: Mapping[str, str], columns: Columns, clock: Clock, where: int) -> Row:
+    """Read a row; raise ValueError saying what is wrong with it."""
+    start_s, end_s = clock.read(fields.get("start", "")), clock.read(fields.get("end", ""))
+    run_s = None
+    for role, unit_s in _UNITS_S.items():
+        if run_s is None and role in fields:
+            run_s = read_seconds(fields[role], unit_s)
+    if run_s is None and start_s is not None and end_s is not None:
+        run_s = end_s - start_s
+    state = fields.get("state", "")
+    ending = read_ending(state) if state else ("running" if run_s is None else "completed")
+    return Row(
+        id=fields.get("id", ""),
+        part="",
+        name=fields.get("name", ""),
+        label=fields.get("label", ""),
+        submit_s=clock.read(fields.get("submit", "")),
+        start_s=start_s,
+        run_s=None if ending in ("running", "pending") else run_s,
+        gpus=columns.gpus if columns.gpus is not None else _read_gpus(fields["gpus"]),
+        gpu_type=fields.get("gpu_type", ""),
+        ending=ending,
+        where=where,
+    )
+
+
+def _read_gpus(text: str) -> int:
+    """Read a number of GPUs; an empty field is none."""
+    try:
+        number = float(text or 0.0)
+    except ValueError:
+        number = -1.0
+    if number < 0 or not number.is_integer():
+        message = f"gpus is {show_value(text)}; a whole number is needed"
+        raise ValueError(message)
+    return int(number)

@@ -1,0 +1,118 @@
+"""Times and durations as logs write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from optplan.errors import UsageError, show_value
+from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, parse_duration
+
+#: What stands for a time that is not known.
+_NOTHING = frozenset({"", "unknown", "none", "n/a", "nan", "nat", "null", "-", "invalid"})
+#: Numbers from which a time counts milliseconds: as seconds they would be the year 5138.
+_MILLISECONDS_FROM = 1e11
+#: [days-][hours:]minutes:seconds[.fraction], as Slurm has it.
+_ELAPSED = re.compile(r"(?:(?P<d>\d+)-)?(?:(?P<h>\d+):)?(?P<m>\d+):(?P<s>\d+(?:\.\d+)?)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+_ZERO = re.compile(r"0+(?:\.0*)?\s*[a-z]+", re.ASCII | re.IGNORECASE)
+
+
+def find_zone(name: str) -> tzinfo:
+    """Return a time zone by its name, such as ``Europe/Berlin``.
+
+    Raises
+    ------
+    UsageError
+        When there is none of that name, or the system has no list of them.
+    """
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        message = f"got {show_value(name)}, which is no time zone of this system; write it as in Europe/Berlin or UTC"
+        raise UsageError(f"timezone: {message}") from None
+
+
+class Clock:
+    """Reads times.
+
+    Parameters
+    ----------
+    zone
+        Of times that say none.
+    form
+        How times are written, as ``strptime`` takes it; None for ISO 8601 and seconds since 1970.
+    """
+
+    def __init__(self, zone: tzinfo = UTC, form: str | None = None) -> None:
+        self.zone, self.form = zone, form
+
+    def read(self, text: str) -> float | None:
+        """Return seconds since 1970, or None where nothing is known.
+
+        Raises
+        ------
+        ValueError
+            When it is no time, saying so.
+        """
+        if text.casefold() in _NOTHING:
+            return None
+        try:
+            found = datetime.strptime(text, self.form) if self.form else datetime.fromisoformat(text)
+        except ValueError:
+            return self._read_otherwise(text.strip())
+        if found.tzinfo is None:
+            found = found.replace(tzinfo=self.zone)
+        return found.timestamp()
+
+    def _read_otherwise(self, text: str) -> float:
+        """Read a number, or an ISO time followed by the word UTC."""
+        if self.form is None and _NUMBER.fullmatch(text):
+            number = float(text)
+            return number / 1000.0 if number >= _MILLISECONDS_FROM else number
+        if self.form is None and text.endswith(" UTC"):
+            return datetime.fromisoformat(text.removesuffix(" UTC")).replace(tzinfo=UTC).timestamp()
+        shape = f"--time-format {self.form!r}" if self.form else "ISO 8601, as in 2026-03-02T00:37:00"
+        message = f"{show_value(text)} is no time in the form {shape}"
+        raise ValueError(message)
+
+
+def read_seconds(text: str, unit_s: float = 1.0) -> float | None:
+    """Return the seconds of a duration: ``1-02:03:04``, ``02:03:04``, ``1.5min``, or a number in a unit.
+
+    Parameters
+    ----------
+    text
+        The duration.
+    unit_s
+        Seconds in the unit of plain numbers.
+
+    Returns
+    -------
+    float or None
+        None where nothing is known.
+
+    Raises
+    ------
+    ValueError
+        When it is no duration, saying so.
+    """
+    text = text.strip()
+    match = _ELAPSED.fullmatch(text)
+    if match:
+        days, hours, minutes, seconds = (float(each or 0) for each in match.groups())
+        return (days * HOURS_PER_DAY + hours) * SECONDS_PER_HOUR + minutes * SECONDS_PER_MINUTE + seconds
+    if text.casefold() in _NOTHING:
+        return None
+    if _NUMBER.fullmatch(text):
+        return float(text) * unit_s
+    if _ZERO.fullmatch(text):
+        return 0.0
+    try:
+        return parse_duration(text)
+    except UsageError:
+        message = f"{show_value(text)} is no duration; written as in 1-02:03:04, 90min or 5.62, with a decimal point"
+        raise ValueError(message) from None

@@ -1,0 +1,135 @@
+"""``optplan import jobs``: from a log to an instance that can be solved, and its report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from optplan.instances.files import read_instance
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+#: Two classes of two names, a day's worth; on one width, so that speedups have to be stated.
+LOG = "name,submit,start,hours,gpus,state\n" + "".join(
+    f"{name}-{number},2026-03-02T{hour:02d}:00,2026-03-02T{hour:02d}:30,{hours},2,finished\n"
+    for number, (name, hour, hours) in enumerate(
+        (name, hour, hours) for name, hours in (("vision", 1.0), ("nlp", 4.0)) for hour in range(0, 24, 4)
+    )
+)
+SPAN = ("--since", "2026-03-02", "--until", "2026-03-03")
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> tuple[str, ...]:
+    """Return the command on a small log."""
+    path = tmp_path / "week.csv"
+    path.write_text(LOG, encoding="utf-8")
+    return ("import", "jobs", str(path), "--from", "csv", *SPAN)
+
+
+def test_a_log_becomes_an_instance_that_can_be_solved(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:
+    """Classes by a pattern, a stated law, a price: written, solved, and the log stands beside the plan."""
+    path, report = tmp_path / "mine.json", tmp_path / "report.html"
+    told = run(
+        *(*command, "--class-pattern", "^[a-z]+", "--assume", "amdahl:0.1", "--assume", "nlp=power:0.9"),
+        *(
+            "--rescale",
+            "60s",
+            "--price",
+            "2usd/hour",
+            "--gpu",
+            "t4",
+            "--budget",
+            "3gpu",
+            "--epochs",
+            "nlp=2",
+            "-o",
+            path,
+        ),
+    )
+    assert told.code == 0
+    assert "classes.nlp.arrival_rate_per_hour rests on 6 jobs" in told.err
+    assert told.err.endswith(f"wrote {path}\n")
+    assert "0.0917 to 0.544" in told.out  # 6 jobs: 2.202 to 13.06, in 24 hours
+    instance = read_instance(path).to_json_data()
+    vision, nlp = instance["classes"]["vision"], instance["classes"]["nlp"]
+    # Six in a day; an hour on two GPUs that are 2 / 1.1 times as fast, four at 2^0.9 in two epochs.
+    assert vision["arrival_rate_per_hour"] == pytest.approx(0.25)
+    assert vision["epoch_size_gpu_hours"] == pytest.approx([2 / 1.1])
+    assert nlp["epoch_size_gpu_hours"] == pytest.approx([2 * 2**0.9] * 2)
+    assert (vision["rescale_s"], vision["logged"]["wait_s"], instance["budget"]) == (60.0, 1800.0, "3gpu")
+    solved = run("solve", path, "--report", report)
+    assert solved.code == 0
+    assert "GPUs by plan" in solved.out
+    page = report.read_text(encoding="utf-8")
+    assert "The log beside the plan" in page
+    # Six jobs a day of 2 and of 8 GPU-hours for 2 dollars each over 730 hours: 60 / 24 * 2 * 730.
+    assert "$3,650" in page
+
+
+def test_suggested_classes_have_to_be_confirmed(
+    run: Runner, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a terminal only --yes takes them; on one, the answer counts."""
+    refused = run(*command, "--assume", "linear", "--json")
+    assert (refused.code, refused.out) == (2, "")
+    assert "vision: 6 jobs, such as vision-0, vision-1, vision-2" in refused.err
+    assert "--yes: these classes are only suggested" in refused.error["message"]
+    taken = run(*command, "--assume", "linear", "--yes", "--json")
+    assert set(taken.data["classes"]) == {"vision", "nlp"}
+    assert taken.data["source"]["classes"] == "as suggested by stems of names and sizes"
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    for answer, code in (("y", 0), ("n", 2)):
+        monkeypatch.setattr("click.termui.visible_prompt_func", lambda _text, given=answer: given)
+        assert run(*command, "--assume", "linear", "--json").code == code
+
+
+def test_columns_and_rules(run: Runner, tmp_path: Path) -> None:
+    """Columns under names of the user's, jobs that failed dropped, everything told in the instance."""
+    path = tmp_path / "log.csv"
+    text = "Job;Queued;Run;How\n" + "".join(
+        f"x;2026-03-02 0{hour}:00;90;{how}\n" for hour, how in enumerate(("done", "done", "FAILED", "done"))
+    )
+    path.write_text(text, encoding="utf-8")
+    told = run(
+        *("import", "jobs", path, "--from", "csv", "--columns", "name=Job,submit=Queued", "--columns", "minutes=Run"),
+        *("--columns", "state=How", "--gpus", "4", "--rule", "failed=drop", "--class-column", "Job"),
+        *("--assume", "linear", "--timezone", "Europe/Berlin", "--json"),
+    )
+    assert told.code == 0
+    assert told.data["classes"]["x"]["logged"]["jobs"] == 3
+    assert told.data["classes"]["x"]["epoch_size_gpu_hours"] == [6.0]
+    source = told.data["source"]
+    assert source["left out"] == "1 failed jobs (first: line 4)"
+    assert (source["rules"], source["GPUs of a job"]) == ("failed: drop", "assumed: 4")
+    assert source["time zone"] == "Europe/Berlin where the log says none"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--class-pattern", "x", "--class-column", "name"), 2, "--class-pattern, --class-column: give one of them"),
+        (("--class-pattern", "("), 2, "--class-pattern: '(' is no regular expression"),
+        (("--yes",), 1, "classes.nlp.speedup: is not known: all ran on 2 GPUs; give --throughput FILE"),
+        (("--yes", "--assume", "gustafson"), 2, "--assume: got 'gustafson'; amdahl:0.05"),
+        (("--yes", "--assume", "linear", "--assume", "linear"), 2, "--assume: got 'linear'; give a value once"),
+        (("--rule", "failed"), 2, "--rule: got 'failed'; a state and a rule are needed, as in failed=drop"),
+        (("--rule", "failed=forget"), 2, "rule: failed='forget' is not known; keep, count or drop are allowed"),
+        (("--columns", "name"), 2, "--columns: got 'name'; each column once is needed"),
+        (("--epochs", "2:x"), 2, "--epochs: got '2:x'; a number of epochs (3) or their relative sizes"),
+        (("--timezone", "Mars"), 2, "--timezone: got 'Mars', which is no time zone"),
+        (("--since", "yesterday"), 1, "--since: 'yesterday' is no time"),
+        (("--from", "lsf"), 2, "--from"),
+    ],
+)
+def test_wrong_options(
+    run: Runner, command: tuple[str, ...], options: tuple[str, ...], code: int, message: str
+) -> None:
+    """Each names the option and what it takes."""
+    told = run(*command, *options, "--json")
+    assert (told.code, told.out) == (code, "")
+    assert message in told.error["message"]
