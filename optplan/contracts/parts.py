@@ -174,13 +174,6 @@ class BuildPlan(Protocol):
         """Turn a result with a solution into actions that an executor can run."""
 
 
-class TranslatePlan(Protocol):
-    """From a plan of version 1 to one of today's."""
-
-    def __call__(self, fields: dict[str, Any], path: str, /) -> Plan:
-        """Read what a file of version 1 holds; the path is for messages."""
-
-
 class BuildFrontier(Protocol):
     """The trade-off of mixed plans."""
 

@@ -33,7 +33,6 @@ from optplan.contracts.parts import (
     Part,
     Solve,
     Supports,
-    TranslatePlan,
     load,
 )
 from optplan.contracts.plan import Plan
@@ -145,8 +144,6 @@ class Formulation:
         What solvers are matched against.
     build_plan
         From a result to a plan.
-    translate_plan
-        Reads plans of version 1; not there where there never were any.
     solvers
         In order of preference; the first that takes an instance is what ``auto`` means.
     proofs
@@ -176,7 +173,6 @@ class Formulation:
     evaluate: Part[Evaluate] = Part()
     describe: Part[Describe] = Part()
     build_plan: Part[BuildPlan] = Part()
-    translate_plan: Part[TranslatePlan] = Part("plans of version 1")
     proofs: Part[ListProofs] = Part()
     check_tree: Part[CheckTree] = Part()
     dual_bound: Part[DualBound] = Part()

@@ -106,8 +106,11 @@ def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
 def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> Plan:
     """Parse a plan; those of version 1, which had steps and no segments, are translated."""
     version = fields.get("version", 1 if "steps" in fields else 2)
-    if version == 1 and not isinstance(version, bool) and formulation.declares("translate_plan"):
-        return formulation.translate_plan(fields, path)
+    if version == 1 and not isinstance(version, bool):
+        from optplan.instances import earlier_plans  # loads the plans of all formulations
+
+        if formulation.name in earlier_plans.FORMULATIONS:
+            return earlier_plans.translate(formulation.name, fields, path)
     plan: Plan = _parse_versioned(formulation.plan_type, fields, path, translated=(1,))
     return plan
 

@@ -25,7 +25,6 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
-    translate_plan=f"{_HERE}.earlier_plans:translate",
     build_frontier=f"{_HERE}.exact.layered_paths:build_frontier",
     explain=f"{_HERE}.study.explaining:explain",
     analyse_sensitivity=f"{_HERE}.study.sensitivity:analyse_sensitivity",

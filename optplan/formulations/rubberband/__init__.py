@@ -20,7 +20,6 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
-    translate_plan=f"{_HERE}.earlier_plans:translate",
     dual_bound=f"{_HERE}.judge.duality:dual_bound",
     least_within=f"{_HERE}.judge.duality:least_within",
     least_consumption=f"{_HERE}.judge.duality:least_consumption",

@@ -21,7 +21,6 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
-    translate_plan=f"{_HERE}.earlier_plans:translate",
     build_pareto=f"{_HERE}.study.pareto:build_pareto",
     solvers=(
         SolverEntry(

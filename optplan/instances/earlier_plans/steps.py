@@ -1,8 +1,4 @@
-"""Plans of version 1, which listed steps in words: what all of them had in common, so that they can still be read.
-
-Each formulation translates its own (``earlier_plans.py`` in its folder). What version 1 did not say is left at its
-default: limits, how long launches take, which nodes GPUs are on.
-"""
+"""What all plans of version 1 had in common: steps in words, prices by GPU type."""
 
 from __future__ import annotations
 
@@ -16,19 +12,20 @@ from optplan.errors import DataError
 from optplan.schema import ByName, FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
+_Count = Annotated[int, Field(ge=1)]
 
 
 class EarlierStep(FrozenModel):
     """One action of version 1, and how long what follows lasts."""
 
     subject: str
-    branch: Annotated[int, Field(ge=1)] = 1
+    branch: _Count = 1
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     trigger: str
     until: str
     action: Literal["start", "resize", "move", "continue", "stop"]
     gpu_type: str
-    gpus: Annotated[int, Field(ge=1)]
+    gpus: _Count
     expected_overhead_s: _Amount = 0.0
     expected_duration_s: _Amount
     expected_gpu_hours: _Amount
@@ -66,17 +63,10 @@ class EarlierPlan(FrozenModel):
 def read_number(pattern: str, text: str, path: str) -> int:
     """Return the number in one of version 1's sentences, such as ``end of epoch 12``.
 
-    Parameters
-    ----------
-    pattern
-        The sentence with one group for the number.
-    text, path
-        What the file says, and where.
-
     Raises
     ------
     DataError
-        When it says something else.
+        When the text is not the pattern's sentence.
     """
     found = re.fullmatch(pattern, text)
     if found is None:
