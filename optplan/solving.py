@@ -307,7 +307,11 @@ def build_plan(instance: Instance, result: Result[Solution], *, explanation: Exp
         result.objective,
     ):
         raise UsageError("the explanation is not of this result; make it with explain(instance, result)")
-    return formulation_of(instance).build_plan(instance, result, explanation=explanation)
+    formulation = formulation_of(instance)
+    plan = formulation.build_plan(instance, result, explanation=explanation)
+    if not formulation.declares("continue_plan"):
+        return plan
+    return plan.replace(plan_id="", instance=instance.to_json_data())
 
 
 def explain(

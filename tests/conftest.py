@@ -85,6 +85,7 @@ SLOW = (
     "runtime/test_driver.py",
     "runtime/test_local.py",
     "runtime/test_profiling.py",
+    "runtime/test_replanning.py",
     "runtime/test_virtual.py",
     "solvers/paths/held/test_held.py",
     "solvers/paths/layered/test_closing.py",

@@ -17,6 +17,7 @@ from optplan.runtime.records import (
     OperationFailed,
     Paused,
     Record,
+    Replanned,
     SegmentBegan,
     SegmentEnded,
     SegmentOpened,
@@ -125,6 +126,12 @@ class RunView:
                 return [f"{when} gave up {record.trial}: {record.why}"]
             case NodeChanged() if record.phase == "lost":
                 return [f"{when} lost {record.node}: {record.why}"]
+            case Replanned():
+                from optplan.instances.files import parse_plan
+
+                self._segments |= {segment.id: segment for segment in parse_plan(record.plan, path="plan").segments}
+                self._planned_s = max((segment.end_s for segment in self._segments.values()), default=0.0)
+                return [f"{when} {record.why}"]
             case Noted():
                 return [f"{when} {record.text}"]
             case Paused():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import signal
 from pathlib import Path
@@ -20,8 +22,22 @@ if TYPE_CHECKING:
 
 _FOLDER = click.Path(path_type=Path)
 _EXECUTORS = ("virtual", "local")
+_FACTOR = click.FloatRange(min=0, min_open=True)
 #: Lines of a log that are shown.
 _LINES = 40
+#: Says that the rest is not to be planned anew.
+_NEVER = "never"
+
+
+def _read_part(_: click.Context, option: click.Parameter, text: str | None) -> float | str | None:
+    """Read a part as ``20%`` or ``0.2``, or the word that stands for none."""
+    if text is None or text == _NEVER:
+        return text
+    with contextlib.suppress(ValueError):
+        part = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+        if math.isfinite(part) and part >= 0:
+            return part
+    raise UsageError(f"{option.opts[0]}: got {text!r}; a part is needed, as in 20%, or {_NEVER!r}")
 
 
 @click.command(
@@ -52,6 +68,16 @@ _LINES = 40
 @click.option("--node-wait", metavar="TIME", callback=read_duration, help="How long to wait for nodes: 10min.")
 @click.option("--slots", type=click.IntRange(min=1), help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a worker.")
+@click.option(
+    "--replan-above",
+    metavar="PART",
+    callback=_read_part,
+    help="Plan the rest anew when time or cost is off by more than this: 20% by default, or never.",
+)
+@click.option(
+    "--slower", metavar="FACTOR", type=_FACTOR, help="On the virtual clock trials take so many times as long."
+)
+@click.option("--dearer", metavar="FACTOR", type=_FACTOR, help="On the virtual clock nodes cost so many times as much.")
 @click.option("--events", metavar="FILE", type=_FOLDER, help="Write every event as a line of JSON.")
 @click.option("--report", "page", metavar="FILE", type=_FOLDER, help="Write planned against actual as an HTML page.")
 @click.option("--force", is_flag=True, help="Replace the files of --events and --report.")
@@ -73,7 +99,8 @@ def run(
     On the virtual clock nothing is trained: times and costs are those that the plan expects, or with --sample drawn
     around them. A run with --out can be interrupted at any moment, also by kill -9, and goes on with --resume.
 
-    Exits with 0 when it is done, 1 when every trial failed, 4 when it stopped at a limit, 130 when it was interrupted.
+    Exits with 0 when it is done, 1 when every trial failed, 3 when the rest cannot keep its limits any more, 4 when it
+    stopped at a limit, 130 when it was interrupted.
     """
     from optplan.cli.run_view import RunView
     from optplan.instances.files import read_plan
@@ -181,6 +208,8 @@ def _name_options(options: dict[str, Any], budget: Amount | None) -> dict[str, A
         raise UsageError(f"--budget: got {budget}; a run is limited in money, as in 25usd")
     names = {"deadline": "deadline_s", "grace": "grace_s", "node_wait": "node_wait_s"}
     fields = {names.get(name, name): value for name, value in options.items() if value is not None}
+    if fields.get("replan_above") == _NEVER:
+        fields["replan_above"] = None
     return fields if budget is None else fields | {"budget_usd": budget.value}
 
 

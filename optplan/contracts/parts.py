@@ -15,6 +15,7 @@ from optplan.contracts.pareto import ParetoFrontier
 from optplan.contracts.plan import Plan
 from optplan.contracts.result import Answer, BoundProof, Result, SolveRequest, TreeCertificate
 from optplan.contracts.sensitivity import Sensitivity, SensitivityRequest
+from optplan.contracts.standing import Continuation, Solver, Standing
 from optplan.errors import UnsupportedError
 from optplan.progress import Listener, Stopwatch
 from optplan.schema import FloatArray
@@ -172,6 +173,33 @@ class BuildPlan(Protocol):
 
     def __call__(self, instance: Any, result: Result[Any], /, *, explanation: Explanation | None) -> Plan:  # noqa: ANN401
         """Turn a result with a solution into actions that an executor can run."""
+
+
+class ContinuePlan(Protocol):
+    """From a run that has not gone as planned to a plan for the rest."""
+
+    def __call__(self, instance: Any, plan: Any, standing: Standing, solve: Solver, /) -> Continuation:  # noqa: ANN401
+        """Plan the rest with what is left, from an instance that says what was measured.
+
+        Raises
+        ------
+        UnsupportedError
+            When the rest is no instance of the formulation.
+        """
+
+
+class Retime(Protocol):
+    """The same decisions, elsewhere."""
+
+    def __call__(self, instance: Any, plan: Any, /) -> Plan:  # noqa: ANN401 - the formulation's
+        """Return the plan with what its segments take under another instance's times and prices."""
+
+
+class Calibrate(Protocol):
+    """From an instance and what was measured to an instance that says so."""
+
+    def __call__(self, instance: Any, standing: Standing, /) -> tuple[Instance, tuple[str, ...]]:  # noqa: ANN401
+        """Return the instance with what was measured in place of what it said, and a line for each change."""
 
 
 class BuildFrontier(Protocol):

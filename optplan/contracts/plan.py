@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -210,6 +210,8 @@ class Plan(FrozenModel):
         The id of the plan that this one takes the place of; empty where it is the first.
     formulation, instance_name, instance_hash
         What the plan solves.
+    instance
+        The problem as data, where what is left of a run can be planned anew; empty elsewhere.
     solver, objective, objective_unit, bound
         Who found it, how good it is, and how good anything could be.
     limits
@@ -230,6 +232,7 @@ class Plan(FrozenModel):
     formulation: str
     instance_name: str
     instance_hash: str
+    instance: ByName[Any] = Field(default_factory=dict)
     solver: str
     objective: float
     objective_unit: str

@@ -19,7 +19,9 @@ from optplan.contracts.parts import (
     BuildFrontier,
     BuildPareto,
     BuildPlan,
+    Calibrate,
     CheckTree,
+    ContinuePlan,
     Describe,
     Description,
     DualBound,
@@ -31,6 +33,7 @@ from optplan.contracts.parts import (
     ListPathCosts,
     ListProofs,
     Part,
+    Retime,
     Solve,
     Supports,
     load,
@@ -144,6 +147,8 @@ class Formulation:
         What solvers are matched against.
     build_plan
         From a result to a plan.
+    continue_plan, retime, calibrate
+        Of runs: the rest planned anew, a plan under other times and prices, and what was measured written back.
     solvers
         In order of preference; the first that takes an instance is what ``auto`` means.
     proofs
@@ -173,6 +178,9 @@ class Formulation:
     evaluate: Part[Evaluate] = Part()
     describe: Part[Describe] = Part()
     build_plan: Part[BuildPlan] = Part()
+    continue_plan: Part[ContinuePlan] = Part("way to plan the rest of a run anew")
+    retime: Part[Retime] = Part("way to time a plan anew")
+    calibrate: Part[Calibrate] = Part("way to write back what a run measured")
     proofs: Part[ListProofs] = Part()
     check_tree: Part[CheckTree] = Part()
     dual_bound: Part[DualBound] = Part()

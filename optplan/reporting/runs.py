@@ -65,6 +65,7 @@ def outcome_table(outcome: RunOutcome) -> RichTable:
         facts += _list_winner("best so far", outcome.best)
     facts.append(("time", _compare(_seconds(outcome.time_s), _seconds(outcome.planned_s))))
     facts.append(("cost", _compare(_usd(outcome.cost_usd), _usd(outcome.planned_usd))))
+    facts += [("planned anew", f"after {_seconds(each.t)}: {each.why}") for each in outcome.replans]
     facts += [("gave up", f"{trial}: {why}") for trial, why in outcome.failed.items()]
     facts += [("note", note) for note in outcome.notes]
     return fact_table(facts)
@@ -97,7 +98,9 @@ def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
     if best is not None:
         heading = "The winner" if is_winner else "Best so far"
         sections.insert(0, Section("winner", heading, [Terms(_list_winner(heading.lower(), best))]))
-    said = [f"{trial} was given up: {why}" for trial, why in outcome.failed.items()] + list(outcome.notes)
+    said = [f"After {_seconds(each.t)}: {each.why}" for each in outcome.replans]
+    said += [f"{trial} was given up: {why}" for trial, why in outcome.failed.items()]
+    said += outcome.notes
     if said:
         sections.append(Section("notes", "What else happened", [Items(said)]))
     return Page(name, title, outcome.why, badge, kind, (), cards, sections, window_title=f"run of {name or 'a plan'}")

@@ -104,12 +104,39 @@ def last_places(state: State, trials: dict[str, int], nodes: Sequence[str], gpus
     return places
 
 
-def spent_usd(state: State, now_s: float) -> float | None:
-    """Return what the run has cost, minimum charges of the nodes that are held included; None without prices."""
+def spent_usd(state: State, now_s: float, *, minima: bool = True) -> float | None:
+    """Return what the run has cost; None without prices.
+
+    Parameters
+    ----------
+    state, now_s
+        The run, and what the clock shows.
+    minima
+        Whether minimum charges of nodes that are held count in full; otherwise only what they have used up of them.
+    """
     if any(resource.price_usd_per_hour is None for resource in state.plan.resources.values()):
         return None
-    nodes = sum(_node_usd(node, state.plan.resources[node.resource], now_s) for node in state.nodes.values())
+    resources = state.plan.resources
+    nodes = sum(_node_usd(node, resources[node.resource], now_s, minima=minima) for node in state.nodes.values())
     return nodes + sum(_busy_usd(state, segment, now_s) for segment in state.segments.values())
+
+
+def meter(state: State, now_s: float) -> tuple[float, float]:
+    """Return US dollars and GPU-hours of what was held, or used where GPUs are billed; no other charges."""
+    usd = gpu_s = 0.0
+    for node in state.nodes.values():
+        resource = state.plan.resources[node.resource]
+        begin_s = _paid_from(node, resource)
+        if resource.billing is Billing.NODES and begin_s is not None:
+            held_s = (now_s if node.end_s is None else node.end_s) - begin_s
+            gpu_s += resource.gpus_per_node * held_s
+            usd += _price(node, resource) * held_s / SECONDS_PER_HOUR
+    for segment in state.segments.values():
+        resource = state.plan.resources[segment.segment.resource]
+        if resource.billing is Billing.GPUS:
+            busy_s = _busy_gpu_s(state, segment, now_s)
+            gpu_s, usd = gpu_s + busy_s, usd + busy_s * _gpu_usd_per_s(resource)
+    return usd, gpu_s / SECONDS_PER_HOUR
 
 
 def spent_gpu_hours(state: State, now_s: float) -> float:
@@ -124,7 +151,7 @@ def rate_usd_per_s(state: State) -> float:
         for node in map(state.nodes.__getitem__, names):
             resource = state.plan.resources[node.resource]
             if resource.billing is Billing.NODES and _paid_from(node, resource) is not None:
-                rate += (resource.price_usd_per_hour or 0.0) / SECONDS_PER_HOUR
+                rate += _price(node, resource) / SECONDS_PER_HOUR
     for name in state.active:
         running = state.operations[name].operation
         resource = state.plan.resources[state.segments[running.segment].segment.resource]
@@ -145,19 +172,28 @@ def committed_usd(state: State, segment: SegmentState, now_s: float) -> float | 
         return None
     if resource.billing is Billing.GPUS:
         return spent + (what.expected.cost_usd or 0.0)
-    usd_per_s = resource.price_usd_per_hour / SECONDS_PER_HOUR
+    told = [node.usd_per_hour for node in state.nodes.values() if node.resource == what.resource and node.usd_per_hour]
+    usd_per_s = (told[-1] if told else resource.price_usd_per_hour) / SECONDS_PER_HOUR  # new nodes cost what others do
     held = sorted(state.pools[what.pool], reverse=True)[: what.nodes]  # the youngest stay
     for node in map(state.nodes.__getitem__, held):
         begin_s = _paid_from(node, resource)
         paid_s = what.expected.seconds if begin_s is None else now_s + what.expected.seconds - begin_s
         charged_s = 0.0 if begin_s is None else max(now_s - begin_s, resource.minimum_charge_s)
-        spent += usd_per_s * (max(paid_s, resource.minimum_charge_s) - charged_s)
+        own_s = max(paid_s, resource.minimum_charge_s) - charged_s
+        spent += own_s * _price(node, resource) / SECONDS_PER_HOUR
     unpaid_s = resource.request_s if resource.launch_billed else what.expected.launch_s
     new_s = max(what.expected.seconds - unpaid_s, resource.minimum_charge_s)
     return spent + (what.nodes - len(held)) * (resource.start_usd + usd_per_s * new_s)
 
 
-def segment_usd(state: State, segment: SegmentState, now_s: float) -> float | None:
+def paid_s(state: State, pool: str, now_s: float) -> tuple[float, ...]:
+    """Return for how long each of the nodes of a pool has been paid that are ready, the oldest first."""
+    nodes = [state.nodes[name] for name in ready_nodes(state, pool)]
+    begins = (_paid_from(node, state.plan.resources[node.resource]) for node in nodes)
+    return tuple(now_s - begin_s for begin_s in begins if begin_s is not None)
+
+
+def segment_usd(state: State, segment: SegmentState, now_s: float, *, minima: bool = True) -> float | None:
     """Return what a segment has cost: the pool's nodes from its opening to the next one's, minimum charges included.
 
     Parameters
@@ -166,6 +202,8 @@ def segment_usd(state: State, segment: SegmentState, now_s: float) -> float | No
         The run and its segment.
     now_s
         Until when, for a segment that has not ended.
+    minima
+        As in :func:`spent_usd`.
     """
     resource = state.plan.resources[segment.segment.resource]
     if resource.price_usd_per_hour is None:
@@ -185,9 +223,9 @@ def segment_usd(state: State, segment: SegmentState, now_s: float) -> float | No
         usd += resource.start_usd if node.segment == segment.segment.id else 0.0
         if resource.billing is Billing.NODES:
             held_s = max(0.0, min(end_s, until_s) - max(begin_s, segment.opened_s))
-            if held_s > 0 and end_s <= until_s:  # it went with this segment
+            if held_s > 0 and end_s <= until_s and (minima or node.end_s is not None):  # it went with this segment
                 held_s += max(0.0, resource.minimum_charge_s - (end_s - begin_s))
-            usd += held_s * resource.price_usd_per_hour / SECONDS_PER_HOUR
+            usd += held_s * _price(node, resource) / SECONDS_PER_HOUR
     return usd
 
 
@@ -210,14 +248,20 @@ def _gpu_usd_per_s(resource: Resource) -> float:
     return (resource.price_usd_per_hour or 0.0) / resource.gpus_per_node / SECONDS_PER_HOUR
 
 
-def _node_usd(node: NodeState, resource: Resource, now_s: float) -> float:
+def _node_usd(node: NodeState, resource: Resource, now_s: float, *, minima: bool = True) -> float:
     begin_s = _paid_from(node, resource)
     if begin_s is None:
         return 0.0
     if resource.billing is Billing.GPUS:
         return resource.start_usd
-    paid_s = max((now_s if node.end_s is None else node.end_s) - begin_s, resource.minimum_charge_s)
-    return resource.start_usd + paid_s * (resource.price_usd_per_hour or 0.0) / SECONDS_PER_HOUR
+    paid_s = (now_s if node.end_s is None else node.end_s) - begin_s
+    if minima or node.end_s is not None:
+        paid_s = max(paid_s, resource.minimum_charge_s)
+    return resource.start_usd + paid_s * _price(node, resource) / SECONDS_PER_HOUR
+
+
+def _price(node: NodeState, resource: Resource) -> float:
+    return node.usd_per_hour or resource.price_usd_per_hour or 0.0
 
 
 def _paid_from(node: NodeState, resource: Resource) -> float | None:

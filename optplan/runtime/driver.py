@@ -23,6 +23,7 @@ from optplan.runtime.protocol import (
     NodeReady,
     NodeRequest,
     Progressed,
+    Rehearser,
 )
 from optplan.runtime.records import (
     NodeChanged,
@@ -34,12 +35,13 @@ from optplan.runtime.records import (
     OperationWanted,
     Paused,
     Record,
+    Replanned,
     Resumed,
     SegmentEnded,
     StopWanted,
     plain,
 )
-from optplan.runtime.scheduler import BELL, Rules, Scheduler
+from optplan.runtime.scheduler import BELL, Rethink, Rules, Scheduler
 from optplan.runtime.state import HELD, Phase, SegmentState, State
 from optplan.units import format_duration
 
@@ -49,9 +51,12 @@ _ROUND_S = 0.5
 #: Why operations are stopped before their time.
 INTERRUPTED = "interrupted"
 LIMIT = "limit"
+INFEASIBLE = "infeasible"
 
+EXIT_INFEASIBLE = 3
 EXIT_LIMIT = 4
 EXIT_INTERRUPTED = 130
+_EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT, INTERRUPTED: EXIT_INTERRUPTED}
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Driver:
         What is written down; None writes nothing.
     limits
         What it may take.
+    rethink
+        Plans the rest anew where a run does not go as planned; None follows the plan as it is.
     listener
         Is told of every record, and of progress; None tells nobody.
     """
@@ -101,10 +108,12 @@ class Driver:
         *,
         journal: Journal | None = None,
         limits: Limits | None = None,
+        rethink: Rethink | None = None,
         listener: Listener | None = None,
     ) -> None:
         self._state = state
-        self._scheduler = Scheduler(state, rules, self.admits)
+        self._rethink = rethink
+        self._scheduler = Scheduler(state, rules, self.admits, rethink)
         self._executor = executor
         self._journal = journal
         self._limits = limits or Limits()
@@ -153,7 +162,8 @@ class Driver:
         Returns
         -------
         int
-            The exit code: 0 when it has ended, 1 when every trial failed, 4 at a limit, 130 when interrupted.
+            The exit code: 0 when it has ended, 1 when every trial failed, 3 when the rest cannot keep its limits any
+            more, 4 at a limit, 130 when interrupted.
         """
         while True:
             now_s = self._executor.now_s()
@@ -197,7 +207,8 @@ class Driver:
         decided = self._scheduler.decide(now_s)
         if not self._scheduler.refusal:
             return decided
-        self._halt_for(LIMIT, self._scheduler.refusal)
+        infeasible = self._rethink is not None and self._rethink.refusal
+        self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
         return [*decided, *self._wind_down(now_s)]
 
     def _wind_down(self, now_s: float) -> list[Record]:
@@ -216,7 +227,7 @@ class Driver:
             for pool in state.pools:
                 for record in release_all(state, pool, now_s):
                     decide(record)
-            decide(Paused(now_s, self._why, EXIT_INTERRUPTED if self._halting == INTERRUPTED else EXIT_LIMIT))
+            decide(Paused(now_s, self._why, _EXITS[self._halting]))
         return decided
 
     def _halt_for(self, halting: str, why: str) -> None:
@@ -297,6 +308,8 @@ class Driver:
                     executor.stop(record.operation, self._limits.grace_s)
                 case SegmentEnded():
                     pruned = True
+                case Replanned() if isinstance(executor, Rehearser):
+                    executor.adopt(state.plan)
         if released:
             executor.release_nodes(released)
             for node in released:
@@ -327,7 +340,8 @@ class Driver:
                 ready = isinstance(event, NodeReady)
                 known = (Phase.READY,) if ready else (Phase.LAUNCHING, Phase.READY)
                 if node.phase in HELD and node.phase not in known:
-                    self._note(NodeChanged(event.t, event.node, (Phase.READY if ready else Phase.LAUNCHING).value))
+                    phase = Phase.READY if ready else Phase.LAUNCHING
+                    self._note(NodeChanged(event.t, event.node, phase.value, usd_per_hour=event.usd_per_hour))
             case NodeLost():
                 if state.nodes[event.node].phase in HELD:
                     self._note(NodeChanged(event.t, event.node, Phase.LOST.value, event.why))

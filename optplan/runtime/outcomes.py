@@ -78,6 +78,14 @@ class SegmentOutcome(FrozenModel):
     failures: int = 0
 
 
+class Replan(FrozenModel):
+    """When the rest was planned anew, the plan that is followed since, and why."""
+
+    t: float
+    plan_id: str
+    why: str
+
+
 class RunOutcome(FrozenModel):
     """What a run came to.
 
@@ -92,6 +100,8 @@ class RunOutcome(FrozenModel):
         Why it is paused, or has no winner.
     plan_id, plans
         The plan that was followed last, and all of them in their order.
+    replans
+        When the rest was planned anew, and why.
     winner
         The best trial; None while there is none.
     best
@@ -99,7 +109,7 @@ class RunOutcome(FrozenModel):
     time_s, cost_usd
         What it took, and cost; the cost is None where prices are not known.
     planned_s, planned_usd
-        What the plan expected.
+        What the first plan expected.
     trials, failed
         How many began, and those that were given up, with the reason.
     segments
@@ -113,6 +123,7 @@ class RunOutcome(FrozenModel):
     why: str = ""
     plan_id: str
     plans: tuple[str, ...] = ()
+    replans: tuple[Replan, ...] = ()
     winner: Winner | None = None
     best: Winner | None = None
     time_s: float
@@ -133,7 +144,7 @@ def describe(state: State, rules: Rules) -> RunOutcome:
     state, rules
         Of the run.
     """
-    totals = state.plan.totals()
+    totals = state.first_plan.totals()
     by_segment: dict[str, list[OperationState]] = {}
     for each in state.operations.values():
         by_segment.setdefault(each.operation.segment, []).append(each)
@@ -151,6 +162,8 @@ def describe(state: State, rules: Rules) -> RunOutcome:
         code=0 if end is None else end.code,
         why="" if end is None else end.why,
         plan_id=state.plan.plan_id,
+        plans=(state.first_plan.plan_id, *(each.plan["plan_id"] for each in state.replans)),
+        replans=tuple(Replan(t=each.t, plan_id=each.plan["plan_id"], why=each.why) for each in state.replans),
         winner=winner,
         best=best,
         time_s=state.t,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
+
+from optplan.contracts.plan import Plan
 
 #: Plain data that a trainable reports.
 Metrics = Mapping[str, Any]
@@ -136,18 +138,20 @@ class Operation:
 
 @dataclass(frozen=True)
 class NodeLaunching:
-    """The provider has begun to launch a node: from now on it may be paid."""
+    """The provider has begun to launch a node: from now on it may be paid, if known at a price of its own."""
 
     node: str
     t: float
+    usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True)
 class NodeReady:
-    """A node can train."""
+    """A node can train; its price, where it is known to be another than the plan's."""
 
     node: str
     t: float
+    usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True)
@@ -314,4 +318,13 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Give back what the executor itself holds; operations that run are left alone."""
+        ...
+
+
+@runtime_checkable
+class Rehearser(Protocol):
+    """An executor that takes times from the plan, and so has to know which one is followed."""
+
+    def adopt(self, plan: Plan) -> None:
+        """Take times from another plan, for what is started from now on."""
         ...

@@ -50,6 +50,7 @@ class NodeChanged:
     node: str
     phase: str
     why: str = ""
+    usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,17 @@ class SegmentEnded:
 
 
 @dataclass(frozen=True)
+class Replanned:
+    """Decision: from now on another plan is followed, which supersedes the one before; what the meter showed."""
+
+    t: float
+    plan: dict[str, Any]
+    why: str
+    spent_usd: float
+    spent_gpu_hours: float
+
+
+@dataclass(frozen=True)
 class Noted:
     """Something that a reader of the run should know."""
 
@@ -196,6 +208,7 @@ Record = (
     | OperationFailed
     | TrialDropped
     | SegmentEnded
+    | Replanned
     | Noted
     | Paused
     | Ended

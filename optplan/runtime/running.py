@@ -23,6 +23,7 @@ from optplan.runtime.journal import Journal
 from optplan.runtime.outcomes import RunOutcome, describe
 from optplan.runtime.protocol import Executor
 from optplan.runtime.records import Began, Record
+from optplan.runtime.replanning import Replanner
 from optplan.runtime.scheduler import Rules, list_trials
 from optplan.runtime.spaces import Configuration, count_configurations, describe_plan_space, draw
 from optplan.runtime.state import State
@@ -71,6 +72,10 @@ class RunOptions(FrozenModel):
         Seconds after which a trial stores its state on the way.
     checkpoint_bytes
         What checkpoints may take before those of trials that are out are deleted.
+    replan_above
+        By what part time or cost may be others than planned before the rest is planned anew; None never does.
+    slower, dearer
+        On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
     """
 
     executor: Literal["virtual", "local"] = "virtual"
@@ -91,6 +96,9 @@ class RunOptions(FrozenModel):
     step_wait_s: _Amount = 0.0
     checkpoint_every_s: _Limit = 60.0
     checkpoint_bytes: _Amount = 10e9
+    replan_above: _Amount | None = 0.2
+    slower: _Limit = 1.0
+    dearer: _Limit = 1.0
 
 
 def run(
@@ -165,7 +173,7 @@ def resume(out: Path | str, *, listener: Listener | None = None, **changes: Any)
         Is told of every record from now on.
     **changes
         Fields of :class:`RunOptions` that are others from now on: ``budget_usd``, ``deadline_s``, ``node_wait_s``,
-        ``slots``, ``retries``.
+        ``slots``, ``retries``, ``replan_above``.
 
     Raises
     ------
@@ -218,10 +226,11 @@ def _follow(
     if state.ended is not None:
         return describe(state, rules)
     with TemporaryDirectory() as scratch:
-        executor = _make_executor(plan, options, rules, state, journal, Path(scratch))
+        executor = _make_executor(state.plan, options, rules, state, journal, Path(scratch))
         try:
             limits = _make_limits(plan, options)
-            driver = Driver(state, rules, executor, journal=journal, limits=limits, listener=listener)
+            rethink = _make_replanner(state, options)
+            driver = Driver(state, rules, executor, journal=journal, limits=limits, rethink=rethink, listener=listener)
             with _interruptible(driver.interrupt):
                 if resumed:
                     driver.resume()
@@ -236,7 +245,7 @@ def _make_executor(
 ) -> Executor:
     if options.executor == "virtual":
         from optplan.runtime.rehearsal import Rehearsal
-        from optplan.runtime.virtual import VirtualExecutor
+        from optplan.runtime.virtual import Reality, VirtualExecutor
 
         training = None
         if options.train:
@@ -249,6 +258,7 @@ def _make_executor(
             lucky=options.lucky,
             training=training,
             now_s=state.t,
+            reality=Reality(options.slower, options.dearer, _retime),
         )
     if journal is None:
         raise UsageError("out: a folder is needed for what the trials write")
@@ -261,6 +271,23 @@ def _make_executor(
     settings = {name: getattr(options, name) for name in names}
     gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
     return LocalExecutor(gpus, LocalSettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
+
+
+def _retime(plan: Plan) -> Plan:
+    """Return a plan with the times of the instance that the run's first plan was made from."""
+    from optplan.formulations import formulation_of
+    from optplan.instances.files import parse_instance
+
+    instance = parse_instance(plan.instance, path="plan.instance")
+    return formulation_of(instance).retime(instance, plan)
+
+
+def _make_replanner(state: State, options: RunOptions) -> Replanner | None:
+    if options.replan_above is None:
+        return None
+    own = {"deadline": options.deadline_s, "budget": options.budget_usd}
+    limits = {name: amount for name, amount in own.items() if amount is not None}
+    return Replanner(state, above=options.replan_above, limits=limits)
 
 
 def _make_rules(plan: Plan, options: RunOptions) -> Rules:
@@ -296,6 +323,8 @@ def _require_followable(plan: Plan) -> None:
 def _require_training(options: RunOptions) -> None:
     if options.train and options.command:
         raise UsageError("train: a command is given as well; give one of the two")
+    if options.executor != "virtual" and (options.slower, options.dearer) != (1.0, 1.0):
+        raise UsageError("slower, dearer: they are for the virtual clock; leave them out")
     if options.executor == "virtual":
         if options.command:
             raise UsageError("command: nothing is started on a virtual clock; leave it out, or use --executor local")

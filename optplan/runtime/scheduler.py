@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 from optplan.contracts.conditions import Mode, Promoted, waits_for
 from optplan.contracts.plan import Plan, UnitKind
@@ -72,6 +72,17 @@ def list_trials(plan: Plan) -> list[str]:
 Gate = Callable[[SegmentState, float], str]
 
 
+class Rethink(Protocol):
+    """What is asked whenever segments have ended and none is open."""
+
+    #: Why the run cannot go on; nothing where it can.
+    refusal: str
+
+    def __call__(self, now_s: float) -> Iterable[Record]:
+        """Return what changes for the rest of the run."""
+        ...
+
+
 class Scheduler:
     """Decides what a run does next.
 
@@ -83,11 +94,14 @@ class Scheduler:
         What holds for the whole run.
     gate
         Says why a segment must not begin, or nothing; asked once for each, before any node is asked for.
+    rethink
+        Is asked before segments open that follow others, where nothing runs; it may change the plan, or refuse.
     """
 
-    def __init__(self, state: State, rules: Rules, gate: Gate | None = None) -> None:
+    def __init__(self, state: State, rules: Rules, gate: Gate | None = None, rethink: Rethink | None = None) -> None:
         self._state = state
         self._gate = gate
+        self._rethink = rethink
         #: Why a segment that could begin must not; empty where nothing stands in the way.
         self.refusal = ""
         self._admitted: set[str] = set()
@@ -107,7 +121,7 @@ class Scheduler:
         self._decided = []
         while self._ring_and_end(now_s):
             pass
-        if self._state.ended is None:
+        if self._state.ended is None and not self.refusal:
             self._begin(now_s)
             for name in sorted(self._state.open):
                 self._refill(self._state.segments[name], now_s)
@@ -146,10 +160,6 @@ class Scheduler:
     def _ring_and_end(self, now_s: float) -> bool:
         """Ring the bell where it is time, end what is over, open what waited for it; say whether anything ended."""
         state, ended = self._state, False
-        if state.segments[state.plan.segments[0].id].phase is Phase.WAITING:
-            for first in state.plan.segments:
-                if not list(waits_for(first.enter)):
-                    self._open(state.segments[first.id], now_s)
         for name in sorted(state.open):
             segment = state.segments[name]
             if self._follows(segment):
@@ -159,7 +169,28 @@ class Scheduler:
             if self._is_over(segment, now_s):
                 self._end(segment, now_s)
                 ended = True
+        if state.ended is None and (ended or not state.open):
+            self._open_next(now_s)
         return ended
+
+    def _open_next(self, now_s: float) -> None:
+        """Open the segments that wait for none that has not ended."""
+        state = self._state
+        if (
+            not state.open
+            and self._rethink is not None
+            and any(e.phase is Phase.ENDED for e in state.segments.values())
+        ):
+            for record in self._rethink(now_s):
+                self._emit(record)
+            self._dependants = _list_dependants(state.plan)
+            self.refusal = self._rethink.refusal
+            if self.refusal:
+                return
+        for waiting in state.segments.values():
+            others = waits_for(waiting.segment.enter)
+            if waiting.phase is Phase.WAITING and all(state.segments[o].phase is Phase.ENDED for o in others):
+                self._open(waiting, now_s)
 
     def _follows(self, segment: SegmentState) -> bool:
         """Whether a segment is a fleet's, and not the one that stands for the whole job."""
@@ -192,11 +223,6 @@ class Scheduler:
         if self._is_fleet:
             for other in state.plan.segments[1:]:
                 self._emit(SegmentEnded(now_s, other.id, segment.members))
-        for name in self._dependants.get(segment.segment.id, ()):
-            waiting = state.segments[name]
-            others = waits_for(waiting.segment.enter)
-            if waiting.phase is Phase.WAITING and all(state.segments[o].phase is Phase.ENDED for o in others):
-                self._open(waiting, now_s)
         if all(each.phase is Phase.ENDED for each in state.segments.values()):
             self._finish(now_s)
 

@@ -28,6 +28,7 @@ from optplan.runtime.records import (
     OperationWanted,
     Paused,
     Record,
+    Replanned,
     Resumed,
     SegmentBegan,
     SegmentEnded,
@@ -74,6 +75,8 @@ class NodeState:
     launch_s: float | None = None
     ready_s: float | None = None
     end_s: float | None = None
+    #: Its own price; None where it is the plan's.
+    usd_per_hour: float | None = None
 
 
 @dataclass(slots=True)
@@ -141,7 +144,9 @@ class State:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+        #: The plan that is followed; the one that the run began with; and how one came after the other.
+        self.plan = self.first_plan = plan
+        self.replans: list[Replanned] = []
         self.t = 0.0
         self.origin_s: float | None = None
         self.trials: dict[str, TrialState] = {}
@@ -229,6 +234,7 @@ class State:
     def _(self, record: NodeChanged) -> None:
         node = self.nodes[record.node]
         node.phase = Phase(record.phase)
+        node.usd_per_hour = node.usd_per_hour if record.usd_per_hour is None else record.usd_per_hour
         match node.phase:
             case Phase.LAUNCHING:
                 node.launch_s = record.t
@@ -331,6 +337,17 @@ class State:
         if state.opened_s is None:
             state.opened_s = state.began_s = record.t
         self.open.discard(record.segment)
+
+    @_apply.register
+    def _(self, record: Replanned) -> None:
+        from optplan.instances.files import parse_plan
+
+        self.replans.append(record)
+        self.plan = parse_plan(record.plan, path="plan")
+        begun = {name: each for name, each in self.segments.items() if each.phase is not Phase.WAITING}
+        self.segments = {each.id: begun.get(each.id) or SegmentState(each) for each in self.plan.segments}
+        for segment in self.plan.segments:
+            self.pools.setdefault(segment.pool, set())
 
     @_apply.register
     def _(self, record: Noted) -> None:

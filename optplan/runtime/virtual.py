@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,6 +36,26 @@ from optplan.runtime.protocol import (
 Training = Callable[[Operation, int], tuple[Metrics, Checkpoint | None]]
 
 
+@dataclass(frozen=True)
+class Reality:
+    """In what a virtual world differs from its plan.
+
+    Parameters
+    ----------
+    slower
+        How many times as long trials take.
+    dearer
+        How many times as much nodes cost.
+    retime
+        Gives a plan that took the place of the first one the times from which the first one was made, as what it says
+        itself may rest on what was measured here; None takes what it says.
+    """
+
+    slower: float = 1.0
+    dearer: float = 1.0
+    retime: Callable[[Plan], Plan] | None = None
+
+
 class VirtualExecutor:
     """Runs a plan on a virtual clock.
 
@@ -52,6 +73,8 @@ class VirtualExecutor:
         What trials show; None draws it.
     now_s
         What the clock shows at first: where an earlier driver left it.
+    reality
+        In what it differs from the plan.
     """
 
     capabilities = Capabilities("virtual", is_virtual=True, mixed_batches=True)
@@ -65,13 +88,19 @@ class VirtualExecutor:
         lucky: bool = False,
         training: Training | None = None,
         now_s: float = 0.0,
+        reality: Reality | None = None,
     ) -> None:
-        self._plan = plan
+        self._reality = reality or Reality()
         self._metric = metric
         self._seed = seed
         self._lucky = lucky
         self._training = training or self._draw_metric
-        self._segments = {segment.id: segment for segment in plan.segments}
+        dearer = self._reality.dearer
+        self._usd_per_hour = {
+            name: None if each.price_usd_per_hour is None or dearer == 1.0 else dearer * each.price_usd_per_hour
+            for name, each in plan.resources.items()
+        }
+        self.adopt(plan)
         self._clock: VirtualClock[Event | str] = VirtualClock(now_s)
         self._nodes: dict[str, list[int]] = {}
         self._running: dict[str, tuple[Operation, int]] = {}
@@ -79,6 +108,12 @@ class VirtualExecutor:
     def now_s(self) -> float:
         """Return what the clock shows."""
         return self._clock.now
+
+    def adopt(self, plan: Plan) -> None:
+        """Take times from another plan, for what is started from now on."""
+        retime = self._reality.retime
+        self._plan = plan if retime is None or not plan.supersedes else retime(plan)
+        self._segments = {segment.id: segment for segment in self._plan.segments}
 
     def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
         """Go on with what an earlier driver asked for: everything takes what it would have taken."""
@@ -92,9 +127,10 @@ class VirtualExecutor:
         for request in requests:
             if request.node not in self._nodes:
                 launch_s, ready_s = self._time_launch(request)
+                usd = self._usd_per_hour.get(request.resource)
                 self._nodes[request.node] = [
-                    self._clock.schedule(launch_s, NodeLaunching(request.node, launch_s)),
-                    self._clock.schedule(ready_s, NodeReady(request.node, ready_s)),
+                    self._clock.schedule(launch_s, NodeLaunching(request.node, launch_s, usd)),
+                    self._clock.schedule(ready_s, NodeReady(request.node, ready_s, usd)),
                 ]
 
     def release_nodes(self, nodes: Sequence[str]) -> None:
@@ -146,12 +182,27 @@ class VirtualExecutor:
             iterations = operation.from_iterations + (left if complete else math.floor(share * left))
         metrics, checkpoint = self._training(operation, iterations)
         busy_s = min(took_s, self._time_operation(operation, waiting=False))
-        return Finished(name, now_s, iterations, metrics, checkpoint, busy_s, complete)
+        timings = self._measure(operation, iterations, busy_s) if complete else {}
+        return Finished(name, now_s, iterations, metrics, checkpoint, busy_s, complete, timings)
+
+    def _measure(self, operation: Operation, iterations: int, busy_s: float) -> dict[str, float]:
+        """Tell iterations from what starting took, in the proportion in which they are expected."""
+        expected, steps = self._segments[operation.segment].expected, iterations - operation.from_iterations
+        if operation.to_iterations is None or not expected.iteration_s or not expected.member_s or steps <= 0:
+            return {}
+        part = min(1.0, self._count_whole(operation) * expected.iteration_s / expected.member_s)
+        return {"start_s": (1.0 - part) * busy_s, "steps": float(steps), "step_s": part * busy_s / steps}
+
+    def _count_whole(self, operation: Operation) -> int:
+        """Count the iterations that a trial does in the whole of a segment."""
+        before = [self._segments[name].exit for name in waits_for(self._segments[operation.segment].enter)]
+        begun = max((each.iterations for each in before if isinstance(each, IterationsDone)), default=0)
+        return (operation.to_iterations or 0) - begun
 
     def _count_iterations(self, operation: Operation, took_s: float) -> int:
         """Count the iterations of a segment that ends by the clock: one, where it is not known how long they take."""
         iteration_s = self._segments[operation.segment].expected.iteration_s
-        return 1 if not iteration_s else math.floor(took_s / iteration_s)
+        return 1 if not iteration_s else math.floor(took_s / (iteration_s * self._reality.slower))
 
     def _time_launch(self, request: NodeRequest) -> tuple[float, float]:
         """Return when the launch of a node begins, and when it can train."""
@@ -174,16 +225,17 @@ class VirtualExecutor:
         member_s = expected.member_s
         if self._lucky:
             member_s = self._draw(member_s, expected.member_sd_s, "member", operation.segment, operation.trial)
-        before = [self._segments[name].exit for name in waits_for(segment.enter)]
-        begun = max((each.iterations for each in before if isinstance(each, IterationsDone)), default=0)
-        whole = (operation.to_iterations or 0) - begun
+        member_s *= self._reality.slower
+        whole = self._count_whole(operation)
         if whole > 0:
             member_s *= min(1.0, ((operation.to_iterations or 0) - operation.from_iterations) / whole)
         if self._lucky or not waiting or operation.position < operation.members - 1:
             return member_s
         # The mean of the slowest of many is more than the slowest of their means: the last one waits for the plan's.
         waves = -(-segment.members // segment.at_once)
-        return member_s + max(0.0, expected.seconds - expected.pause_s - waves * expected.member_s)
+        return member_s + self._reality.slower * max(
+            0.0, expected.seconds - expected.pause_s - waves * expected.member_s
+        )
 
     def _draw_metric(self, operation: Operation, iterations: int) -> tuple[Metrics, None]:  # noqa: ARG002 - as Training
         return {self._metric: float(self._stream("metric", operation.trial).random())}, None

@@ -28,7 +28,7 @@ def test_a_run_shows_planned_beside_actual(run: Runner, plan: Path, tmp_path: Pa
     assert told.code == 0
     rows = [" ".join(line.split()) for line in told.out.splitlines()]
     assert "stage 1: 4 trials of 1 GPU on 2 instances planned 4 1 min 40 s 0 s 10 s $0.2000" in rows
-    assert "actual 1 min 40 s 0 s - $0.2000" in rows
+    assert "actual 1 min 40 s 0 s 10 s $0.2000" in rows
     assert "$0.3800 (planned $0.3800)" in told.out
     assert "[1 min 40 s] stage 2: a trial of 2 GPUs on 1 instance" in told.err
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from optplan.contracts.plan import (
 from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result
 from optplan.errors import UsageError
+from optplan.formulations.rubberband.data.experiment import Experiment, Stage, StagesExperiment
 from optplan.formulations.rubberband.data.instance import (
     DEADLINE,
     RubberBandInstance,
@@ -140,7 +142,7 @@ def build_plan(
     judged = evaluate(instance, result.solution)
     cohorts, stages = [], []
     for bracket in range(len(instance.brackets)):
-        planned = _time_stages(instance, result.solution, bracket)
+        planned = time_stages(instance, result.solution, bracket)
         cohorts += [stage for stage in planned if not isinstance(stage.enter, Promoted)]
         stages += planned
     return RubberBandPlan(
@@ -151,7 +153,7 @@ def build_plan(
         objective_unit=result.objective_unit,
         bound=result.bound,
         limits=_limits(instance),
-        resources={_name_resource(instance): _describe(instance)},
+        resources={_name_resource(instance): describe_resource(instance)},
         units=tuple(
             Unit(id=stage.unit, label=f"{stage.members:,} trials", kind=UnitKind.TRIALS, members=stage.members)
             for stage in cohorts
@@ -160,6 +162,31 @@ def build_plan(
         semantics=SEMANTICS,
         expected=judged.measures,
     )
+
+
+def allocations_of(plan: RubberBandPlan) -> tuple[tuple[StageAllocation, ...], ...]:
+    """Return what a plan gives each stage, by bracket."""
+    brackets: dict[int, list[StageAllocation]] = {}
+    for stage in plan.segments:
+        allocation = StageAllocation(instances=stage.nodes, gpus=stage.at_once * stage.workers)
+        brackets.setdefault(stage.bracket, []).append(allocation)
+    return tuple(tuple(chain) for _, chain in sorted(brackets.items()))
+
+
+def experiment_of(instance: RubberBandInstance, plan: RubberBandPlan) -> Experiment:
+    """Return the search as a plan has it: after failures with fewer trials than the instance's."""
+    stages = tuple(Stage(trials=stage.members, iterations=stage.iterations) for stage in plan.segments)
+    grows = any(after.trials > before.trials for before, after in pairwise(stages))
+    return instance.experiment if grows or len(instance.brackets) > 1 else StagesExperiment(stages=stages)
+
+
+def retime(instance: RubberBandInstance, plan: RubberBandPlan) -> RubberBandPlan:
+    """Return the plan with what its stages take, and cost, under another instance's times and prices."""
+    solution = RubberBandSolution(brackets=allocations_of(plan))
+    instance = instance.replace(experiment=experiment_of(instance, plan))
+    timed = [time_stages(instance, solution, bracket) for bracket in range(len(solution.brackets))]
+    resources = dict.fromkeys(plan.resources, describe_resource(instance))
+    return plan.replace(plan_id="", resources=resources, segments=tuple(stage for chain in timed for stage in chain))
 
 
 SEMANTICS = Semantics(
@@ -182,7 +209,8 @@ def _name_resource(instance: RubberBandInstance) -> str:
     return instance.cloud.instance_type or "gpu"
 
 
-def _describe(instance: RubberBandInstance) -> Resource:
+def describe_resource(instance: RubberBandInstance) -> Resource:
+    """Describe the instances that are rented."""
     cloud = instance.cloud
     return Resource(
         gpu_type=_name_resource(instance),
@@ -202,8 +230,16 @@ def _describe(instance: RubberBandInstance) -> Resource:
     )
 
 
-def _time_stages(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int) -> list[SearchStage]:
-    """Put the stages of a bracket one after another."""
+def time_stages(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int) -> list[SearchStage]:
+    """Put the stages of a bracket one after another.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem, and what each stage gets.
+    bracket
+        Which one, from zero.
+    """
     runs, chain = list_runs(instance, solution, bracket), solution.brackets[bracket]
     missing_usd = _charge_minima(instance, chain, bracket, runs)
     stages: list[SearchStage] = []

@@ -1,0 +1,123 @@
+"""Where a run of a plan stands between two segments, and what was measured until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from optplan.contracts.plan import Plan
+from optplan.contracts.result import Infeasibility, Result
+
+
+@dataclass(frozen=True)
+class MeasuredTrial:
+    """One trial, in one segment, from its start to its end.
+
+    Parameters
+    ----------
+    segment
+        Its id.
+    gpus, nodes
+        GPUs that the trial had, and the nodes that these were on.
+    iterations
+        That it did.
+    iteration_s, iteration_sd_s
+        Seconds of one of them: mean and standard deviation; the latter is None where it is not known.
+    overhead_s
+        Seconds for which it had its GPUs and did none: starting, loading and storing its state.
+    start_s
+        Of these, until the first iteration.
+    """
+
+    segment: str
+    gpus: int
+    nodes: int
+    iterations: int
+    iteration_s: float
+    iteration_sd_s: float | None
+    overhead_s: float
+    start_s: float
+
+
+@dataclass(frozen=True)
+class MeasuredNode:
+    """One node that was got.
+
+    Parameters
+    ----------
+    resource
+        Which of the plan's.
+    request_s, launch_s
+        Seconds from the request to the beginning of its launch, and from there until it could train.
+    usd_per_hour
+        What it costs; None where that is not known.
+    """
+
+    resource: str
+    request_s: float
+    launch_s: float
+    usd_per_hour: float | None
+
+
+@dataclass(frozen=True)
+class Took:
+    """What a segment took: seconds since it opened, and US dollars where prices are known."""
+
+    start_s: float
+    seconds: float
+    cost_usd: float | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands.
+
+    Parameters
+    ----------
+    now_s
+        Seconds since it began.
+    spent_usd, spent_gpu_hours
+        What it has taken; without what nodes that are held have not used up of their minimum charge, and None without
+        prices.
+    took
+        By segment that has ended, what it took; likewise.
+    alive
+        By segment that has ended, its trials that were not given up.
+    held
+        By pool, for how many seconds each of the nodes that are ready has been paid, the oldest first.
+    limits
+        Of this run, which take the place of the instance's: ``deadline`` in seconds, ``budget`` in US dollars.
+    trials, nodes
+        What was measured.
+    """
+
+    now_s: float
+    spent_usd: float | None = None
+    spent_gpu_hours: float = 0.0
+    took: Mapping[str, Took] = field(default_factory=dict)
+    alive: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    trials: tuple[MeasuredTrial, ...] = ()
+    nodes: tuple[MeasuredNode, ...] = ()
+
+
+#: Solves an instance.
+Solver = Callable[[Any], Result[Any]]
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """How a run goes on.
+
+    Parameters
+    ----------
+    plan
+        What has ended as it went, and the rest anew; None where the rest cannot keep the limits.
+    infeasibility
+        Why it cannot, and what would help: limits of the whole run.
+    """
+
+    plan: Plan | None
+    infeasibility: Infeasibility | None = None

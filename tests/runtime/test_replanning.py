@@ -1,0 +1,254 @@
+"""Planning the rest anew: clusters that are slower or dearer than planned, or recover; drivers killed meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optplan.contracts import Plan
+from optplan.contracts.conditions import Mode
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.planning import RubberBandPlan
+from optplan.runtime.driver import Driver
+from optplan.runtime.journal import Journal
+from optplan.runtime.outcomes import RunOutcome, describe
+from optplan.runtime.protocol import Event, Failed, Operation
+from optplan.runtime.records import Began, Record
+from optplan.runtime.replanning import Replanner, measure_drift
+from optplan.runtime.running import read_run, resume, run
+from optplan.runtime.scheduler import Rules, list_trials
+from optplan.runtime.state import State
+from optplan.runtime.virtual import Reality, VirtualExecutor
+from optplan.solving import build_plan, solve
+
+SEARCH: dict[str, Any] = {
+    "formulation": "rubberband",
+    "experiment": {
+        "form": "stages",
+        "stages": [{"trials": 8, "iterations": 10}, {"trials": 4, "iterations": 20}, {"trials": 2, "iterations": 40}],
+    },
+    "training": {"seconds_per_iteration": {"1": 8.0, "2": 5.0, "4": 3.0, "8": 2.0}, "start_s": 4.0},
+    "cloud": {"gpus_per_instance": 2, "price_usd_per_hour": 3.6, "initialise_s": 20.0, "most_instances": 16},
+    "deadline_s": 540.0,
+}
+
+
+def make_plan(**changes: Any) -> tuple[RubberBandInstance, RubberBandPlan]:  # noqa: ANN401 - fields of an instance
+    """Return a search of three stages and its best plan."""
+    instance = RubberBandInstance.parse(SEARCH | changes)
+    return instance, build_plan(instance, solve(instance))
+
+
+def planned(state: State) -> tuple[float, float]:
+    """Return when the run was to end by the plan that was followed last, and what it was to cost in all."""
+    totals = state.plan.totals()
+    return totals["time_s"], totals["cost_usd"]
+
+
+def follow(plan: Plan, executor: VirtualExecutor, *, above: float = 0.2) -> tuple[State, RunOutcome]:
+    """Follow a plan on an executor."""
+    state, rules = State(plan), Rules("loss", Mode.MIN)
+    state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
+    Driver(state, rules, executor, rethink=Replanner(state, above=above)).follow()
+    return state, describe(state, rules)
+
+
+def test_where_all_goes_as_planned_nothing_is_planned_anew() -> None:
+    """Nor where the drift is within the stated part: 10 % are less than 20 %, and more than 5 %."""
+    _, plan = make_plan()
+    assert run(plan, replan_above=0.0).replans == ()
+    assert run(plan, slower=1.1).replans == ()
+    assert run(plan, slower=1.1, replan_above=0.05).replans != ()
+
+
+def test_drift_is_what_ended_segments_took_beyond_their_plan() -> None:
+    """Stages take 1.5 times as long, launches of 20 s as long as planned; costs are those of held nodes."""
+    _, plan = make_plan()
+    state = State(plan)
+    state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
+
+    class _StoppingError(Exception):
+        pass
+
+    class _First(Replanner):
+        def __call__(self, now_s: float) -> list[Record]:  # noqa: ARG002 - stops where it is asked
+            raise _StoppingError
+
+    executor = VirtualExecutor(plan, reality=Reality(slower=1.5))
+    with contextlib.suppress(_StoppingError):
+        Driver(state, Rules("loss", Mode.MIN), executor, rethink=_First(state, above=0.2)).follow()
+    first = plan.segments[0].expected
+    assert first.launch_s == 20.0
+    drift = measure_drift(state, state.t)
+    assert drift.time == pytest.approx((20.0 + 1.5 * (first.seconds - 20.0)) / first.seconds - 1.0)
+    assert drift.cost == pytest.approx(drift.time)  # all nodes are held from the first second on
+
+
+def test_a_slower_cluster_is_met_with_a_larger_one(tmp_path: Path) -> None:
+    """As planned it would be late; planned anew from what was measured it is in time, exactly as then forecast."""
+    instance, plan = make_plan()
+    assert instance.deadline_s is not None
+    assert run(plan, slower=1.3, replan_above=None).time_s > instance.deadline_s
+    outcome = run(plan, slower=1.3, out=tmp_path / "run")
+    assert outcome.time_s <= instance.deadline_s
+    assert outcome.code == 0
+    state, _, _ = read_run(tmp_path / "run")
+    assert (outcome.time_s, outcome.cost_usd) == pytest.approx(planned(state))
+    assert outcome.plans == (plan.plan_id, state.plan.plan_id)
+    assert state.plan.supersedes == plan.plan_id
+    assert [each.nodes for each in state.plan.segments] != [each.nodes for each in plan.segments]
+    assert outcome.planned_s == pytest.approx(plan.totals()["time_s"])
+    assert outcome.segments[0].planned_s == plan.segments[0].expected.seconds  # as it was planned, not as it went
+    assert "the rest is planned anew" in outcome.replans[0].why
+
+
+def test_a_faster_cluster_is_met_with_a_smaller_one() -> None:
+    """Drift counts both ways: what is left of the deadline makes the rest cheaper."""
+    _, plan = make_plan()
+    anew, never = run(plan, slower=0.6), run(plan, slower=0.6, replan_above=None)
+    assert anew.cost_usd is not None
+    assert never.cost_usd is not None
+    assert anew.cost_usd < never.cost_usd
+    assert never.time_s < anew.time_s <= 540.0
+
+
+def test_a_dearer_cluster_is_planned_at_what_it_costs(tmp_path: Path) -> None:
+    """At 1.3 times the price the budget is kept with a slower rest, and the forecast is right to the cent."""
+    _, plan = make_plan(objective="time", deadline_s=None, budget="2.40usd")
+    never, outcome = run(plan, dearer=1.3, replan_above=None), run(plan, dearer=1.3, out=tmp_path / "run")
+    assert never.cost_usd is not None
+    assert outcome.cost_usd is not None
+    assert outcome.cost_usd <= 2.4 < never.cost_usd
+    assert outcome.time_s > never.time_s
+    state, _, _ = read_run(tmp_path / "run")
+    assert (outcome.time_s, outcome.cost_usd) == pytest.approx(planned(state))
+    assert state.plan.resources["gpu"].price_usd_per_hour == pytest.approx(1.3 * 3.6)
+
+
+class _Recovering(VirtualExecutor):
+    """Trials that are started in the first stage take twice as long."""
+
+    def _time_operation(self, operation: Operation, *, waiting: bool = True) -> float:
+        usual_s = super()._time_operation(operation, waiting=waiting)
+        return 2.0 * usual_s if operation.segment == "b1-s1" else usual_s
+
+
+def test_a_cluster_that_recovers_is_planned_anew_twice() -> None:
+    """What was measured last counts: after the slow first stage the rest is too large, after the second it shrinks."""
+    instance, plan = make_plan(deadline_s=900.0)
+
+    def retime(successor: Plan) -> Plan:
+        from optplan.formulations.rubberband.planning import retime
+
+        return retime(instance, successor)  # type: ignore[arg-type]
+
+    state, outcome = follow(plan, _Recovering(plan, reality=Reality(retime=retime)))
+    assert len(outcome.replans) == 2
+    assert "+" in outcome.replans[0].why
+    assert outcome.replans[1].why.startswith("-")
+    last = [next(s["nodes"] for s in each.plan["segments"] if s["id"] == "b1-s3") for each in state.replans]
+    assert last[0] >= last[1]
+    assert outcome.time_s <= 900.0
+
+
+def test_a_rest_that_is_infeasible_ends_the_run(tmp_path: Path) -> None:
+    """Exit code 3, with the least limit that helps; with that limit it goes on, and keeps it."""
+    _, plan = make_plan()
+    outcome = run(plan, slower=3.0, out=tmp_path / "run")
+    assert (outcome.status, outcome.code) == ("paused", 3)
+    assert "the rest has become infeasible: the rest takes at least" in outcome.why
+    assert "of the deadline of 9 min 00 s are left; a deadline of " in outcome.why
+    state, _, _ = read_run(tmp_path / "run")
+    assert not any(state.pools.values()), "every node is given back"
+    assert resume(tmp_path / "run").code == 3
+    assert resume(tmp_path / "run", deadline_s=2000.0).code == 0
+    assert run(plan, slower=3.0, out=tmp_path / "other").code == 3
+    assert resume(tmp_path / "other", replan_above=None).code == 0
+
+
+class _Failing(VirtualExecutor):
+    """Five of eight trials crash in the first stage, for good."""
+
+    def poll(self, until_s: float) -> list[Event]:
+        for name, (operation, ticket) in list(self._running.items()):
+            if operation.segment == "b1-s1" and int(operation.trial[-4:]) > 3:
+                self._clock.cancel(ticket)
+                del self._running[name]
+                return [Failed(name, self.now_s(), "no", hopeless=True)]
+        return super().poll(until_s)
+
+
+def test_the_rest_is_planned_for_the_trials_that_are_left() -> None:
+    """Three of eight trials survive: the second stage, of four, is planned for three."""
+    _, plan = make_plan(deadline_s=1500.0)
+    executor = _Failing(plan, reality=Reality(slower=1.5))
+    state, outcome = follow(plan, executor)
+    assert [each.members for each in state.plan.segments] == [8, 3, 2]
+    assert (outcome.code, len(outcome.failed)) == (0, 5)
+
+
+def test_a_plan_without_its_instance_goes_on_and_that_is_said_once() -> None:
+    """Made by hand, or by an earlier release."""
+    _, plan = make_plan()
+    bare = plan.replace(plan_id="", instance={})
+    outcome = run(bare, slower=1.5)
+    assert outcome.code == 0
+    assert len([note for note in outcome.notes if "not planned anew" in note]) == 1
+
+
+def test_brackets_side_by_side_go_on_as_planned() -> None:
+    """Each is as far as it is, and there is no moment at which nothing runs."""
+    search = {"form": "hyperband", "most_iterations": 9, "eta": 3.0, "order": "side-by-side"}
+    _, plan = make_plan(experiment=search, deadline_s=400.0)
+    outcome = run(plan, slower=2.0)
+    assert outcome.code == 0
+    assert outcome.replans == ()
+
+
+class _KilledError(Exception):
+    """The driver is killed."""
+
+
+def _kill_at(patch: pytest.MonkeyPatch, number: int, *, before: bool) -> None:
+    commit, count = Journal.commit, [0]
+
+    def dying(self: Journal, records: Sequence[Record]) -> None:
+        count[0] += 1
+        if before and count[0] == number:
+            raise _KilledError
+        commit(self, records)
+        if count[0] == number:
+            raise _KilledError
+
+    patch.setattr(Journal, "commit", dying)
+
+
+def test_a_driver_killed_while_it_plans_anew_changes_nothing(tmp_path: Path) -> None:
+    """At 20 random transactions, before and after they are written: the same plans, winner, time and cost."""
+    _, plan = make_plan()
+    dice, undisturbed = random.Random(7), run(plan, slower=1.3)
+    assert undisturbed.replans
+    for trial in range(20):
+        out = tmp_path / str(trial)
+        with pytest.MonkeyPatch.context() as patch:
+            _kill_at(patch, dice.randint(1, 9), before=dice.random() < 0.5)
+            with contextlib.suppress(_KilledError):
+                run(plan, slower=1.3, out=out)
+        with pytest.MonkeyPatch.context() as patch:
+            _kill_at(patch, dice.randint(1, 5), before=dice.random() < 0.5)
+            with contextlib.suppress(_KilledError):
+                resume(out)
+        outcome = resume(out)
+        assert outcome.winner == undisturbed.winner
+        assert [each.why for each in outcome.replans] == [each.why for each in undisturbed.replans]
+        assert outcome.plans == undisturbed.plans
+        assert (outcome.time_s, outcome.cost_usd) == pytest.approx((undisturbed.time_s, undisturbed.cost_usd))
+        state, rules, _ = read_run(out)
+        assert describe(state, rules) == outcome, "the journal replays to the same state"
+        started = [(o.operation.segment, o.operation.trial) for o in state.operations.values()]
+        assert len(started) == len(set(started)), "nothing that was started is started twice"
