@@ -402,7 +402,7 @@ def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound
 @cache
 def _list_fields(model: type[BaseModel]) -> tuple[bytes, tuple[tuple[str, bytes, bool], ...]]:
     """Return what a hash is fed for a record and for each of its fields, by name, and whether that came later."""
-    later = getattr(model, "LATER", frozenset())
+    later: frozenset[str] = getattr(model, "LATER", frozenset())
     fields = tuple((name, name.encode() + b"=", name in later) for name in sorted(model.model_fields))
     return b"R" + model.__name__.encode(), fields
 

@@ -127,7 +127,7 @@ class RunView:
             case NodeChanged() if record.phase == "lost":
                 return [f"{when} lost {record.node}: {record.why}"]
             case Replanned():
-                from optplan.instances.files import parse_plan
+                from optplan.instances.parsing import parse_plan
 
                 self._segments |= {segment.id: segment for segment in parse_plan(record.plan, path="plan").segments}
                 self._planned_s = max((segment.end_s for segment in self._segments.values()), default=0.0)

@@ -13,7 +13,7 @@ from functools import partial
 from optplan.contracts.plan import Plan
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
-from optplan.instances.files import parse_instance
+from optplan.instances.parsing import parse_instance
 from optplan.runtime.cluster import meter
 from optplan.runtime.records import Noted, Record, Replanned
 from optplan.runtime.state import Phase, State

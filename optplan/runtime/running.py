@@ -276,7 +276,7 @@ def _make_executor(
 def _retime(plan: Plan) -> Plan:
     """Return a plan with the times of the instance that the run's first plan was made from."""
     from optplan.formulations import formulation_of
-    from optplan.instances.files import parse_instance
+    from optplan.instances.parsing import parse_instance
 
     instance = parse_instance(plan.instance, path="plan.instance")
     return formulation_of(instance).retime(instance, plan)

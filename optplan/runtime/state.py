@@ -340,7 +340,7 @@ class State:
 
     @_apply.register
     def _(self, record: Replanned) -> None:
-        from optplan.instances.files import parse_plan
+        from optplan.instances.parsing import parse_plan
 
         self.replans.append(record)
         self.plan = parse_plan(record.plan, path="plan")
