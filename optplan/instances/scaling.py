@@ -2,7 +2,7 @@
 
 The profiles are relative throughputs of image models on up to eight V100 of one machine, as HyperSched carries them.
 Like there, the speedup between two measured numbers of GPUs is interpolated linearly, and beyond the largest measured
-one it is that one's: further GPUs bring nothing, and :meth:`Scaling.is_held` says so.
+one it is that one's: further GPUs bring nothing.
 
 References
 ----------
@@ -83,10 +83,6 @@ class Scaling:
             message = f"gpus: got {gpus!r}; a finite number of at least 1 is needed"
             raise UsageError(message)
         return float(np.interp(gpus, self.gpus, self.speedup))
-
-    def is_held(self, gpus: float) -> bool:
-        """Return whether so many GPUs are more than were measured, so that the last speedup is held."""
-        return bool(gpus > self.gpus[-1])
 
 
 def scaling_names() -> list[str]:

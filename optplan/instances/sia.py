@@ -33,7 +33,6 @@ from optplan.instances.sia_profiles import (
 from optplan.instances.sia_workloads import NOMINAL_SPANS_H, Workload, read_workload
 from optplan.schema import FloatArray, IntArray, freeze
 from optplan.speedup.batches import Batches, BatchRule, best_goodput
-from optplan.speedup.goodput import GoodputSpeedup
 from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput
 
 __all__ = [
@@ -48,7 +47,6 @@ __all__ = [
     "Timing",
     "Workload",
     "derive_epochs",
-    "fit_application",
     "read_workload",
 ]
 
@@ -254,41 +252,6 @@ def derive_epochs(
         fixed_batch_size=fixed_batch,
         fit=fit,
     )
-
-
-def fit_application(
-    profiles_dir: Path | str, application: str | Application, gpu: str
-) -> tuple[GoodputSpeedup, GoodputFit]:
-    """Fit the goodput model to all measurements of an application on one type of GPU.
-
-    Parameters
-    ----------
-    profiles_dir, application, gpu
-        As for :func:`derive_epochs`.
-
-    Returns
-    -------
-    tuple
-        The speedup as a formula, with the gradient statistics of each epoch, and the fit behind it.
-
-    Raises
-    ------
-    DataError
-        When a name is unknown, or a file is missing or wrong.
-    """
-    sources = _read(profiles_dir, application, gpu, None)
-    fit = _fit(sources.tables)
-    facts, tables = sources.application, sources.tables
-    speedup = GoodputSpeedup(
-        parameters=fit.parameters,
-        gpus_per_node=tables.gpus_per_node,
-        init_batch_size=facts.init_batch_size,
-        max_batch_size=facts.max_batch_size,
-        min_local_batch_size=tables.min_local_batch,
-        max_local_batch_size=tables.max_local_batch,
-        gradients=sources.curves.gradients,
-    )
-    return speedup, fit
 
 
 def _read(profiles_dir: Path | str, application: str | Application, gpu: str, fixed_batch: int | None) -> _Sources:

@@ -71,11 +71,6 @@ class Workload:
     span_source: str
 
     @property
-    def num_jobs(self) -> int:
-        """Number of jobs."""
-        return self.submission_s.size
-
-    @property
     def jobs_per_application(self) -> dict[str, int]:
         """Number of jobs of each application."""
         counts = np.bincount(self.application_index, minlength=len(self.applications))

@@ -1,11 +1,10 @@
-"""Learning curves: the record's rules by hand, users' tables, and what is claimed of the library's."""
+"""Learning curves: the record's rules by hand, and what is claimed of the library's."""
 
 from __future__ import annotations
 
 import json
 import math
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.errors import DataError, OutputError, UsageError
+from optplan.errors import DataError, UsageError
 from optplan.instances.learning_curves import (
     LearningCurves,
     load_curves,
-    read_curves,
     table_names,
-    write_curves,
 )
 
 NAN = math.nan
 LIBRARY = files("optplan.instances.library").joinpath("curves")
 #: Configurations of each table: 9 learning rates, 4 weight decays, 4 momenta, and 5 embedding sizes.
 SIZES = {"digits": 144, "digits-embedding": 720, "digits-low-rates": 144}
-HEADER = "config,seed,epoch,accuracy\n"
 
 
 def make_curves(**changes: Any) -> LearningCurves:  # noqa: ANN401 - any field
@@ -40,13 +36,6 @@ def make_curves(**changes: Any) -> LearningCurves:  # noqa: ANN401 - any field
         "accuracy": np.array(accuracy),
     }
     return LearningCurves(**fields | changes)
-
-
-def write(folder: Path, text: str) -> Path:
-    """Write a table."""
-    path = folder / "curves.csv"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def test_last_and_best_by_hand() -> None:
@@ -64,23 +53,22 @@ def test_levels_are_places_among_the_sorted_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "value", "held"),
+    ("epochs", "value"),
     [
-        (0.0, NAN, False),
-        (0.99, NAN, False),
-        (1.0, 0.1, False),
-        (1.9, 0.1, False),
-        (2.0 - 1e-12, 0.4, False),  # 2 epochs, as a sum of time steps may have it
-        (3.0, 0.3, False),
-        (3.5, 0.3, True),
-        (1e6, 0.3, True),
+        (0.0, NAN),
+        (0.99, NAN),
+        (1.0, 0.1),
+        (1.9, 0.1),
+        (2.0 - 1e-12, 0.4),  # 2 epochs, as a sum of time steps may have it
+        (3.0, 0.3),
+        (3.5, 0.3),
+        (1e6, 0.3),
     ],
 )
-def test_the_last_completed_epoch_counts_and_the_end_is_held(epochs: float, value: float, held: bool) -> None:
-    """Fractions are rounded down, and beyond the third epoch its value is held, which is said."""
+def test_the_last_completed_epoch_counts_and_the_end_is_held(epochs: float, value: float) -> None:
+    """Fractions are rounded down, and beyond the third epoch its value is held."""
     curves = make_curves()
     assert curves.value_at(0, 3, epochs) == pytest.approx(value, nan_ok=True)
-    assert curves.is_held(epochs) is held
 
 
 @given(st.floats(0, 10), st.integers(0, 1), st.sampled_from((3, 7)))
@@ -139,78 +127,7 @@ def test_look_ups_outside_the_table_are_refused() -> None:
     with pytest.raises(UsageError, match=r"epochs: got -1; a finite number from zero on is needed"):
         curves.value_at(0, 3, -1)
     with pytest.raises(UsageError, match=r"epochs: got nan; a finite number from zero on is needed"):
-        curves.is_held(NAN)
-
-
-def test_a_users_table(tmp_path: Path) -> None:
-    """Columns in any order, rows of several curves mixed, other columns are hyperparameters."""
-    text = "seed,config,rate,epoch,accuracy,optimiser\n2,a,0.1,1,0.5,sgd\n1,b,1,1,nan,adam\n1,a,0.1,1,0.25,sgd\n"
-    curves = read_curves(write(tmp_path, text + "2,b,1,1,0.75,adam\n"))
-    assert (curves.name, curves.configurations, curves.seeds, curves.num_epochs) == ("curves", ("a", "b"), (1, 2), 1)
-    assert dict(curves.hyperparameters) == {"rate": (0.1, 1.0), "optimiser": ("sgd", "adam")}
-    np.testing.assert_array_equal(curves.last, [[0.25, 0.5], [NAN, 0.75]])
-    assert curves.loss is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", r"curves\.csv: the file is empty; its first line must name"),
-        (HEADER, r"curves\.csv: the file holds no curve; give a row for each configuration, seed and epoch"),
-        ("config,seed,epoch\na,1,1\n", r"curves\.csv: no column accuracy; found config, seed, epoch; needed"),
-        ("config,seed,epoch,accuracy,\na,1,1,0.5,\n", r"curves\.csv: column 5 has no name; name it, or remove it"),
-        (HEADER + ",1,1,0.5\n", r"curves\.csv:2: config is empty; name the configuration"),
-        (HEADER + "a,one,1,0.5\n", r"curves\.csv:2: seed is 'one'; a whole number is needed"),
-        (HEADER + "a,1,0,0.5\n", r"curves\.csv:2: epoch is '0'; a whole number of at least 1 is needed"),
-        (HEADER + "a,1,1,0.5\na,1,3,0.5\n", r"curves\.csv:3: epoch is 3, where 2 is due .*; give every epoch from 1"),
-        (HEADER + "a,1,1,0.5\na,1,1,0.5\n", r"curves\.csv:3: epoch is 1, where 2 is due for this configuration"),
-        (HEADER + "a,1,2,0.5\na,1,1,0.5\n", r"curves\.csv:2: epoch is 2, where 1 is due for this configuration"),
-        (
-            HEADER + "a,1,1,97.5\n",
-            r"curves\.csv:2: accuracy is '97\.5'; a share from 0 to 1, or nan, is needed; divide",
-        ),
-        (HEADER + "a,1,1,inf\n", r"curves\.csv:2: accuracy is 'inf'; a share from 0 to 1, or nan, is needed"),
-        (HEADER + "a,1,1,\n", r"curves\.csv:2: accuracy is ''; a number or nan is needed"),
-        (HEADER + "a,1,1,0.5\na,1,2,0.5\nb,1,1,0.5\n", r"'b', seed 1 has 1 epochs, and the longest curve has 2; add"),
-        (HEADER + "a,1,1,0.5\na,2,1,0.5\nb,1,1,0.5\n", r"'b', seed 2 has 0 epochs, and the longest curve has 1"),
-        (
-            "config,seed,epoch,accuracy,rate\na,1,1,0.5,0.1\na,1,2,0.5,0.2\n",
-            r"curves\.csv:3: rate of 'a' changes within the file; give other settings another name",
-        ),
-    ],
-)
-def test_a_users_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
-    """File, line, what stands there and what is needed; nothing is filled in or left out."""
-    with pytest.raises(DataError, match=message):
-        read_curves(write(tmp_path, text))
-
-
-def test_written_tables_are_read_back(tmp_path: Path) -> None:
-    """To the last digit, failed epochs and losses included."""
-    loss = np.arange(12.0).reshape(2, 2, 3) / 7
-    loss[1, 1, 1:] = NAN, math.inf
-    curves = make_curves(loss=loss)
-    path = tmp_path / "small.csv"
-    write_curves(curves, path)
-    again = read_curves(path)
-    assert (again.name, again.configurations, again.seeds) == ("small", ("slow", "fast"), (3, 7))
-    assert again.hyperparameters == curves.hyperparameters
-    np.testing.assert_array_equal(again.accuracy, curves.accuracy)
-    np.testing.assert_array_equal(again.loss, loss)
-    with pytest.raises(OutputError, match="exists"):
-        write_curves(curves, path)
-    with pytest.raises(UsageError, match=r"hyperparameters: 'loss' is also the name of another column; rename it"):
-        write_curves(make_curves(hyperparameters={"loss": (1.0, 2.0)}), path, overwrite=True)
-
-
-@given(st.lists(st.lists(st.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=4))
-def test_any_table_survives_the_file(tmp_path_factory: pytest.TempPathFactory, rows: list[list[float]]) -> None:
-    """Whatever the accuracies."""
-    path = tmp_path_factory.mktemp("curves") / "any.csv"
-    names = tuple(f"c{number}" for number in range(len(rows)))
-    curves = LearningCurves("any", names, {}, (0,), np.array(rows)[:, None, :])
-    write_curves(curves, path)
-    np.testing.assert_array_equal(read_curves(path).accuracy, curves.accuracy)
+        curves.value_at(0, 3, NAN)
 
 
 def test_the_library_has_a_table_for_each_search_space() -> None:

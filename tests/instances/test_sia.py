@@ -12,11 +12,11 @@ from optplan.instances.sia import (
     Application,
     EpochProfile,
     derive_epochs,
-    fit_application,
     read_workload,
 )
 from optplan.instances.sia_profiles import read_learning_curves, read_profile_tables
 from optplan.schema import FloatArray
+from optplan.speedup.goodput import GoodputSpeedup
 
 #: Two epochs at batch sizes 8 to 64, profiled at 4 to 8 samples per GPU.
 TOY = Application("toy", "linear", "none", 2, 8, 64, rescale_s=10.0, slowdown=1.5)
@@ -130,9 +130,19 @@ def test_widths_beyond_the_tables_are_those_of_the_model(noisy: Path) -> None:
 def test_the_model_at_every_width(noisy: Path) -> None:
     """With all times from the model the profile is the goodput curve's, one GPU included."""
     profile = derive_epochs(noisy, TOY, "duo", [1, 2, 3, 16], timing="model")
-    curve, fit = fit_application(noisy, TOY, "duo")
+    assert profile.fit is not None
+    # Batches and passes as TOY and its profiles have them: 8 to 64 samples, at most 8 on a GPU.
+    tables, epochs = read_profile_tables(noisy, TOY, "duo"), read_learning_curves(noisy, TOY)
+    curve = GoodputSpeedup(
+        parameters=profile.fit.parameters,
+        gpus_per_node=tables.gpus_per_node,
+        init_batch_size=8,
+        max_batch_size=64,
+        min_local_batch_size=tables.min_local_batch,
+        max_local_batch_size=tables.max_local_batch,
+        gradients=epochs.gradients,
+    )
     assert profile.provenance == ("fitted",) * 4
-    assert profile.fit == fit
     assert profile.speedup == pytest.approx(curve.at(np.array([1, 2, 3, 16])), rel=1e-12)
     assert profile.sizes_s == pytest.approx(np.array([10.0, 20.0]) / curve.goodput(np.array([1]))[:, 0], rel=1e-12)
 

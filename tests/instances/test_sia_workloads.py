@@ -30,7 +30,7 @@ def test_jobs_are_read_in_order(tmp_path: Path) -> None:
     assert workload.requested_gpus.tolist() == [2, 4, 1]
     assert workload.requested_batch_sizes is not None
     assert workload.requested_batch_sizes.tolist() == [24, 512, 12]
-    assert workload.num_jobs == 3
+    assert workload.submission_s.size == 3
     assert workload.jobs_per_application == {"bert": 2, "cifar10": 1}
     assert (workload.span_s, workload.span_source) == (7200.0, "last arrival, rounded up to a full hour")
     assert workload.arrival_rate_per_hour == {"bert": 1.0, "cifar10": 0.5}
@@ -184,7 +184,10 @@ def test_large_files_are_read_row_by_row(tmp_path: Path) -> None:
 def test_newtrace_workload_1_is_the_papers_trace(data_pack: Path) -> None:
     """Its composition is that of BOA's table 1 (with YOLOv3 at 3.75 %, so that the shares add up), over 48 h."""
     workload = read_workload(data_pack / "sia" / "workloads" / "newtrace" / "workload-1.csv")
-    shares = {name: round(100 * count / workload.num_jobs, 2) for name, count in workload.jobs_per_application.items()}
+    shares = {
+        name: round(100 * count / workload.submission_s.size, 2)
+        for name, count in workload.jobs_per_application.items()
+    }
     assert shares == {"cifar10": 50.42, "bert": 21.67, "deepspeech2": 23.54, "yolov3": 3.75, "imagenet": 0.62}
     assert sum(workload.arrival_rate_per_hour.values()) == pytest.approx(20.0, rel=1e-12)
 
@@ -219,6 +222,6 @@ def test_all_public_workloads_are_read(data_pack: Path) -> None:
     assert len(paths) == 30
     for path in paths:
         workload = read_workload(path)
-        assert workload.num_jobs == expected[path.parent.name]
+        assert workload.submission_s.size == expected[path.parent.name]
         assert workload.span_source == f"nominal span of {path.parent.name}"
         assert set(workload.applications) <= set(APPLICATIONS)

@@ -98,14 +98,6 @@ class Samples:
         """Estimate the expected cost, US dollars."""
         return estimate_mean(self.cost_usd)
 
-    def quantiles_s(self, *levels: float) -> FloatArray:
-        """Return the completion times, seconds, that the given shares of executions keep."""
-        return np.asarray(np.quantile(self.completion_s, levels))
-
-    def quantiles_usd(self, *levels: float) -> FloatArray:
-        """Return the costs, US dollars, that the given shares of executions keep."""
-        return np.asarray(np.quantile(self.cost_usd, levels))
-
     def chance_within(self, deadline_s: float) -> Estimate:
         """Estimate the probability of completing by a deadline (seconds); exactly then is in time.
 
