@@ -12,6 +12,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from optplan.contracts.conditions import Mode, waits_for
@@ -203,10 +204,8 @@ class PlanScheduler(TrialScheduler):
         for name, operation in list(self._operations.items()):
             trial = self._trials[name]
             if trial.status == Trial.ERROR:
-                lines = str(trial.get_error() or "").strip().splitlines()
                 self._forget(name)
-                why = lines[-1] if lines else "failed"
-                self._state.apply(OperationFailed(now_s, operation.id, why, hopeless=True))
+                self._state.apply(OperationFailed(now_s, operation.id, _read_error(trial), hopeless=True))
             elif trial.status == Trial.TERMINATED or (trial.status == Trial.PAUSED and operation.id in self._ending):
                 self._end(name, now_s)
 
@@ -285,6 +284,12 @@ class PlanScheduler(TrialScheduler):
         gpus = [sum(operation.place.values())] if is_single else list(operation.place.values())
         bundles = [{what: many * each for what, many in self._per_gpu.items()} for each in gpus]
         return PlacementGroupFactory(bundles, strategy="PACK" if len(bundles) == 1 else "STRICT_SPREAD")
+
+
+def _read_error(trial: Trial) -> str:
+    """Return the last line of a trial's errors: of the driver's own file, which Tune copies to the storage later."""
+    lines = Path(trial.error_file).read_text(encoding="utf-8").strip().splitlines() if trial.error_file else []
+    return lines[-1] if lines else "failed"
 
 
 def _gpus(operation: Operation) -> int:
