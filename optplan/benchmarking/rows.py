@@ -27,6 +27,7 @@ _SUITES = {
     "boa": "optplan.benchmarking.boa",
     "boa-types": "optplan.benchmarking.boa_types",
     "rubberband": "optplan.benchmarking.rubberband",
+    "runtime": "optplan.benchmarking.runtime",
     "seer": "optplan.benchmarking.seer",
     "srift": "optplan.benchmarking.srift",
 }

@@ -8,10 +8,11 @@ asks again for what was intended and is not there, and repeats nothing that has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from optplan.runtime.cluster import committed_usd, rate_usd_per_s, release_all, spent_gpu_hours, spent_usd
+from optplan.runtime.budget_watch import BudgetWatch
+from optplan.runtime.cluster import committed_usd, release_all, spent_gpu_hours
 from optplan.runtime.journal import Journal
 from optplan.runtime.protocol import (
     Event,
@@ -117,6 +118,7 @@ class Driver:
         self._executor = executor
         self._journal = journal
         self._limits = limits or Limits()
+        self._budget = BudgetWatch(state, self._limits.budget_usd, executor.capabilities.lateness)
         self._listener = listener
         self._facts: list[Record] = []
         self._interrupted = False
@@ -245,7 +247,7 @@ class Driver:
             return
         if limits.deadline_s is not None and now_s > limits.deadline_s * slack:
             self._halt_for(LIMIT, f"the deadline of {format_duration(limits.deadline_s)} is over")
-        if limits.budget_usd is not None and (spent_usd(state, now_s) or 0.0) > limits.budget_usd * slack:
+        if self._budget.is_spent(now_s):
             self._halt_for(LIMIT, f"the budget of ${limits.budget_usd:.2f} is spent")
 
     def _check_nodes(self, now_s: float) -> None:
@@ -269,29 +271,31 @@ class Driver:
         slack = 1.0 + 2.0 * self._executor.capabilities.lateness
         if self._state.active and limits.deadline_s is not None:
             until_s = min(until_s, limits.deadline_s * slack)
-        rate = rate_usd_per_s(self._state)
-        if self._state.active and limits.budget_usd is not None and rate > 0:
-            left_usd = limits.budget_usd * slack - (spent_usd(self._state, now_s) or 0.0)
-            until_s = min(until_s, now_s + max(0.0, left_usd) / rate)
-        return until_s
+        return min(until_s, self._budget.lasts_until_s(now_s)) if self._state.active else until_s
 
     # --------------------------------------------------------------------------------------------- writing and doing
 
     def _note(self, fact: Record) -> None:
         """Apply a fact; it is written with the next transaction."""
         self._state.apply(fact)
+        self._budget.note(fact)
         self._facts.append(fact)
 
-    def _commit(self, decided: Iterable[Record]) -> None:
+    def _commit(self, decided: Sequence[Record]) -> None:
+        going_on = self._state.ended is None and self._state.paused is None
+        if going_on and not decided and all(isinstance(fact, OperationStarted) for fact in self._facts):
+            return  # the intents say as much: not worth a transaction of their own
         records = [*self._facts, *decided]
         self._facts = []
+        for record in decided:
+            self._budget.note(record)
         if self._journal is not None:
             self._journal.commit(records)
         if self._listener is not None:
             for record in records:
                 self._listener(record)
 
-    def _perform(self, decided: Iterable[Record]) -> None:
+    def _perform(self, decided: Sequence[Record]) -> None:
         """Do what was decided, and take note of what came of it."""
         state, executor = self._state, self._executor
         wanted: list[NodeRequest] = []
