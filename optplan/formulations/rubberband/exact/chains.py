@@ -3,7 +3,8 @@
 Values are expected US dollars and consumptions expected seconds, whichever of the two is limited. Which instance counts
 can be best: with a fixed initialisation time, costs between two counts that some allocation needs are linear in what is
 held, so that those counts are enough. Where initialisation times vary, the latest of several is not linear in their
-number, and all counts are nodes.
+number, and where a minimum charge may be missed, an instance more may be kept until it is used up: all counts are nodes
+then, and most of their steps break the rules of :mod:`optplan.solvers.paths.held.thrift`.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Chain:
             consumption=self.graph.consumption[options],
             node=self.graph.node[options],
             first_option=np.searchsorted(options, self.graph.first_option),
+            needed=None if self.graph.needed is None else self.graph.needed[options],
         )
         gpus, charges = self.gpus[options], self.charges
         if charges is not None:
@@ -113,14 +115,17 @@ def state_chain(
     )
     held = list_held(instance, offered, charged=not lasting)
     chosen = [select(instance, bracket, stage, held) for stage in range(len(offered))]
-    layers, gpus = [], []
+    layers, gpus, needed = [], [], []
     for (node, position), options in zip(chosen, offered, strict=True):
         seconds = options.expected_s[position]
         layers.append((node, _run_usd(instance, options, position, held[node]), seconds))
         gpus.append(options.gpus[position])
+        needed.append(np.searchsorted(held, options.instances[position]))
     used = np.concatenate(gpus)
     start_s, start_usd = growth(instance, 0, held)
     graph = HeldGraph.from_layers((start_usd, start_s), state_growth(instance, held), layers)
+    # A price for every second and a minimum charge are what the rules of thrift are for.
+    graph = replace(graph, needed=np.concatenate(needed))
     return Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,11 @@ def missing_s(
     first
         The stage, from zero, at whose start it is requested.
     """
-    before = max(0, first - 1)
-    key = ("missing", bracket, len(held), first, tuple(held[before:]), tuple(gpus[first:]))
+    before = held[first - 1] if first else 0
+    added = [max(after - count, 0) for count, after in pairwise([before, *held[first:]])]
+    if instance.cloud.initialise_s.is_constant:
+        added = [min(count, 1) for count in added]  # how many start makes no difference, only whether any does
+    key = ("missing", bracket, first, tuple(added), tuple(gpus[first:]))
     if key not in instance.solver_cache:
         parts, minimum_s = list_parts(instance, bracket, held, gpus, first), instance.cloud.minimum_charge_s
         enough = least_possible_s(parts) >= minimum_s

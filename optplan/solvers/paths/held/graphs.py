@@ -88,6 +88,9 @@ class HeldGraph:
         (O,) Node of each option. A node without an option in a layer cannot be taken there.
     first_option
         (J + 1,) First option of each layer; the last entry is O.
+    needed
+        (O,) The least node at which each option could be taken, where that is known and charges are as
+        :mod:`optplan.solvers.paths.held.thrift` wants them; None otherwise.
 
     Raises
     ------
@@ -102,6 +105,7 @@ class HeldGraph:
     consumption: FloatArray
     node: IntArray
     first_option: IntArray
+    needed: IntArray | None = None
 
     def __post_init__(self) -> None:
         self._check_shapes()

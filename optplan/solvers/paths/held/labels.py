@@ -1,7 +1,8 @@
 """Pareto label setting on held graphs: every undominated path within given cuts.
 
 A label is a beginning of a path with its consumption and value. It is dropped when the least that can follow exceeds a
-cut, or when another label at the same node has no more of either, whatever is still to be charged.
+cut, or when another label at the same node has no more of either, whatever is still to be charged. Where paths are
+charged on top, only those are looked at that keep the rules of :mod:`optplan.solvers.paths.held.thrift`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from optplan.solvers.paths.held.charges import (
     skip_dominated_from_above,
 )
 from optplan.solvers.paths.held.sweeps import Cut
+from optplan.solvers.paths.held.thrift import FORBIDDEN, FREE, Thrift
 from optplan.solvers.paths.skyline import expand_ranges
 
 if TYPE_CHECKING:
@@ -67,12 +69,15 @@ class _Labels:
         Sums of the steps so far, without charges.
     charge
         On top.
+    state
+        What they may do next.
     """
 
     node: IntArray
     value: FloatArray
     consumption: FloatArray
     charge: Charge
+    state: IntArray
 
     @property
     def low_value(self) -> FloatArray:
@@ -87,12 +92,16 @@ class _Labels:
     def take(self, positions: IntArray) -> _Labels:
         """Return the labels at some positions, in that order."""
         return _Labels(
-            self.node[positions], self.value[positions], self.consumption[positions], self.charge.take(positions)
+            self.node[positions],
+            self.value[positions],
+            self.consumption[positions],
+            self.charge.take(positions),
+            self.state[positions],
         )
 
     def undominated(self, *, anywhere: bool = False) -> IntArray:
-        """Return the positions of labels that no other at the same node (or anywhere) is certain to dominate."""
-        segment = np.zeros_like(self.node) if anywhere else self.node
+        """Return the positions of labels that no other in the same state and node (or anywhere) is sure to dominate."""
+        segment = np.zeros_like(self.node) if anywhere else self.node * FORBIDDEN + self.state
         return find_undominated_charged(segment, self.low_consumption, self.low_value, self.charge)
 
 
@@ -198,7 +207,9 @@ class _Search:
         self.effort = effort
         self.charges = charges
         nowhere = np.empty(0)
-        self.labels = _Labels(np.empty(0, dtype=np.intp), nowhere, nowhere, no_charge(0))
+        nobody = np.empty(0, dtype=np.intp)
+        self.labels = _Labels(nobody, nowhere, nowhere, no_charge(0), nobody)
+        self.thrift = None if charges is None else Thrift(graph)
         #: By layer, (L,) the option of each label and the position of the label before.
         self.history: list[tuple[IntArray, IntArray]] = []
         self.kept = 0
@@ -219,9 +230,10 @@ class _Search:
         # Every arrival takes every usable option of its node.
         counts = np.diff(np.append(first, usable.size))
         owner, position = expand_ranges(first[slot], counts[slot])
-        ran = self._run(arrived.take(owner), usable[position])
+        option = usable[position]
+        ran = self._run(layer, parent[owner], arrived.take(owner), option)
         within = self._find_inside(layer, ran)
-        self._keep(layer, usable[position[within]], parent[owner[within]], ran.take(within))
+        self._keep(layer, option[within], parent[owner[within]], ran.take(within))
 
     def conclude(self) -> HeldPaths:
         """Return the paths of the labels that no other is certain to dominate."""
@@ -256,7 +268,8 @@ class _Search:
             if not block.size:
                 continue
             lowest, above = np.searchsorted(node, [targets[block[0]], targets[block[-1]] + 1])
-            hub = np.concatenate([hub, np.arange(above, upper)])
+            upper_labels = np.arange(above, upper)
+            hub = np.concatenate([hub, upper_labels[labels.state[upper_labels] == FREE]])
             hub = hub[labels.take(hub).undominated(anywhere=True)]
             upper = above
             yield block, np.concatenate([growers[growers < lowest], np.arange(lowest, above), hub])
@@ -267,6 +280,8 @@ class _Search:
         value, consumption = self.graph.growth.between(labels.node[None, :], targets[:, None])
         value, consumption = value + labels.low_value, consumption + labels.low_consumption
         inside = np.ones(value.shape, dtype=bool)
+        if self.thrift is not None:
+            inside &= self.thrift.may_move(labels.state, labels.node, targets[:, None])
         for cut in self.cuts:
             ahead = cut.sweep.ahead[layer, targets][:, None]
             inside &= cut.sweep.weigh(value, consumption) + ahead <= cut.limit
@@ -280,20 +295,24 @@ class _Search:
         """Return labels that have come to a node, not run there yet."""
         if not layer:
             start = self.graph.start_value[node], self.graph.start_consumption[node]
-            return _Labels(node, *start, no_charge(node.size))
+            return _Labels(node, *start, no_charge(node.size), np.zeros_like(node))
         before = self.labels.take(parent)
         value, consumption = self.graph.growth.between(before.node, node)
-        return _Labels(node, before.value + value, before.consumption + consumption, before.charge)
+        return _Labels(node, before.value + value, before.consumption + consumption, before.charge, before.state)
 
-    def _run(self, arrived: _Labels, option: IntArray) -> _Labels:
+    def _run(self, layer: int, parent: IntArray, arrived: _Labels, option: IntArray) -> _Labels:
         """Return labels after their options, charges still as before."""
         value = arrived.value + self.graph.value[option]
         consumption = arrived.consumption + self.graph.consumption[option]
-        return _Labels(arrived.node, value, consumption, arrived.charge)
+        state = arrived.state
+        if self.thrift is not None:
+            before = self.labels.node[parent] if layer else parent
+            state = self.thrift.run(layer, state, before, option)
+        return _Labels(arrived.node, value, consumption, arrived.charge, state)
 
     def _find_inside(self, layer: int, labels: _Labels) -> IntArray:
-        """Return the positions of labels after a layer that stay within the cuts."""
-        inside = np.ones(labels.node.size, dtype=bool)
+        """Return the positions of labels after a layer that stay within the cuts and the rules."""
+        inside = labels.state != FORBIDDEN
         for cut in self.cuts:
             inside &= self._weigh(cut, labels) + cut.sweep.rest[layer, labels.node] <= cut.limit
         return np.flatnonzero(inside)
