@@ -27,7 +27,7 @@ from optplan.contracts import (
     Verification,
 )
 from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.result import SolveEvent, closes_gap, require_result
+from optplan.contracts.result import SolveEvent, closes_gap, require_result, require_solution
 from optplan.contracts.sensitivity import SensitivityRequest
 from optplan.errors import DataError, InternalError, UnsupportedError, UsageError, show_value
 from optplan.formulations import formulation_of
@@ -299,9 +299,7 @@ def build_plan(instance: Instance, result: Result[Solution], *, explanation: Exp
         When the result has no solution, the explanation is of another result, or the two are no instance and result.
     """
     require_result(result)
-    if result.solution is None:
-        message = f"the result has no solution to plan (status {result.status})"
-        raise UsageError(message)
+    require_solution(result)
     if explanation is not None and (explanation.instance_hash, explanation.objective) != (
         result.instance_hash,
         result.objective,

@@ -41,8 +41,10 @@ __all__ = [
     "Termination",
     "TreeCertificate",
     "closes_gap",
+    "describe_origin",
     "relative_gap",
     "require_result",
+    "require_solution",
     "upgraded",
 ]
 
@@ -241,6 +243,26 @@ def require_result(result: object) -> None:
         example = show_value(result) if isinstance(result, str) else "'result.json'"
         message = f"result: got {show_value(result)}; a Result is needed, such as read_result({example})"
         raise UsageError(message)
+
+
+def require_solution(result: Result[SolutionT_co]) -> SolutionT_co:
+    """Return the solution of a result.
+
+    Raises
+    ------
+    UsageError
+        When it has none.
+    """
+    if result.solution is None:
+        message = f"the result has no solution to plan (status {result.status})"
+        raise UsageError(message)
+    return result.solution
+
+
+def describe_origin(result: Result[Any]) -> dict[str, Any]:
+    """Return what a plan says of the result that it is made from, by the names of its fields."""
+    names = ("instance_name", "instance_hash", "solver", "objective_unit", "bound")
+    return {name: getattr(result, name) for name in names}
 
 
 def relative_gap(objective: float | None, bound: float | None, sense: Sense = Sense.MINIMISE) -> float | None:

@@ -29,8 +29,7 @@ from optplan.contracts.plan import (
     span,
 )
 from optplan.contracts.resources import Billing, Resource
-from optplan.contracts.result import Result
-from optplan.errors import UsageError
+from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.formulations.boa.data.instance import (
     BUDGET,
     QUOTA,
@@ -231,20 +230,14 @@ def build_plan(
     UsageError
         When the result has no solution.
     """
-    if result.solution is None or result.objective is None:
-        message = f"the result has no solution to plan (status {result.status})"
-        raise UsageError(message)
-    run_instance, run_solution = as_run(instance, result.solution)
+    solution = require_solution(result)
+    run_instance, run_solution = as_run(instance, solution)
     run_instance = run_instance.replace(policy=Policy.MIXED)
     judged = evaluate(run_instance, run_solution)
     several = len(instance.gpu_types) > 1
     return BoaPlan(
-        instance_name=instance.name,
-        instance_hash=result.instance_hash,
-        solver=result.solver,
+        **describe_origin(result),
         objective=judged.objective,
-        objective_unit=result.objective_unit,
-        bound=result.bound,
         limits=_limits(instance),
         resources={name: _describe(instance, name) for name in instance.gpu_types},
         units=tuple(

@@ -22,7 +22,7 @@ from optplan.contracts.plan import (
     UnitKind,
 )
 from optplan.contracts.resources import Billing, Resource
-from optplan.contracts.result import Result
+from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import UsageError
 from optplan.formulations.rubberband.data.experiment import Experiment, Stage, StagesExperiment
 from optplan.formulations.rubberband.data.instance import (
@@ -134,24 +134,18 @@ def build_plan(
     UsageError
         When the result has no solution, or there is an explanation.
     """
-    if result.solution is None or result.objective is None:
-        message = f"the result has no solution to plan (status {result.status})"
-        raise UsageError(message)
+    solution = require_solution(result)
     if explanation is not None:
         raise UsageError("explanation: plans of searches have none; leave it out")
-    judged = evaluate(instance, result.solution)
+    judged = evaluate(instance, solution)
     cohorts, stages = [], []
     for bracket in range(len(instance.brackets)):
-        planned = time_stages(instance, result.solution, bracket)
+        planned = time_stages(instance, solution, bracket)
         cohorts += [stage for stage in planned if not isinstance(stage.enter, Promoted)]
         stages += planned
     return RubberBandPlan(
-        instance_name=instance.name,
-        instance_hash=result.instance_hash,
-        solver=result.solver,
+        **describe_origin(result),
         objective=judged.objective,
-        objective_unit=result.objective_unit,
-        bound=result.bound,
         limits=_limits(instance),
         resources={_name_resource(instance): describe_resource(instance)},
         units=tuple(

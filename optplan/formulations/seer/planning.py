@@ -12,7 +12,7 @@ from optplan.contracts.conditions import Elapsed, Entry, Promoted, Selection, St
 from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
 from optplan.contracts.resources import Billing, Resource
-from optplan.contracts.result import Result
+from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import DEADLINE, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Hyperparameter
@@ -83,10 +83,7 @@ def build_plan(
     UsageError
         When the result has no solution, or trials hold fractions of GPUs.
     """
-    solution = result.solution
-    if solution is None or result.objective is None:
-        message = f"the result has no solution to plan (status {result.status})"
-        raise UsageError(message)
+    solution = require_solution(result)
     fraction = next((b.gpus for b in solution.brackets if b.gpus != round(b.gpus)), None)
     if fraction is not None:
         message = f"a trial holds {fraction:g} GPUs, and executors have whole ones; set whole_gpus and solve again"
@@ -100,12 +97,8 @@ def build_plan(
         segments += last
     places = sum(segment.members for segment in segments if segment.round == 1)
     return SeerPlan(
-        instance_name=instance.name,
-        instance_hash=result.instance_hash,
-        solver=result.solver,
+        **describe_origin(result),
         objective=judged.objective,
-        objective_unit=result.objective_unit,
-        bound=result.bound,
         limits=_limits(instance),
         resources={instance.gpu_type: _describe(instance)},
         units=(Unit(id=TRIALS, label=f"{places:,} trials", kind=UnitKind.TRIALS, members=places),),

@@ -10,7 +10,7 @@ from optplan.contracts.conditions import IterationsDone, Started
 from optplan.contracts.explanation import Explanation
 from optplan.contracts.plan import Binding, Expected, Limit, Plan, Segment, Semantics, Unit, UnitKind
 from optplan.contracts.resources import Resource
-from optplan.contracts.result import Result
+from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import DEADLINE, Interruptions, SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate
@@ -144,21 +144,15 @@ def build_plan(
     UsageError
         When the result has no solution, or there is an explanation.
     """
-    if result.solution is None or result.objective is None:
-        message = f"the result has no solution to plan (status {result.status})"
-        raise UsageError(message)
+    solution = require_solution(result)
     if explanation is not None:
         raise UsageError("explanation: plans of fleets have none; leave it out")
-    judged = evaluate(instance, result.solution)
+    judged = evaluate(instance, solution)
     measures = judged.measures
-    fleet = _number_ranks(instance, result.solution.groups, measures["cost_usd"])
+    fleet = _number_ranks(instance, solution.groups, measures["cost_usd"])
     return SriftPlan(
-        instance_name=instance.name,
-        instance_hash=result.instance_hash,
-        solver=result.solver,
+        **describe_origin(result),
         objective=judged.objective,
-        objective_unit=result.objective_unit,
-        bound=result.bound,
         limits=_limits(instance),
         resources={vms.type: _describe(instance, vms.type) for vms in fleet},
         units=fleet,
