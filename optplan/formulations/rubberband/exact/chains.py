@@ -57,19 +57,29 @@ class Chain:
     charges: MinimumCharges | None
 
     def keep(self, options: IntArray) -> Chain:
-        """Return the same bracket with some of its options only, given in increasing order."""
+        """Return the same bracket with some of its options only, given in increasing order.
+
+        Nodes without an option go, too. Waits depend on how far two nodes are apart: then only the greatest of them go.
+        """
+        graph = self.graph
+        nodes = np.unique(graph.node[options])
+        if graph.growth.wait is not None:
+            nodes = np.arange(nodes[-1] + 1)
         graph = replace(
-            self.graph,
-            value=self.graph.value[options],
-            consumption=self.graph.consumption[options],
-            node=self.graph.node[options],
-            first_option=np.searchsorted(options, self.graph.first_option),
-            needed=None if self.graph.needed is None else self.graph.needed[options],
+            graph,
+            start_value=graph.start_value[nodes],
+            start_consumption=graph.start_consumption[nodes],
+            growth=graph.growth.keep(nodes),
+            value=graph.value[options],
+            consumption=graph.consumption[options],
+            node=np.searchsorted(nodes, graph.node[options]),
+            first_option=np.searchsorted(options, graph.first_option),
+            needed=None if graph.needed is None else np.searchsorted(nodes, graph.needed[options]),
         )
-        gpus, charges = self.gpus[options], self.charges
+        held, gpus, charges = self.held[nodes], self.gpus[options], self.charges
         if charges is not None:
-            charges = replace(charges, graph=graph, gpus=gpus, lasting=charges.lasting[options])
-        return Chain(graph, self.held, gpus, charges)
+            charges = replace(charges, graph=graph, held=held, gpus=gpus, lasting=charges.lasting[options])
+        return Chain(graph, held, gpus, charges)
 
     def write(self, options: IntArray) -> tuple[StageAllocation, ...]:
         """Write a path as allocations."""

@@ -59,6 +59,11 @@ class Growth:
             consumption = consumption + self.consumption_factor[after] * wait
         return np.where(grows, value, 0.0), np.where(grows, consumption, 0.0)
 
+    def keep(self, nodes: IntArray) -> Growth:
+        """Return the growth between some of the nodes, given in increasing order: with a wait, the first ones."""
+        kept = {name: None if array is None else array[nodes] for name, array in vars(self).items()}
+        return replace(self, **kept)
+
     def exchanged(self) -> Growth:
         """Return the same growth with value and consumption in each other's place."""
         return Growth(
