@@ -61,19 +61,17 @@ def join_rows(file: str, rows: Iterable[Row], selection: Selection, left_out: Le
     DataError
         When a state is not known, or no job is left.
     """
-    alone: list[Row] = []
-    groups: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        (groups[row.id] if row.id else alone).append(row)
     jobs: list[Job] = []
-    for row in alone:
-        _take([row], file, selection, left_out, jobs)
-    for group in groups.values():
-        if len(group) == 1:
-            _take(group, file, selection, left_out, jobs)
-        else:
-            for one in _divide(group, left_out):
-                _take(one, file, selection, left_out, jobs)
+    first: dict[str, Row] = {}
+    groups: dict[str, list[Row]] = {}  # most jobs have one row, which needs no list
+    for row in rows:
+        if not row.id:
+            _take([row], file, selection, left_out, jobs)
+        elif (before := first.setdefault(row.id, row)) is not row:
+            groups.setdefault(row.id, [before]).append(row)
+    for id_, row in first.items():
+        for one in [[row]] if id_ not in groups else _divide(groups[id_], left_out):
+            _take(one, file, selection, left_out, jobs)
     if not jobs:
         raise DataError(file, "has no job that can be used", str(left_out) or "it has no rows")
     jobs.sort(key=lambda job: job.submit_s)
@@ -115,54 +113,46 @@ def _overlap(first: Row, second: Row) -> bool:
 
 def _take(rows: list[Row], file: str, selection: Selection, left_out: LeftOut, jobs: list[Job]) -> None:
     """Put one job together and append it, or count why it is left out."""
-    last = rows[-1]
-    if len(rows) > 1:
-        last = max(rows, key=lambda row: (row.start_s is None, row.start_s or 0.0))
-    where = last.where
-    if not any(row.gpus for row in rows):
-        left_out.add(NO_GPUS, where)
-        return
-    rules = selection.rules
-    rule = rule_of(last.ending, rules, f"{file}:{where}")
-    submits = [row.submit_s for row in rows if row.submit_s is not None]
+    last = rows[0] if len(rows) == 1 else max(rows, key=lambda row: (row.start_s is None, row.start_s or 0.0))
+    rule = rule_of(last.ending, selection.rules, file, last.where)
     starts = [row.start_s for row in rows if row.start_s is not None]
-    if rule is Rule.DROP:
-        left_out.add(f"{last.ending} jobs", where)
-        return
-    if not submits and not starts:
-        left_out.add("jobs without a time", where)
-        return
-    if last.ending not in ("running", "pending") and last.run_s is None and not starts:
-        left_out.add(f"{last.ending} jobs that never began", where)
-        return
-    submit_s = min(submits or starts)
-    if (selection.since_s is not None and submit_s < selection.since_s) or (
-        selection.until_s is not None and submit_s >= selection.until_s
-    ):
-        left_out.add("jobs submitted outside the span", where)
-        return
-    gpu_type = next((row.gpu_type for row in rows if row.gpu_type), "")
-    if selection.gpu_type is not None and gpu_type not in ("", selection.gpu_type):
-        left_out.add(f"jobs on {gpu_type}", where)
+    submit_s = min([row.submit_s for row in rows if row.submit_s is not None] or starts, default=None)
+    gpu_type = last.gpu_type or next((row.gpu_type for row in rows if row.gpu_type), "")
+    reason = _refuse(rows, last, rule, submit_s, gpu_type, selection)
+    if reason or submit_s is None:
+        left_out.add(reason, last.where)
         return
     gpus, run_s = last.gpus, last.run_s
     if len(rows) > 1:
-        parts = [row for row in rows if row is last or rule_of(row.ending, rules, f"{file}:{row.where}") is Rule.KEEP]
-        gpus, run_s = _overlay(parts)
-    known = rule is Rule.KEEP and last.run_s is not None
-    if not known:
-        left_out.add(f"sizes of {last.ending} jobs", where)
-    jobs.append(
-        Job(
-            name=last.name,
-            label=last.label,
-            submit_s=submit_s,
-            wait_s=max(min(starts) - submit_s, 0.0) if submits and starts else None,
-            run_s=run_s if known else None,
-            gpus=gpus,
-            gpu_type=gpu_type,
-        )
-    )
+        kept = [
+            row for row in rows if rule_of(row.ending, selection.rules, file, row.where) is Rule.KEEP or row is last
+        ]
+        gpus, run_s = _overlay(kept)
+    if rule is Rule.COUNT or last.run_s is None:
+        run_s = None
+        left_out.add(f"sizes of {last.ending} jobs", last.where)
+    wait_s = None if last.submit_s is None or not starts else max(min(starts) - submit_s, 0.0)
+    jobs.append(Job(last.name, last.label, submit_s, wait_s, run_s, gpus, gpu_type))
+
+
+def _refuse(
+    rows: Sequence[Row], last: Row, rule: Rule, submit_s: float | None, gpu_type: str, selection: Selection
+) -> str:
+    """Say why a job is left out; nothing where it is not."""
+    if not last.gpus and not any(row.gpus for row in rows):
+        return NO_GPUS
+    if rule is Rule.DROP:
+        return f"{last.ending} jobs"
+    if submit_s is None:
+        return "jobs without a time"
+    if last.run_s is None and last.start_s is None and last.ending not in ("running", "pending"):
+        return f"{last.ending} jobs that never began"
+    since_s, until_s = selection.since_s, selection.until_s
+    if (since_s is not None and submit_s < since_s) or (until_s is not None and submit_s >= until_s):
+        return "jobs submitted outside the span"
+    if selection.gpu_type is not None and gpu_type not in ("", selection.gpu_type):
+        return f"jobs on {gpu_type}"
+    return ""
 
 
 def _overlay(rows: Sequence[Row]) -> tuple[int, float]:

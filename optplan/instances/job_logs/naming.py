@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from optplan.errors import UsageError, show_value
@@ -100,16 +100,20 @@ def _name_size(job: Job) -> str:
 
 def _find_stems(names: Iterable[str]) -> dict[str, str]:
     """Return the stem of each name; empty where nothing is left."""
-    tokens = {name: [token for token in _SEPARATORS.split(name) if token] for name in names}
-    numbers: dict[str, Counter[str]] = defaultdict(Counter)
+    tokens = {name: _SEPARATORS.split(name) for name in names}
+    numbers: dict[str, set[str]] = defaultdict(set)
     for words in tokens.values():
         for token in words:
-            match = _WORD_AND_NUMBER.fullmatch(token)
-            if match:
-                numbers[match["word"]][match["number"]] += 1
+            # Most tokens are words or numbers; the regular expression is for the others, as a log has a million names.
+            if not token.isalpha() and not token.isdecimal() and (match := _WORD_AND_NUMBER.fullmatch(token)):
+                numbers[match["word"]].add(match["number"])
 
-    def belongs_to_one(token: str) -> bool:
+    def is_shared(token: str) -> bool:
+        if token.isalpha():
+            return True
+        if not token or token.isdecimal() or _OWN.fullmatch(token):
+            return False
         match = _WORD_AND_NUMBER.fullmatch(token)
-        return bool(_OWN.fullmatch(token)) or (match is not None and len(numbers[match["word"]]) >= _SWEEP)
+        return match is None or len(numbers[match["word"]]) < _SWEEP
 
-    return {name: "-".join(t for t in words if not belongs_to_one(t)) for name, words in tokens.items()}
+    return {name: "-".join(filter(is_shared, words)) for name, words in tokens.items()}

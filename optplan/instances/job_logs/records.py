@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
@@ -51,6 +52,7 @@ _ENDINGS = {
 }
 
 
+@lru_cache(maxsize=1000)
 def read_ending(text: str) -> str:
     """Return how a job ended, in one of our words where it is known, else the log's word in small letters.
 
@@ -75,7 +77,7 @@ def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
     return {read_ending(ending): Rule(text) for ending, text in texts.items()}
 
 
-def rule_of(ending: str, rules: Mapping[str, Rule], where: str) -> Rule:
+def rule_of(ending: str, rules: Mapping[str, Rule], file: str, line: int) -> Rule:
     """Return what becomes of a job that ended so.
 
     Raises
@@ -86,7 +88,7 @@ def rule_of(ending: str, rules: Mapping[str, Rule], where: str) -> Rule:
     if ending not in rules:
         problem = f"the state {show_value(ending)} is not known"
         fix = f"say what it means, as in --rule {ending}=keep, count or drop; {nearest_name_hint(ending, rules)}"
-        raise DataError(where, problem, fix)
+        raise DataError(f"{file}:{line}", problem, fix)
     return rules[ending]
 
 

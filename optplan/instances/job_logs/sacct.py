@@ -8,8 +8,9 @@ together, as do the attempts of one that was requeued (``sacct --duplicates``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 
 from optplan.errors import DataError
@@ -24,7 +25,8 @@ COMMAND = (
 )
 #: Columns without which nothing can be said, each with what may stand for it.
 _NEEDED = (("JobID",), ("State",), ("Submit", "Start"), ("Elapsed", "End"), ("AllocTRES", "ReqTRES"))
-_OPTIONAL = ("JobName", "Submit", "Start", "End", "Elapsed", "AllocTRES", "ReqTRES", "Cluster")
+#: What is read of each row, in this order, before the column that names classes.
+_READ = ("JobID", "State", "JobName", "Submit", "Start", "End", "Elapsed", "AllocTRES", "ReqTRES", "Cluster")
 _WAITING = re.compile(r"(?P<array>.+)_\[(?P<tasks>[\d,:\-]+)(?:%\d+)?\]")
 _GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d+)")
 
@@ -55,7 +57,7 @@ def read_sacct(
     rows_read = 0
     with open_rows(path, delimiter=delimiter or "|", quoted=False) as lines:
         header = [name.strip() for name in next(lines, [])]
-        column = _find_columns(path, header, class_column)
+        pick = itemgetter(*_find_columns(path, header, class_column))
         width = len(header)
         for fields in lines:
             if not fields:
@@ -65,19 +67,21 @@ def read_sacct(
                 rows_read += 1
                 left_out.add(WRONG_FIELDS, where)
                 continue
-            id_ = fields[column["JobID"]]
+            fields.append("")  # what columns that are not there say
+            picked = pick(fields)
+            id_ = picked[0]
             if "." in id_:
                 continue
             rows_read += 1
             try:
-                row = _read_row(fields, column, class_column, clock, where)
+                row = _read_row(picked, clock, where)
             except ValueError as error:
                 left_out.add(BROKEN, where, str(error))
                 continue
             if row.run_s is not None and row.run_s < 0:
                 left_out.add(BACKWARDS, where)
                 continue
-            waiting = _WAITING.fullmatch(id_)
+            waiting = _WAITING.fullmatch(id_) if "[" in id_ else None
             if waiting is None:
                 yield row
             else:
@@ -86,7 +90,8 @@ def read_sacct(
     left_out.require_readable(str(path), rows_read)
 
 
-def _find_columns(path: Path, header: list[str], class_column: str | None) -> dict[str, int]:
+def _find_columns(path: Path, header: list[str], class_column: str | None) -> list[int]:
+    """Return the places of what is read; of columns that are not there, the one after the last."""
     if "JobID" not in header or len(header) < 2:
         found = "|".join(header)[:60] or "nothing"
         problem = f"does not begin with the header of `sacct --parsable2` (its first line is {found!r})"
@@ -100,39 +105,23 @@ def _find_columns(path: Path, header: list[str], class_column: str | None) -> di
     if class_column is not None and class_column not in header:
         problem = f"no column {class_column}; found {', '.join(filter(None, header))}"
         raise DataError(str(path), problem, "name one of these as --class-column, or ask sacct for it")
-    wanted = ["JobID", "State", *_OPTIONAL, *([class_column] if class_column else [])]
-    return {name: header.index(name) for name in wanted if name in header}
+    return [header.index(name) if name in header else len(header) for name in (*_READ, class_column or "")]
 
 
-def _read_row(fields: list[str], column: dict[str, int], class_column: str | None, clock: Clock, where: int) -> Row:
-    def get(name: str) -> str:
-        return fields[column[name]] if name in column else ""
-
-    start_s, elapsed = clock.read(get("Start")), get("Elapsed")
-    ending = read_ending(get("State"))
+def _read_row(fields: Sequence[str], clock: Clock, where: int) -> Row:
+    """Read a row; raise ValueError saying what is wrong with it."""
+    id_, state, name, submit, start, end, elapsed, allocated, requested, cluster, label = fields
+    start_s, ending = clock.read(start), read_ending(state)
     run_s = read_seconds(elapsed) if elapsed else None
     if run_s is None and start_s is not None:
-        end_s = clock.read(get("End"))
+        end_s = clock.read(end)
         run_s = None if end_s is None else end_s - start_s
-    if ending in ("running", "pending"):
-        run_s = None
-    elif start_s is None and not run_s:
-        run_s = None  # it never began
-    gpus, gpu_type = read_gpus(get("AllocTRES") or get("ReqTRES"))
-    base, _, part = fields[column["JobID"]].partition("+")
-    return Row(
-        id=f"{get('Cluster')}/{base}",
-        part=part,
-        name=get("JobName"),
-        label=get(class_column) if class_column else "",
-        submit_s=clock.read(get("Submit")),
-        start_s=start_s,
-        run_s=run_s,
-        gpus=gpus,
-        gpu_type=gpu_type,
-        ending=ending,
-        where=where,
-    )
+    if ending in ("running", "pending") or (start_s is None and not run_s):
+        run_s = None  # it has not ended, or never began
+    gpus, gpu_type = read_gpus(allocated or requested)
+    base, _, part = id_.partition("+")
+    submit_s = clock.read(submit)
+    return Row(f"{cluster}/{base}", part, name, label, submit_s, start_s, run_s, gpus, gpu_type, ending, where)
 
 
 @lru_cache(maxsize=4096)  # a log of a million jobs asks for few different things

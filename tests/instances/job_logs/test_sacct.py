@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -171,3 +172,16 @@ def test_a_column_that_is_missing(read: Read) -> None:
         read(HEADER + _line("1"), "sacct", class_column="Account")
     (job,), _ = read(HEADER + _line("1"), "sacct", class_column="User")
     assert job.label == "ann"
+
+
+def test_long_logs_need_little_memory(read: Read) -> None:
+    """A log of a million jobs has to fit into 2 GB: 2 kB a job, of which a file of 5,000 is a fair sample."""
+    text = HEADER + "".join(_line(str(number), elapsed=f"0{number % 9 + 1}:00:00") for number in range(5000))
+    tracemalloc.start()
+    try:
+        jobs, _ = read(text, "sacct")
+        peak = tracemalloc.get_traced_memory()[1] - len(text)
+    finally:
+        tracemalloc.stop()
+    assert len(jobs) == 5000
+    assert peak < 2000 * 5000
