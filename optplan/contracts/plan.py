@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -225,6 +225,8 @@ class Plan(FrozenModel):
     expected
         Measures of the plan as it will be run; names carry units. Totals can be recomputed from the segments.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"instance"})
 
     version: Literal[2] = 2
     plan_id: str = ""

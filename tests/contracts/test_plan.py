@@ -106,6 +106,11 @@ def test_the_id_is_a_hash_of_the_content() -> None:
     assert Plan.parse({name: value for name, value in edited.items() if name != "plan_id"}).objective == 0.14
 
 
+def test_a_plan_keeps_its_id_when_plans_learn_new_fields() -> None:
+    """The id that this plan had when version 2 began: files that were written then are still read."""
+    assert Plan.parse(PLAN).plan_id == "308cdb260c346394c06573c85e18e2d4d8b22aef9019e1938e1cc522f0ca9ab7"
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
