@@ -20,6 +20,7 @@ import optplan
 from optplan.cli.bandwidth import bandwidth, import_nccl_tests
 from optplan.cli.benchmarks import bench
 from optplan.cli.catalogue import list_registered, schema, show
+from optplan.cli.commands import Group
 from optplan.cli.comparison import compare
 from optplan.cli.explanation import explain
 from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
@@ -27,7 +28,6 @@ from optplan.cli.frontiers import frontier
 from optplan.cli.imports import import_data
 from optplan.cli.job_imports import import_jobs
 from optplan.cli.measuring import probe
-from optplan.cli.options import Group
 from optplan.cli.profiling import profile
 from optplan.cli.replanning import replan
 from optplan.cli.running import logs, run, status, stop

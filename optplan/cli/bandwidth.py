@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.measuring import read_bytes, read_numbers
-from optplan.cli.options import Command, Group, complete_instance, force_option, output_option
+from optplan.cli.options import complete_instance, force_option, output_option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import parse_bytes

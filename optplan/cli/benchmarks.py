@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import Command, force_option, known_name, output_option
+from optplan.cli.options import force_option, known_name, output_option
 from optplan.cli.outputs import Outputs
 
 #: What the table shows of a row; ``--json`` and ``-o`` have all.

@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
+from optplan.cli.amending import amend, amendments
+from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json, print_text
-from optplan.cli.options import (
-    Command,
-    amend,
-    amendments,
-    force_option,
-    instance_argument,
-    known_name,
-    list_formulations,
-    output_option,
-)
+from optplan.cli.options import force_option, instance_argument, known_name, list_formulations, output_option
 from optplan.cli.outputs import Outputs
 from optplan.cli.pictures import show_pictures
 from optplan.errors import UsageError

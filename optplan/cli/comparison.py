@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.amending import amend, amendments
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import (
-    Command,
-    amend,
-    amendments,
-    complete_instance,
-    force_option,
-    output_option,
-    read_duration,
-)
+from optplan.cli.options import complete_instance, force_option, output_option, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 

@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.amending import amendments_but, read_amended, restore, write_amendments
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import (
-    Command,
-    amendments_but,
-    complete_instance,
-    force_option,
-    output_option,
-    read_amended,
-    read_duration,
-    restore,
-    write_amendments,
-)
+from optplan.cli.options import complete_instance, force_option, output_option, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 

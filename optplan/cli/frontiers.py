@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.amending import amend, amendments
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import Answer, Questions, answer_questions
 from optplan.cli.options import (
-    Command,
-    amend,
-    amendments,
     force_option,
     instances_argument,
     known_name,

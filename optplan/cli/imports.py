@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from optplan.cli.amending import amend, amendments, amendments_but
+from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import (
-    Command,
-    Group,
-    amend,
-    amendments,
-    amendments_but,
-    flag,
-    force_option,
-    instance_argument,
-    known_name,
-    output_option,
-    read_duration,
-)
+from optplan.cli.options import flag, force_option, instance_argument, known_name, output_option, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget

@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.amending import amend, amendments_but
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress
 from optplan.cli.imports import deliver, open_output, price_types, read_prices, rename
-from optplan.cli.options import (
-    Command,
-    amend,
-    amendments_but,
-    flag,
-    force_option,
-    known_name,
-    output_option,
-    read_duration,
-)
+from optplan.cli.options import flag, force_option, known_name, output_option, read_duration
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import Command, flag, force_option, output_option, read_duration
+from optplan.cli.options import flag, force_option, output_option, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import parse_bytes

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.measuring import network, read_numbers
-from optplan.cli.options import Command, Group, flag, force_option, output_option, read_budget, read_duration
+from optplan.cli.options import flag, force_option, output_option, read_budget, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import DataWarning, UsageError
 from optplan.units import PERIOD_HOURS, Amount

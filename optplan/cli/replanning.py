@@ -10,22 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.amending import amendments, read_amended
+from optplan.cli.commands import Command, repeat_command
 from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.interruptions import heed_signals
 from optplan.cli.options import (
-    Command,
     F,
-    amendments,
     flag,
     force_option,
     instance_argument,
     known_name,
     list_solver_choices,
     output_option,
-    read_amended,
     read_budget,
     read_duration,
-    repeat_command,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError

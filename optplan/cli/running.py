@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.commands import Command
 from optplan.cli.console import note, print_answer, print_json, print_text
-from optplan.cli.options import Command, read_budget, read_duration
+from optplan.cli.options import read_budget, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import Amount, BudgetUnit

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.amending import amendments_but, read_amended
+from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import (
-    Command,
-    amendments_but,
-    flag,
-    force_option,
-    instances_argument,
-    output_option,
-    read_amended,
-)
+from optplan.cli.options import flag, force_option, instances_argument, output_option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 

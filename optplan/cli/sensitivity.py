@@ -8,19 +8,10 @@ from typing import Any
 
 import click
 
+from optplan.cli.amending import amendments_but, read_amended, write_amendments
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import (
-    Command,
-    amendments_but,
-    flag,
-    force_option,
-    instance_argument,
-    known_name,
-    list_solver_choices,
-    output_option,
-    read_amended,
-    write_amendments,
-)
+from optplan.cli.options import flag, force_option, instance_argument, known_name, list_solver_choices, output_option
 from optplan.cli.outputs import Outputs
 from optplan.errors import InfeasibleError, UsageError
 

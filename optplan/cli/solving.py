@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.amending import amend_and_say, amendments, say_check
+from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
 from optplan.cli.options import (
-    Command,
-    amend_and_say,
-    amendments,
     force_option,
     instance_argument,
     known_name,
     list_solver_choices,
     output_option,
     read_duration,
-    say_check,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import OptplanError, UnsupportedError, UsageError

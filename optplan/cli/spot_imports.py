@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import Command, complete_instance, force_option, output_option, read_duration
+from optplan.cli.options import complete_instance, force_option, output_option, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, format_duration

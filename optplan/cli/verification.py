@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from optplan.cli.amending import amendments, read_amended, restore
+from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.failures import EXIT_ON_TRUST
-from optplan.cli.options import Command, amendments, instance_argument, read_amended, read_duration, restore
+from optplan.cli.options import instance_argument, read_duration
 from optplan.errors import VerificationError
 from optplan.progress import VERIFY_LIMIT_S
 

@@ -17,7 +17,7 @@ import click
 import pytest
 
 from optplan.cli import application, main
-from optplan.cli.options import Command, Group
+from optplan.cli.commands import Command, Group
 from optplan.errors import EngineError, InternalError
 from optplan.formulations import formulations
 

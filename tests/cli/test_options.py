@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.cli import application
-from optplan.cli.options import complete_instance, read_duration, write_amendments
+from optplan.cli.amending import write_amendments
+from optplan.cli.options import complete_instance, read_duration
 from optplan.instances.changes import parse_change
 from optplan.units import Amount, BudgetUnit, parse_budget
 

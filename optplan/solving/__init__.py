@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, TypedDict, TypeGuard, Unpack, overload
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 
 import optplan
 from optplan.contracts import (
     Answer,
     Explanation,
-    Frontier,
     Instance,
-    ParetoFrontier,
     Plan,
     Result,
     Sensitivity,
@@ -27,12 +22,23 @@ from optplan.contracts import (
     Verification,
 )
 from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.result import SolveEvent, closes_gap, require_result, require_solution
+from optplan.contracts.result import closes_gap, require_result, require_solution
 from optplan.contracts.sensitivity import SensitivityRequest
-from optplan.errors import DataError, InternalError, UnsupportedError, UsageError, show_value
+from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
-from optplan.progress import Event, Listener, Stopwatch, interruptible
-from optplan.verification import require_own, verify
+from optplan.progress import Listener, Stopwatch, interruptible
+from optplan.solving.asking import (
+    AUTO,
+    blaming_nobody,
+    require_listener,
+    require_settings,
+    require_sound,
+    require_time_limit,
+    require_whole,
+)
+from optplan.solving.frontiers import frontier, pareto
+from optplan.solving.trajectory import Trajectory
+from optplan.verification import verify
 
 if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
@@ -44,11 +50,17 @@ if TYPE_CHECKING:
     from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
     from optplan.formulations.srift.planning import SriftPlan
 
-#: Lets the first solver that takes the instance solve it.
-AUTO = "auto"
-
-#: Events that a result keeps of its solve; beyond that, every other one goes.
-_MOST_EVENTS = 1000
+__all__ = [
+    "AUTO",
+    "SolveSettings",
+    "analyse_sensitivity",
+    "build_plan",
+    "choose_solver",
+    "explain",
+    "frontier",
+    "pareto",
+    "solve",
+]
 
 
 class SolveSettings(TypedDict, total=False):
@@ -131,14 +143,14 @@ def solve(
     InternalError
         When the solver makes a record that is not valid: a bug of the solver.
     """
-    _require_settings(solver, gap, time_limit_s, seed, on_event)
+    require_settings(solver, gap, time_limit_s, seed, on_event)
     formulation = formulation_of(instance)
     entry = choose_solver(instance, solver)
     run = entry.load()  # before the clock starts: the first solve of a process imports its solver
-    trajectory = _Trajectory(on_event)
+    trajectory = Trajectory(on_event)
     request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, trajectory.listen), certify=certify)
     start = time.perf_counter()
-    with _blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
+    with blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
         answer = run(instance, request)
         seconds = time.perf_counter() - start
         result = _assemble(formulation, instance, entry, request, answer, seconds, trajectory)
@@ -148,111 +160,6 @@ def solve(
         verification = verify(instance, result)
     verification.require()
     return result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
-
-
-@contextmanager
-def _blaming_nobody(who: str) -> Iterator[None]:
-    """Call a record that is not valid a bug of whoever made it: the instance was validated when it was made.
-
-    Raises
-    ------
-    InternalError
-        Instead of what would tell users to mend their data.
-    """
-    try:
-        yield
-    except DataError as error:
-        where = f"{error.path}: " if error.path else ""
-        message = f"{who} made a record that is not valid ({where}{error.problem}); please report this bug"
-        raise InternalError(message) from error
-
-
-class _Trajectory:
-    """Passes events on to a listener, and keeps those in which objective or bound is another than before."""
-
-    def __init__(self, listener: Listener | None) -> None:
-        self._listener = listener
-        self._events: list[SolveEvent] = []
-
-    def listen(self, event: Event) -> None:
-        """Keep an event if it says something new."""
-        self._keep(event.stage, event.elapsed_s, event.objective, event.bound)
-        if self._listener is not None:
-            self._listener(event)
-
-    def end(self, elapsed_s: float, objective: float | None, bound: float | None) -> tuple[SolveEvent, ...]:
-        """Return what was kept, the end of it what the result says."""
-        self._keep("result", elapsed_s, objective, bound)
-        return tuple(self._events)
-
-    def _keep(self, stage: str, elapsed_s: float, objective: float | None, bound: float | None) -> None:
-        last = self._events[-1] if self._events else SolveEvent(stage="", elapsed_s=0.0)
-        # What an event does not mention is what it was; an infinity is no news.
-        objective = objective if objective is not None and math.isfinite(objective) else last.objective
-        bound = bound if bound is not None and math.isfinite(bound) else last.bound
-        if (objective, bound) != (last.objective, last.bound):
-            self._events.append(SolveEvent(stage=stage, elapsed_s=elapsed_s, objective=objective, bound=bound))
-            if len(self._events) > _MOST_EVENTS:
-                del self._events[1:-1:2]
-
-
-def frontier(instance: Instance) -> Frontier:
-    """Compute the whole trade-off between the limit and the objective; later queries are look-ups.
-
-    Parameters
-    ----------
-    instance
-        The problem; its own limit is ignored.
-
-    Returns
-    -------
-    Frontier
-        Of the convexified problem (mixed plans); every breakpoint is a pure plan.
-    """
-    formulation = formulation_of(instance)
-    with _blaming_nobody(f"the frontier of {formulation.name}"):
-        make = formulation.build_frontier
-        return replace(make(instance), origin=(make, instance))
-
-
-def pareto(
-    instance: Instance,
-    *,
-    limit: str = "",
-    time_limit_s: float | None = None,
-    seed: int = 0,
-    on_event: Listener | None = None,
-) -> ParetoFrontier:
-    """Find every plan that no other beats in both the limit and the objective, where plans cannot be mixed.
-
-    Parameters
-    ----------
-    instance
-        The problem; its own limit is ignored.
-    limit
-        Which of its limits varies, the others kept; empty for the usual one.
-    time_limit_s
-        Seconds after which what is known by then is returned, with ``exact`` false.
-    seed
-        For everything random.
-    on_event
-        Called with progress events.
-
-    Raises
-    ------
-    UsageError
-        When an argument is out of its range, or the instance has no such limit.
-    UnsupportedError
-        When the formulation has no such frontier.
-    """
-    _require_settings(AUTO, 0.0, time_limit_s, seed, on_event)
-    if limit and limit not in instance.limits:
-        message = f"limit: got {show_value(limit)}; {instance.name!r} has {' and '.join(instance.limits)}"
-        raise UsageError(message)
-    request = SolveRequest(seed=seed, stopwatch=Stopwatch(time_limit_s, on_event), limit=limit)
-    formulation = formulation_of(instance)
-    with _blaming_nobody(f"the frontier of {formulation.name}"):
-        return formulation.build_pareto(instance, request)
 
 
 @overload
@@ -344,9 +251,9 @@ def explain(
     UnsupportedError
         When there is nothing to explain in this kind of problem.
     """
-    _require_sound(instance, result)
-    _require_time_limit(time_limit_s)
-    _require_listener(on_event)
+    require_sound(instance, result)
+    require_time_limit(time_limit_s)
+    require_listener(on_event)
     return formulation_of(instance).explain(instance, result, only=only, time_limit_s=time_limit_s, on_event=on_event)
 
 
@@ -397,7 +304,7 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     InfeasibleError
         When no robust plan keeps the limits on average.
     """
-    solution = _require_sound(instance, result)
+    solution = require_sound(instance, result)
     asked = {
         "samples": (samples, 1),
         "robust_samples": (robust_samples, 0),
@@ -405,8 +312,8 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
         "processes": (processes, 1),
     }
     for name, (number, least) in asked.items():
-        _require_whole(name, number, least)
-    _require_listener(on_event)
+        require_whole(name, number, least)
+    require_listener(on_event)
     formulation = formulation_of(instance)
     analyse = formulation.analyse_sensitivity
     request = SensitivityRequest(samples, robust_samples, compare, seed, result.gap_target, processes, on_event)
@@ -438,56 +345,6 @@ def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
     return next((entry for entry in able if entry.exact), able[0])
 
 
-def _require_sound(instance: Instance, result: Result[Solution]) -> Solution:
-    """Return a result's solution, which belongs to the instance and keeps its rules and limits."""
-    require_own(instance, result)
-    if result.solution is None:
-        message = f"the result has no solution (status {result.status}); there is nothing to look into"
-        raise UsageError(message)
-    checks = formulation_of(instance).evaluate(instance, result.solution).checks
-    for check in Verification(checks=checks).failures:
-        where = f"{check.family} {check.index}".strip()
-        message = f"the result's plan does not hold: {where}: {check.message}; `optplan verify` shows all that is wrong"
-        raise UsageError(message)
-    return result.solution
-
-
-def _require_settings(solver: object, gap: object, time_limit_s: object, seed: object, on_event: object) -> None:
-    """Refuse settings of another type or out of their range, before anything starts."""
-    if not isinstance(solver, str):
-        message = f"solver: got {show_value(solver)}; the name of a solver is needed, or {AUTO!r}"
-        raise UsageError(message)
-    if not (_is_number(gap) and 0 <= gap < 1):
-        message = f"gap: got {show_value(gap)}; a relative gap from 0 to below 1 is needed, such as 1e-6"
-        raise UsageError(message)
-    _require_time_limit(time_limit_s)
-    _require_whole("seed", seed, 0)
-    _require_listener(on_event)
-
-
-def _require_time_limit(time_limit_s: object) -> None:
-    if not (time_limit_s is None or (_is_number(time_limit_s) and time_limit_s > 0)):
-        message = f"time_limit_s: got {show_value(time_limit_s)}; seconds above zero are needed"
-        raise UsageError(message)
-
-
-def _require_whole(name: str, number: object, least: int) -> None:
-    if isinstance(number, bool) or not (isinstance(number, Integral) and int(number) >= least):
-        message = f"{name}: got {show_value(number)}; a whole number of at least {least} is needed"
-        raise UsageError(message)
-
-
-def _require_listener(on_event: object) -> None:
-    if not (on_event is None or callable(on_event)):
-        message = f"on_event: got {show_value(on_event)}; a function that takes an Event is needed"
-        raise UsageError(message)
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a real number, of Python or NumPy; truth values are none."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def _say_why(answer: Answer[Solution], request: SolveRequest) -> Termination:
     """Return why the solver stopped; for solvers an interruption is the end of their time."""
     interrupted = answer.termination is Termination.TIME_LIMIT and request.stopwatch.interrupted
@@ -501,7 +358,7 @@ def _assemble(
     request: SolveRequest,
     answer: Answer[Solution],
     seconds: float,
-    trajectory: _Trajectory,
+    trajectory: Trajectory,
 ) -> Result[Solution]:
     """Make the result; objective and measures come from the evaluator, the status from the gap that they leave."""
     objective, measures, status = None, {}, answer.status

@@ -1,0 +1,218 @@
+"""Options that change an instance: from what is typed to changed fields, and back to a command line."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from optplan.contracts import Instance, Result, Solution
+    from optplan.instances.changes import Change
+from optplan.cli.commands import repeat_command
+from optplan.cli.options import F, flag, known_name, list_policies, list_problems, read_budget, read_duration
+
+#: The option that changes any field; it applies before those that have a field of their own.
+_SET = "--set"
+
+#: The fields that an option may stand for; no formulation has two of them.
+_FIELDS = {
+    "problem": ("problem",),
+    "policy": ("policy", "mode"),
+    "budget": ("budget",),
+    "deadline": ("deadline_s", "deadline_min"),
+}
+
+#: Methods of instances whose problem or policy is not a field of its own: the fields to change for another one.
+_ASKING = {"problem": "fields_of_problem", "policy": "fields_of_policy"}
+
+
+def say_check(instance: str, result: Path | None, changes: dict[str, Any], *dropped: str) -> str:
+    """Say how to check a result that was reported: how to write it first, where it was not written.
+
+    Parameters
+    ----------
+    instance, result
+        What the user calls the instance, and the file of the result, if there is one.
+    changes
+        The options that changed the instance.
+    dropped
+        As in :func:`repeat_command`.
+    """
+    check = shlex.join(["optplan", "verify", instance, str(result or "result.json"), *write_amendments(changes)])
+    return check if result is not None else f"{shlex.join(repeat_command(*dropped))} && {check}"
+
+
+def read_changes(_: click.Context, option: click.Parameter, texts: Iterable[str]) -> tuple[Change, ...]:
+    """Read changes of an instance; click calls this."""
+    texts = tuple(texts)
+    if not texts:
+        return ()
+    from optplan.instances.changes import parse_change
+
+    return tuple(parse_change(text, what=flag(option)) for text in texts)
+
+
+def amendments(command: F) -> F:
+    """Add the options that change the instance; the command gets them as ``**changes``."""
+    return amendments_but()(command)
+
+
+def amendments_but(*useless: str) -> Callable[[F], F]:
+    """Make what adds the options that change the instance, but for those that do nothing in a command."""
+    options = _make_amendments()
+    wanted = [option for name, option in options.items() if name not in useless]
+    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(wanted), command)
+
+
+def _make_amendments() -> dict[str, Callable[[Any], Any]]:
+    return {
+        "set": click.option(
+            _SET,
+            multiple=True,
+            metavar="CHANGE",
+            callback=read_changes,
+            help=(
+                "What if: change any field, as in budget=150gpu, 'classes.bert.arrival_rate*=1.5' (also += -= /=), "
+                "'classes.*.weight=1' (* for every name), budget=null. A * needs quotes in a shell. May be repeated; "
+                "applies before the options below."
+            ),
+        ),
+        "budget": click.option(
+            "--budget",
+            metavar="AMOUNT",
+            callback=read_budget,
+            help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month, 25usd, 480gpu-min.",
+        ),
+        "deadline": click.option(
+            "--deadline",
+            metavar="TIME",
+            callback=read_duration,
+            help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none.",
+        ),
+        "problem": click.option(
+            "--problem",
+            metavar="NAME",
+            help=(
+                "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest, fastest or "
+                "cheapest-with-confidence for rubberband; spend or informed for seer; cheapest or fastest for srift."
+            ),
+            **known_name("problem", list_problems),
+        ),
+        "policy": click.option(
+            "--policy",
+            metavar="NAME",
+            help=(
+                "Kind of plan: pure (one for all jobs of a class) or mixed (shares of them differ) for boa; any "
+                "(number of trials at a time) or fair (shares of the GPUs, as in the paper) for rubberband; brackets "
+                "for seer; one-batch (for all VMs of a type) or any-batches for srift."
+            ),
+            **known_name("policy", list_policies),
+        ),
+    }
+
+
+def read_amended(name: str, changes: dict[str, Any]) -> Instance:
+    """Read an instance and change the fields that the user asked for.
+
+    Parameters
+    ----------
+    name
+        A file or a name of the library.
+    changes
+        By option (``set``, ``budget``, ``deadline``, ...); None leaves a field as it is.
+
+    Raises
+    ------
+    UsageError
+        When the formulation has no such field, or a change cannot be made.
+    DataError
+        When the instance is wrong, or becomes so by the change.
+    """
+    from optplan.instances.files import read_instance
+
+    return amend(read_instance(name), changes)
+
+
+def restore(given: Instance, result: Result[Solution]) -> Instance:
+    """Return the instance that a result solves; changes that the result carries need no options, and are said."""
+    from optplan.cli.console import note
+    from optplan.instances.changes import restore_changes
+
+    instance = restore_changes(given, result)
+    if instance is not given:
+        note(f"changed {given.name} as for the result: {', '.join(result.changes)}")
+    return instance
+
+
+def amend(instance: Instance, changes: dict[str, Any]) -> Instance:
+    """Change the fields of an instance that the user asked for, as :func:`read_amended` does."""
+    return amend_and_say(instance, changes)[0]
+
+
+def amend_and_say(instance: Instance, changes: dict[str, Any]) -> tuple[Instance, tuple[str, ...]]:
+    """Change an instance as :func:`amend` does, and list what was changed, each as ``--set`` takes it."""
+    asked, edits = _take_apart(changes)
+    if edits:
+        from optplan.instances.changes import apply_changes
+
+        instance = apply_changes(instance, edits, what=_SET)
+    fields: dict[str, object] = {}
+    for option in _FIELDS:  # a problem may empty limits, which other options then give
+        if option in asked:
+            fields |= _change_fields(instance, option, asked[option])
+    said = tuple(edit.text for edit in edits)
+    if not fields:
+        return instance, said
+    from optplan.instances.changes import write_change
+
+    changed = instance.replace(**fields)
+    data = changed.to_json_data()
+    said += tuple(
+        write_change(field, data.get(field)) for field in fields if getattr(changed, field) != getattr(instance, field)
+    )
+    return changed, said
+
+
+def _change_fields(instance: Instance, option: str, value: object) -> dict[str, object]:
+    """Return the fields that an option changes, with their values."""
+    field = _find_field(instance, option)
+    if field:
+        return {field: f"{value!r}s" if field.endswith("_min") else value}  # a duration in another unit than seconds
+    asking = getattr(instance, _ASKING.get(option, ""), None)
+    if asking is not None:
+        found: dict[str, object] = asking(value)
+        return found
+    formulation = getattr(instance, "formulation", "")
+    message = f"--{option}: instance {instance.name!r} is of formulation {formulation!r}, which has no {option}"
+    others = [f"--{other}" for other in sorted(_FIELDS) if _find_field(instance, other)]
+    raise UsageError(f"{message}; leave it out (there is: {', '.join(others)})")
+
+
+def _find_field(instance: Instance, option: str) -> str:
+    known = type(instance).model_fields
+    return next((field for field in _FIELDS[option] if field in known), "")
+
+
+def write_amendments(changes: dict[str, Any]) -> list[str]:
+    """Write the options that :func:`amendments` reads, for a command line that changes the instance likewise."""
+    asked, edits = _take_apart(changes)
+    written = [(_SET, edit.text) for edit in edits]
+    written += [(f"--{option}", _write_value(value)) for option, value in asked.items()]
+    return [part for pair in written for part in pair]
+
+
+def _take_apart(changes: dict[str, Any]) -> tuple[dict[str, Any], tuple[Change, ...]]:
+    """Separate the options with a field of their own, where they were given, from the changes of any field."""
+    edits = changes.get("set") or ()
+    return {name: value for name, value in changes.items() if name != "set" and value is not None}, edits
+
+
+def _write_value(value: object) -> str:
+    return f"{value!r}s" if isinstance(value, float) else str(value)

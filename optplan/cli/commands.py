@@ -1,0 +1,151 @@
+"""Commands and groups of them: flags that all have, help in sections with examples, how to repeat a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from optplan.cli.options import flag
+from optplan.cli.parameters import naming_options
+
+#: Options that many commands have, by the heading under which help lists them after a command's own.
+_SECTIONS = {
+    "Change the instance": ("set", "budget", "deadline", "problem", "policy"),
+    "Write and print": ("output", "plan", "plot", "report_path", "new_instance", "force", "as_json"),
+    "Common options": ("quiet", "traceback", "help"),
+}
+
+#: Where a command keeps the arguments that it was called with.
+_ARGUMENTS = "optplan.arguments"
+
+
+class Command(click.Command):
+    """A command with ``--json``, ``--quiet``, ``--traceback`` and examples at the end of its help.
+
+    Parameters
+    ----------
+    examples
+        Command lines, as a user would type them.
+    renamed
+        By parameter of the functions that are called, the option that it comes from: errors name what the user typed.
+    """
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - click's own
+        examples: Sequence[str] = (),
+        renamed: Mapping[str, str] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - click's own
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+        self.renamed = dict(renamed or {})
+        self.params += [
+            click.Option(["--json", "as_json"], is_flag=True, help="Print JSON on stdout, and nothing else there."),
+            click.Option(
+                ["-q", "--quiet"],
+                is_flag=True,
+                expose_value=False,
+                callback=_be_quiet,
+                help="Tell nothing on stderr but warnings and errors: no progress, no files written.",
+            ),
+            click.Option(["--traceback"], is_flag=True, expose_value=False, help="Show internal errors in full."),
+        ]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the arguments, for commands that tell how to repeat them."""
+        ctx.meta[_ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, then those that many commands have, under their headings."""
+        shared = {name: heading for heading, names in _SECTIONS.items() for name in names}
+        sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_SECTIONS)}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                sections[shared.get(str(param.name), "Options")].append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - whatever the command returns
+        """Run the command; warnings about the data go to stderr, once each."""
+        from optplan.cli.console import tidy_warnings
+
+        own = {str(param.name): flag(param) for param in self.params}
+        with tidy_warnings(), naming_options(own, self.renamed):
+            return super().invoke(ctx)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, one to a line."""
+        write_examples(self.examples, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
+    if wanted:
+        from optplan.cli.console import be_quiet
+
+        be_quiet(ctx)
+
+
+def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
+    """Return the command line that runs, so that it writes its result to a file and prints or writes nothing else.
+
+    Parameters
+    ----------
+    dropped
+        Options that are left out besides those that write and print.
+    result
+        The file.
+    """
+    ctx = click.get_current_context()
+    left_out = {*_SECTIONS["Write and print"], *dropped}
+    takes = {
+        opt: not param.is_flag
+        for param in ctx.command.params
+        if isinstance(param, click.Option)
+        for opt in param.opts
+        if str(param.name) in left_out
+    }
+    kept, skips = [], False
+    for argument in ctx.meta[_ARGUMENTS]:
+        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        if not skips and name in takes:
+            skips = takes[name] and argument == name
+            continue
+        if not skips:
+            kept.append(argument)
+        skips = False
+    return [*ctx.command_path.split(), *kept, "-o", result]
+
+
+class Group(click.Group):
+    """A command that has commands, in the order in which they were added, with examples."""
+
+    command_class = Command
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """List the commands as they were added, not by the alphabet."""
+        return list(self.commands)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, one to a line."""
+        write_examples(self.examples, formatter)
+        super().format_epilog(ctx, formatter)
+
+
+def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """Write examples without folding their lines."""
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"  {example}\n")
