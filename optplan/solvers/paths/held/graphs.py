@@ -61,8 +61,18 @@ class Growth:
 
     def keep(self, nodes: IntArray) -> Growth:
         """Return the growth between some of the nodes, given in increasing order: with a wait, the first ones."""
-        kept = {name: None if array is None else array[nodes] for name, array in vars(self).items()}
-        return replace(self, **kept)
+        wait, value_factor, consumption_factor = (
+            None if array is None else array[nodes] for array in (self.wait, self.value_factor, self.consumption_factor)
+        )
+        return Growth(
+            self.leave_value[nodes],
+            self.leave_consumption[nodes],
+            self.enter_value[nodes],
+            self.enter_consumption[nodes],
+            wait,
+            value_factor,
+            consumption_factor,
+        )
 
     def exchanged(self) -> Growth:
         """Return the same growth with value and consumption in each other's place."""
