@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from optplan.runtime.protocol import Checkpoint
@@ -60,7 +60,9 @@ def hash_folder(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def prune(folder: Path, keep: Sequence[Path], droppable: Sequence[Path], most_bytes: float) -> None:
+def prune(
+    folder: Path, keep: Sequence[Path], droppable: Sequence[Path], most_bytes: float, busy: Collection[str] = ()
+) -> None:
     """Delete the checkpoints in a folder of folders, all but these; droppable ones while they take too much space.
 
     Parameters
@@ -71,10 +73,12 @@ def prune(folder: Path, keep: Sequence[Path], droppable: Sequence[Path], most_by
         Folders of checkpoints that stay, and that stay while there is room; the first goes first.
     most_bytes
         What all of them together may take.
+    busy
+        Trials that run: what they have stored a moment ago nobody else knows yet.
     """
     known = {*keep, *droppable}
     for checkpoint in folder.glob("*/checkpoint-*"):
-        if checkpoint not in known:
+        if checkpoint not in known and checkpoint.parent.name not in busy:
             shutil.rmtree(checkpoint, ignore_errors=True)
     sizes = {path: _size(path) for path in known}
     total = sum(sizes.values())

@@ -157,11 +157,12 @@ class FolderExecutor(ABC, Generic[Handle]):
         self._running[operation.id] = Running(operation, folder, handle)
 
     def stop(self, operation: str, grace_s: float) -> None:
-        """Ask an operation to store its state and end; after the grace it is killed."""
+        """Ask an operation to store its state and end; after the grace, or at once if it did nothing, it is killed."""
         if operation in self._running:
             running = self._running[operation]
             (running.folder / STOP).touch()
-            running.kill_at_s = self.now_s() + grace_s
+            self._read_progress(running)
+            running.kill_at_s = self.now_s() + (grace_s if running.offset else 0.0)
 
     def poll(self, until_s: float) -> list[Event]:
         """Return what has happened; wait until something does, or until the time has come."""
@@ -177,9 +178,9 @@ class FolderExecutor(ABC, Generic[Handle]):
     def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
         """Delete checkpoints that nobody needs."""
         root = self._settings.root
-        running = [root / r.operation.checkpoint.path for r in self._running.values() if r.operation.checkpoint]
-        kept = [*(root / each.path for each in keep), *running]
-        prune(root / "trials", kept, [root / each.path for each in droppable], self._settings.checkpoint_bytes)
+        busy = {running.operation.trial for running in self._running.values()}
+        kept, free = ([root / each.path for each in checkpoints] for checkpoints in (keep, droppable))
+        prune(root / "trials", kept, free, self._settings.checkpoint_bytes, busy)
 
     # ------------------------------------------------------------------------------------------ what its heirs can do
 
@@ -271,6 +272,9 @@ class FolderExecutor(ABC, Generic[Handle]):
                 done = (outcome["iterations"], outcome["metrics"], checkpoint)
                 busy_s = now_s - operation.wanted_s
                 return Finished(operation.id, now_s, *done, busy_s, outcome["complete"], outcome["timings"])
+        if running.kill_at_s is not None and not running.offset:  # it had done nothing yet: it is as it was
+            was = operation.from_iterations, operation.metrics, operation.checkpoint
+            return Finished(operation.id, now_s, *was, now_s - operation.wanted_s, complete=False)
         stored = read(running.folder / STORED) or {}
         kept = Checkpoint(**stored["checkpoint"]) if stored.get("checkpoint") else None
         if kept is not None and not is_whole(root, kept):

@@ -57,6 +57,8 @@ class SegmentOutcome(FrozenModel):
         What the plan took an iteration for.
     planned_usd, actual_usd
         Cost.
+    late_s
+        By how much it ended after its bell; None where the clock does not end it.
     failures
         How often a trial of it failed.
     """
@@ -75,6 +77,7 @@ class SegmentOutcome(FrozenModel):
     planned_iteration_s: float | None = None
     planned_usd: float | None = None
     actual_usd: float | None = None
+    late_s: float | None = None
     failures: int = 0
 
 
@@ -197,7 +200,7 @@ def _describe_trial(state: State, rules: Rules, name: str) -> Winner:
 
 def _describe_segment(state: State, segment: SegmentState, operations: list[OperationState]) -> SegmentOutcome:
     what, expected = segment.segment, segment.segment.expected
-    opened_s, began_s, ended_s = segment.opened_s, segment.began_s, segment.ended_s
+    opened_s, began_s, ended_s, bell = segment.opened_s, segment.began_s, segment.ended_s, segment.ends_at_s
     return SegmentOutcome(
         id=what.id,
         label=what.label,
@@ -213,6 +216,7 @@ def _describe_segment(state: State, segment: SegmentState, operations: list[Oper
         planned_iteration_s=expected.iteration_s,
         planned_usd=expected.cost_usd,
         actual_usd=None if opened_s is None else segment_usd(state, segment, state.t),
+        late_s=None if bell is None or ended_s is None else ended_s - (state.origin_s or 0.0) - bell,
         failures=sum(each.phase.value == "failed" for each in operations),
     )
 

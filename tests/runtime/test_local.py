@@ -102,12 +102,16 @@ def test_training_on_the_virtual_clock(plan_of: PlanOf, tmp_path: Path) -> None:
 
 
 def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
-    """SEER's rounds of 1.2, 2.4 and 4.8 s: all trials stop by the bell with a checkpoint, and go on from there."""
+    """SEER's rounds of 1.2, 2.4 and 4.8 s: all trials stop by the bell with a checkpoint, and go on from there.
+
+    The first trial is not through its first iteration, of a minute, at the bell: nobody waits for it.
+    """
     example = read_instance("seer-paper-example")
     instance = example.replace(deadline_min=0.14, budget="1.12gpu-min", least_round_min=0.014)
     plan = build_plan(instance, solve(instance, solver="published-seer"))
-    outcome = run_here(plan, tmp_path / "run", space=[{"rate": 0.001 * n, "wait_s": 0.02} for n in range(1, 13)])
-    assert (outcome.status, outcome.code) == ("ended", 0)
+    space = [{"rate": 0.001 * n, "wait_s": 60.0 if n == 1 else 0.02} for n in range(1, 13)]
+    outcome = run_here(plan, tmp_path / "run", space=space)
+    assert (outcome.status, outcome.code, outcome.failed) == ("ended", 0, {})
     for segment in outcome.segments:
         assert segment.actual_s is not None
         assert segment.actual_s < segment.planned_s + 2.0  # a loaded machine is late by the end of a process
@@ -115,6 +119,9 @@ def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
     last = {trial for segment in ("r3-g2", "r3-g1") for trial in state.segments[segment].members}
     assert outcome.winner is not None
     assert outcome.winner.trial in last
+    slow = state.trials["trials-0001"]
+    assert (slow.iterations, slow.checkpoint) == (0, None)
+    assert all(segment.late_s is not None and segment.failures == 0 for segment in outcome.segments)
     others = [trial.iterations for trial in state.trials.values() if trial.name not in last]
     assert outcome.winner.iterations > max(others)
 
@@ -282,6 +289,8 @@ def test_old_checkpoints_go(tmp_path: Path) -> None:
         _write(path, "0123456789")
     prune(tmp_path / "trials", paths[1:2], paths[2:], most_bytes=25)
     assert [path.exists() for path in paths] == [False, True, False, True]
+    prune(tmp_path / "trials", [], [], most_bytes=25, busy=[paths[1].parent.name])
+    assert paths[1].exists(), "what a trial that runs has just stored, nobody else knows yet"
 
 
 def _write(folder: Path, text: str) -> None:
