@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.errors import DataError
-from optplan.solvers.paths.batches import FloatArray, IntArray
 from optplan.solvers.paths.bounds import Mixture
-from optplan.solvers.paths.families import ColumnBatch
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
 from optplan.solvers.slopes import SmoothBlock, SmoothForm
 
 
@@ -149,7 +148,7 @@ class LinkedChoices:
         """How many rows there are."""
         return self.num_rows
 
-    def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> ColumnBatch:
+    def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> PathBatch:
         """Return for each row the choice of least value_weight * value + multipliers . consumption.
 
         Ties go to the alternative that takes least of all limits together, then to the first one.
@@ -163,7 +162,7 @@ class LinkedChoices:
 
         Returns
         -------
-        ColumnBatch
+        PathBatch
             One choice per row; the payload is (rows, 2) the alternative's number, and the option or the width there.
         """
         least = np.full(self.num_rows, np.inf)
@@ -179,7 +178,7 @@ class LinkedChoices:
             rows = rows[better]
             least[rows], value[rows], consumption[rows] = cost[better], own_value[better], own_consumption[better]
             payload[rows, 0], payload[rows, 1] = number, position[better]
-        return ColumnBatch(value, consumption, payload)
+        return PathBatch(value, consumption, payload)
 
     def merge_widths(self, mixture: Mixture) -> Mixture:
         """Return a mixture in which no row has several widths on one curve: their consumption's mean takes their place.
@@ -204,11 +203,11 @@ class LinkedChoices:
             value[head], consumption[head] = alternative.follow_one(row, width)
             payload[head, 1], fraction[head] = width, share
             kept[members] = members == head
-        columns = ColumnBatch(value, consumption, payload).take(kept)
+        columns = PathBatch(value, consumption, payload).take(kept)
         return mix_columns(mixture.graph[kept], fraction[kept], columns)
 
 
-def mix_columns(graph: IntArray, fraction: FloatArray, columns: ColumnBatch) -> Mixture:
+def mix_columns(graph: IntArray, fraction: FloatArray, columns: PathBatch) -> Mixture:
     """Return a mixture with its totals.
 
     Parameters

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, mix_columns
 from optplan.solvers.limits import most_within
 from optplan.solvers.paths.bounds import Mixture
-from optplan.solvers.paths.families import ColumnBatch, join_columns
+from optplan.solvers.paths.families import PathBatch, join_batches
 
 #: A limit within this share of a breakpoint is met at the breakpoint, so that rounding divides no row.
 _SNAP = 1e-12
@@ -146,7 +146,7 @@ def value_at(family: LinkedChoices, multiplier: float) -> float:
     return family.best_paths(np.array([multiplier])).total_value
 
 
-def _consumption(batch: ColumnBatch) -> float:
+def _consumption(batch: PathBatch) -> float:
     return math.fsum(batch.consumption[:, 0].tolist())
 
 
@@ -203,7 +203,7 @@ def _mix(family: LinkedChoices, crossing: MultiplierRange, limit: float) -> Mixt
     whole = int(np.searchsorted(filled, room + _SNAP * limit, side="right"))
     moved = np.zeros(rows.size, dtype=np.bool_)
     moved[jumps[:whole]] = True
-    chosen = join_columns([lean, rich]).take(np.where(moved, rows + rows.size, rows))
+    chosen = join_batches([lean, rich]).take(np.where(moved, rows + rows.size, rows))
     used = float(filled[whole - 1]) if whole else 0.0
     if whole == jumps.size or room - used <= _SNAP * limit:
         return mix_columns(rows, np.ones(rows.size), chosen)
@@ -212,11 +212,11 @@ def _mix(family: LinkedChoices, crossing: MultiplierRange, limit: float) -> Mixt
     fraction = np.insert(np.ones(rows.size), divided + 1, share)
     fraction[divided] = 1.0 - share
     order = np.insert(rows, divided + 1, rows.size)
-    both = join_columns([chosen, rich.take(np.array([divided]))]).take(order)
+    both = join_batches([chosen, rich.take(np.array([divided]))]).take(order)
     return mix_columns(np.insert(rows, divided + 1, divided), fraction, both)
 
 
-def _jumped(family: LinkedChoices, lean: ColumnBatch, rich: ColumnBatch) -> NDArray[np.bool_]:
+def _jumped(family: LinkedChoices, lean: PathBatch, rich: PathBatch) -> NDArray[np.bool_]:
     """Return whether rows chose another alternative or option; another width on one curve is a matter of rounding."""
     on_curve = np.array([isinstance(alternative, CurveWidths) for alternative in family.alternatives])
     differs = lean.payload != rich.payload

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.limits import LIMIT_TOLERANCE, is_lost
-from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_lost
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import ColumnBatch, LinkedFamily, keep_limits
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathFamily, keep_limits
 from optplan.solvers.paths.generation import Aim, Generation, Progress, exceeds_one
 from optplan.solvers.paths.master import MasterSolution
 
@@ -49,7 +48,7 @@ class Mixture:
 
     graph: IntArray
     fraction: FloatArray
-    columns: ColumnBatch
+    columns: PathBatch
     value: float
     consumption: FloatArray
 
@@ -83,7 +82,7 @@ class LinkedBound:
     mixture: Mixture | None
     attained: bool
     graph: IntArray
-    columns: ColumnBatch
+    columns: PathBatch
     passes: int
 
 
@@ -110,7 +109,7 @@ class LinkedShortfall:
     multipliers: FloatArray
     factor: float
     graph: IntArray
-    columns: ColumnBatch
+    columns: PathBatch
     passes: int
 
 
@@ -173,7 +172,7 @@ class PriceRange:
 
 
 def maximise_bound(
-    family: LinkedFamily, *, gap: float = 1e-10, effort: Effort | None = None
+    family: PathFamily, *, gap: float = 1e-10, effort: Effort | None = None
 ) -> LinkedBound | LinkedShortfall:
     """Return the greatest Lagrangian bound and a mixed plan that attains it, or a proof that no plan keeps the limits.
 
@@ -255,7 +254,7 @@ def _widen(limits: FloatArray, feasibility: Progress) -> FloatArray:
     return limits * factor if 1.0 < factor <= 1.0 + 2.0 * LIMIT_TOLERANCE else limits
 
 
-def _mix(master: MasterSolution, graph: IntArray, columns: ColumnBatch) -> Mixture:
+def _mix(master: MasterSolution, graph: IntArray, columns: PathBatch) -> Mixture:
     """Return the mixture of a master's solution."""
     used = np.flatnonzero(master.fractions)
     used = used[np.argsort(graph[used], kind="stable")]
@@ -265,9 +264,7 @@ def _mix(master: MasterSolution, graph: IntArray, columns: ColumnBatch) -> Mixtu
     return Mixture(graph[used], fraction, taken, value, consumption)
 
 
-def find_price_range(
-    family: LinkedFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None
-) -> PriceRange:
+def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None) -> PriceRange:
     """Return the value lost per unit when a limit shrinks a little, and gained when it grows a little.
 
     Parameters
@@ -332,7 +329,7 @@ def _is_best(generation: Generation, bound: LinkedBound, multipliers: FloatArray
     return bool(bound.bound - reached <= _SAME_BOUND * (bound.bound + paid))
 
 
-def _resume(family: LinkedFamily, graph: IntArray, columns: ColumnBatch, effort: Effort | None) -> Generation:
+def _resume(family: PathFamily, graph: IntArray, columns: PathBatch, effort: Effort | None) -> Generation:
     """Return a generation that starts with all paths seen."""
     generation = Generation(family, _GAP, effort if effort is not None else Effort())
     generation.add(graph, columns)
@@ -340,7 +337,7 @@ def _resume(family: LinkedFamily, graph: IntArray, columns: ColumnBatch, effort:
 
 
 def find_relaxations(
-    family: LinkedFamily, shortfall: LinkedShortfall, *, effort: Effort | None = None
+    family: PathFamily, shortfall: LinkedShortfall, *, effort: Effort | None = None
 ) -> tuple[Relaxation | Futility, ...]:
     """Return for each limit the least that it has to be for the others to be kept.
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.families import ColumnBatch
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
 from optplan.solvers.paths.generation import Aim, Generation, Progress, exceeds_one
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
 from optplan.solvers.paths.switching.trails import Trails
@@ -25,7 +25,7 @@ from optplan.solvers.paths.switching.trails import Trails
 _DIVIDED = 1e-9
 
 #: Graphs with some nodes closed, and their known paths of open nodes with whose they are.
-Side = tuple[LinkedGraphs, tuple[IntArray, ColumnBatch]]
+Side = tuple[LinkedGraphs, tuple[IntArray, PathBatch]]
 
 
 @dataclass(eq=False)
@@ -72,7 +72,7 @@ class Subproblem:
     multipliers: FloatArray
     bound: float
     graph: IntArray
-    columns: ColumnBatch
+    columns: PathBatch
     fractions: FloatArray
 
     @property
@@ -81,7 +81,7 @@ class Subproblem:
         return int(np.count_nonzero(self.fractions)) == self.graphs.num_graphs
 
     @property
-    def plan(self) -> ColumnBatch:
+    def plan(self) -> PathBatch:
         """The largest path of each graph in the mixture."""
         order = np.lexsort((-self.fractions, self.graph))
         return self.columns.take(order[np.searchsorted(self.graph[order], np.arange(self.graphs.num_graphs))])
@@ -111,7 +111,7 @@ class Split:
 
 
 def solve_subproblem(
-    graphs: LinkedGraphs, limits: FloatArray, known: tuple[IntArray, ColumnBatch], cutoff: float, effort: Effort
+    graphs: LinkedGraphs, limits: FloatArray, known: tuple[IntArray, PathBatch], cutoff: float, effort: Effort
 ) -> tuple[float, Region, Subproblem | None]:
     """Return the graphs' greatest bound, and the subproblem unless the bound reaches the cutoff.
 

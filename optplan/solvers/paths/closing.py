@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.limits import most_within
-from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.bounds import LinkedBound, LinkedShortfall, maximise_bound
 from optplan.solvers.paths.branching import (
     Region,
@@ -29,11 +28,10 @@ from optplan.solvers.paths.branching import (
     solve_subproblem,
 )
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import ColumnBatch, join_columns, keep_limits
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets, join_batches, keep_limits
 from optplan.solvers.paths.incumbents import choose_paths
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
-from optplan.solvers.paths.switching.labels import PathSets, find_path_sets
 from optplan.solvers.paths.switching.trails import Trails
 
 #: First allowance, as a fraction of the bound, divided by the number of graphs.
@@ -108,7 +106,7 @@ class LinkedSolution:
         Work done.
     """
 
-    paths: ColumnBatch | None
+    paths: PathBatch | None
     bound: float
     lagrangian: LinkedBound
     exhaustion: Exhaustion | None
@@ -202,7 +200,7 @@ class _Closing:
         self.lagrangian = lagrangian
         self.gap = gap
         self.effort = effort
-        self.incumbent: ColumnBatch | None = None
+        self.incumbent: PathBatch | None = None
         self.exhaustion: Exhaustion | None = None
         self.open: list[tuple[float, int, Subproblem]] = []
         #: The least bound of the subproblems that were given up for it; +inf where none was.
@@ -314,7 +312,7 @@ class _Closing:
         """Find the best plan of at most a value; return whether all such plans were covered within the quick limits."""
         quick = Effort(self.effort.stopwatch, _MOST_LABELS, _MOST_PAIRS)
         try:
-            paths = find_path_sets(graphs, multipliers, allowance, quick)
+            paths = graphs.find_path_sets(multipliers, allowance, quick)
             if self.value - most_value > allowance:
                 self._try_sets(paths)
             most_consumption = most_within(self.graphs.limits)
@@ -396,7 +394,7 @@ class _Closing:
         if sum(graph.size for graph, _ in self._known) >= _REGROWN * self._known[0][0].size:
             self._try_known()
 
-    def _push(self, graphs: LinkedGraphs, known: tuple[IntArray, ColumnBatch]) -> None:
+    def _push(self, graphs: LinkedGraphs, known: tuple[IntArray, PathBatch]) -> None:
         """Open the first subproblem."""
         bound, self.region, problem = solve_subproblem(graphs, self.lagrangian.limits, known, math.inf, self.effort)
         if problem is None:
@@ -410,10 +408,10 @@ class _Closing:
         self.branches += 1
         self.pruned = min(self.pruned, bound)
 
-    def _join_known(self) -> tuple[IntArray, ColumnBatch]:
+    def _join_known(self) -> tuple[IntArray, PathBatch]:
         """Return all paths known, and whose they are."""
         graph = np.concatenate([graph for graph, _ in self._known])
-        columns = join_columns([columns for _, columns in self._known])
+        columns = join_batches([columns for _, columns in self._known])
         self._known = [(graph, columns)]
         return graph, columns
 
@@ -444,7 +442,7 @@ class _Closing:
         chosen = choose_paths(graph[kept], value[kept], consumption[kept], seen.limits, gap, self.effort.stopwatch)
         return None if chosen is None else kept[chosen]
 
-    def _offer(self, plan: ColumnBatch) -> None:
+    def _offer(self, plan: PathBatch) -> None:
         """Take a plan as the incumbent when it keeps the limits and is better."""
         if plan.total_value < self.value and keep_limits(plan.total_consumption, self.graphs.limits):
             self.incumbent = plan if self.trails is None else self.trails.leave(plan)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.paths.batches import FloatArray, IntArray
+from optplan.solvers.paths.families import FloatArray, IntArray
 
 #: Sets up to this size are filtered all at once, one champion of each per round.
 _SMALL_SET = 64

@@ -1,27 +1,40 @@
 """The seam between the algorithms of this package and what they choose from.
 
-The bounds need of each graph only its best path under given multipliers, so anything that can answer that question may
-be linked: layered graphs (:class:`~optplan.solvers.paths.switching.graphs.LinkedGraphs`), choices in closed form, and
-so on. A *column* is one path of one graph: its value, its consumption of each limit, and a payload by which its family
-knows it again. The algorithms look at the numbers only and hand the payload back.
+The bounds need of each graph only its best path under given multipliers, so anything that can answer that question is a
+:class:`PathFamily`: layered graphs (:class:`~optplan.solvers.paths.switching.graphs.LinkedGraphs`), sizes held
+(:class:`~optplan.solvers.paths.held.graphs.HeldGraph`), choices in closed form, and so on. Frontiers ask for many
+multipliers at once, and the closing of a gap for all paths within an allowance: what answers that, too, is a
+:class:`GraphFamily`. A path comes with its value, its consumption of each limit, and a payload by which its family
+knows it again; the algorithms look at the numbers only and hand the payload back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.limits import is_within
-from optplan.solvers.paths.batches import FloatArray, IntArray
+from optplan.solvers.limits import ROUNDING, is_within
+
+if TYPE_CHECKING:
+    from optplan.solvers.paths.effort import Effort
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+NodeArray = NDArray[np.int32]
+
+#: Consumption (or value) given up, as a fraction, to end a frontier at a vertex rather than at rounding noise.
+END_TOLERANCE = 1e-10
+#: A multiplier so large (its inverse: so small) that one criterion decides and the other only breaks exact ties.
+PROHIBITIVE = 1e150
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnBatch:
+class PathBatch:
     """Paths of some graphs, one after another.
 
     Parameters
@@ -39,6 +52,11 @@ class ColumnBatch:
     payload: NDArray[Any]
 
     @property
+    def used(self) -> FloatArray:
+        """(P,) Consumption of the first limit, for algorithms that know one only."""
+        return self.consumption[:, 0]
+
+    @property
     def total_value(self) -> float:
         """Sum of the values, exactly rounded, hence the same in every order of the graphs."""
         return math.fsum(self.value.tolist())
@@ -48,16 +66,56 @@ class ColumnBatch:
         """(L,) Sums of the consumptions, exactly rounded."""
         return np.array([math.fsum(column) for column in self.consumption.T.tolist()])
 
+    @property
+    def total_used(self) -> float:
+        """Sum of the consumptions of the first limit, exactly rounded."""
+        return math.fsum(self.used.tolist())
+
     def weigh(self, multipliers: FloatArray, value_weight: float = 1.0) -> FloatArray:
         """Return (P,) value_weight * value + multipliers . consumption."""
         return np.asarray(value_weight * self.value + self.consumption @ multipliers)
 
-    def take(self, positions: IntArray | NDArray[np.bool_]) -> ColumnBatch:
+    def take(self, positions: IntArray | NDArray[np.bool_]) -> PathBatch:
         """Return the paths at some positions, in that order."""
-        return ColumnBatch(self.value[positions], self.consumption[positions], self.payload[positions])
+        return PathBatch(self.value[positions], self.consumption[positions], self.payload[positions])
+
+    def choose(self, other: PathBatch, chosen: NDArray[np.bool_]) -> PathBatch:
+        """Return ``other``'s path where ``chosen`` (P,) holds and this batch's path elsewhere."""
+        return PathBatch(
+            np.where(chosen, other.value, self.value),
+            np.where(chosen[:, None], other.consumption, self.consumption),
+            np.where(chosen[:, None], other.payload, self.payload),
+        )
 
 
-class LinkedFamily(Protocol):
+@dataclass(frozen=True, eq=False)
+class PathSets:
+    """Undominated paths of every graph within an allowance, graph after graph.
+
+    Parameters
+    ----------
+    starts
+        (G + 1,) Where each graph's paths begin.
+    value
+        (M,) Of each path.
+    consumption
+        (M, L) Of each path. With one limit, a graph's paths are by increasing consumption and decreasing value.
+    trace
+        Returns the chosen paths themselves, given (G,) one position in 0..M-1 per graph.
+    """
+
+    starts: IntArray
+    value: FloatArray
+    consumption: FloatArray
+    trace: Callable[[IntArray], PathBatch]
+
+    @property
+    def used(self) -> FloatArray:
+        """(M,) Consumption of the first limit, for algorithms that know one only."""
+        return self.consumption[:, 0]
+
+
+class PathFamily(Protocol):
     """Graphs in each of which one path is to be chosen, linked by limits on the total consumptions.
 
     Notes
@@ -74,7 +132,7 @@ class LinkedFamily(Protocol):
     def limits(self) -> FloatArray:
         """(L,) For each limit the most that the total consumption may be: finite and above 0."""
 
-    def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> ColumnBatch:
+    def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> PathBatch:
         """Return for each graph a path of least value_weight * value + multipliers . consumption.
 
         Parameters
@@ -86,20 +144,106 @@ class LinkedFamily(Protocol):
 
         Returns
         -------
-        ColumnBatch
+        PathBatch
             G paths, in the order of the graphs.
         """
 
 
-def join_columns(batches: Sequence[ColumnBatch]) -> ColumnBatch:
-    """Return the columns of several batches of one family, one after another."""
-    return ColumnBatch(
+class GraphFamily(Protocol):
+    """Graphs whose paths can be asked for under many multipliers at once, and listed within an allowance."""
+
+    @property
+    def num_graphs(self) -> int:
+        """How many graphs there are: G, at least 1."""
+
+    def best_paths(
+        self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
+    ) -> PathBatch:
+        """Return paths of least value_weight * value + multipliers . consumption.
+
+        Parameters
+        ----------
+        multipliers
+            (L,) Weights of the consumptions; or (P, L), a row for each asked path.
+        members
+            (P,) Which graph each path is wanted of, repetitions allowed; every graph once when None.
+        value_weight
+            Weight of the value, at least 0.
+        """
+
+    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
+        """Return every graph's undominated paths whose reduced cost is within ``allowance`` of the graph's least.
+
+        Parameters
+        ----------
+        multipliers
+            (L,) Weights of the consumptions in the reduced cost.
+        allowance
+            In units of value.
+        effort
+            To be charged; raises when a limit is met.
+        """
+
+
+def find_least_consumption(family: GraphFamily) -> PathBatch:
+    """Return each graph's path of least consumption of the one limit; among those, up to rounding, one of least value.
+
+    Parameters
+    ----------
+    family
+        The graphs.
+    """
+    strict = family.best_paths(np.array([PROHIBITIVE]))
+    # Equal consumptions differ by rounding once they are sums, so ties are settled by a second, finite multiplier:
+    # it gives up at most END_TOLERANCE of the consumption. A consumption of exactly zero has no rounding.
+    blurred = np.flatnonzero((strict.used > 0) & (strict.value > 0))
+    if not blurred.size:
+        return strict
+    multipliers = strict.value[blurred] / (END_TOLERANCE * strict.used[blurred])
+    return _replace(strict, blurred, family.best_paths(multipliers[:, None], blurred))
+
+
+def find_least_value(family: GraphFamily) -> tuple[PathBatch, float]:
+    """Return each graph's path of least value, among those (up to rounding) one of least consumption; and the least.
+
+    Parameters
+    ----------
+    family
+        The graphs, with one limit.
+
+    Returns
+    -------
+    tuple[PathBatch, float]
+        The paths, and the sum of the least values themselves.
+    """
+    strict = family.best_paths(np.array([1.0 / PROHIBITIVE]))
+    blurred = np.flatnonzero((strict.used > 0) & (strict.value > 0))
+    if not blurred.size:
+        return strict, strict.total_value
+    multipliers = ROUNDING * strict.value[blurred] / strict.used[blurred]
+    return _replace(strict, blurred, family.best_paths(multipliers[:, None], blurred)), strict.total_value
+
+
+def join_batches(batches: Sequence[PathBatch]) -> PathBatch:
+    """Return the paths of several batches of one family, one after another."""
+    payloads = [batch.payload for batch in batches]
+    depth = max(payload.shape[1] for payload in payloads)
+    if any(payload.shape[1] < depth for payload in payloads):
+        payloads = [np.pad(each, ((0, 0), (0, depth - each.shape[1])), constant_values=-1) for each in payloads]
+    return PathBatch(
         np.concatenate([batch.value for batch in batches]),
         np.concatenate([batch.consumption for batch in batches]),
-        np.concatenate([batch.payload for batch in batches]),
+        np.concatenate(payloads),
     )
 
 
 def keep_limits(consumption: FloatArray, limits: FloatArray) -> bool:
     """Return whether total consumptions (L,) keep the limits, as :mod:`optplan.solvers.limits` defines it."""
     return is_within(consumption, limits)
+
+
+def _replace(batch: PathBatch, positions: IntArray, other: PathBatch) -> PathBatch:
+    """Return ``batch`` with the paths at ``positions`` replaced by those of ``other``."""
+    source = np.arange(batch.value.size)
+    source[positions] = batch.value.size + np.arange(positions.size)
+    return join_batches([batch, other]).take(source)

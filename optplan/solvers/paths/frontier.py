@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.solvers.paths.batches import (
-    BUDGET_TOLERANCE,
-    ROUNDING,
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING
+from optplan.solvers.paths.families import (
     FloatArray,
+    GraphFamily,
     IntArray,
     PathBatch,
-    PathFamily,
     find_least_consumption,
     find_least_value,
     join_batches,
@@ -124,7 +123,7 @@ class LayeredFrontier:
         if np.isnan(value):
             raise UsageError("the value is not a number")
         last = float(self.value[-1])
-        if value < last - BUDGET_TOLERANCE * abs(last):
+        if value < last - LIMIT_TOLERANCE * abs(last):
             return None
         # Values decrease, so their negatives are in order for the bisection.
         segment = int(np.searchsorted(-self.value, -value * (1.0 - ROUNDING), side="right")) - 1
@@ -158,7 +157,7 @@ class LayeredFrontier:
         )
 
 
-def build_frontier(family: PathFamily) -> LayeredFrontier:
+def build_frontier(family: GraphFamily) -> LayeredFrontier:
     """Return the optimum of the convexified problem for all budgets.
 
     Parameters
@@ -179,7 +178,7 @@ def build_frontier(family: PathFamily) -> LayeredFrontier:
     order = np.argsort(-drop / step, kind="stable")
     first = paths.take(starts[:-1])
     return LayeredFrontier(
-        consumption=first.total_consumption + np.concatenate([[0.0], np.cumsum(step[order])]),
+        consumption=first.total_used + np.concatenate([[0.0], np.cumsum(step[order])]),
         value=first.total_value - np.concatenate([[0.0], np.cumsum(drop[order])]),
         multiplier=(drop / step)[order],
         owner=owner[inner[order]],
@@ -191,33 +190,33 @@ def build_frontier(family: PathFamily) -> LayeredFrontier:
 
 def _measure_steps(paths: PathBatch, left: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return how much consumption rises and value drops from the given paths to the ones after them."""
-    return paths.consumption[left + 1] - paths.consumption[left], paths.value[left] - paths.value[left + 1]
+    return paths.used[left + 1] - paths.used[left], paths.value[left] - paths.value[left + 1]
 
 
-def _find_hulls(family: PathFamily) -> tuple[PathBatch, IntArray, int]:
+def _find_hulls(family: GraphFamily) -> tuple[PathBatch, IntArray, int]:
     """Return the hull paths of all graphs, by graph and consumption, their graphs, and the passes taken."""
-    lean, cheap = find_least_consumption(family), find_least_value(family)
+    lean, (cheap, _) = find_least_consumption(family), find_least_value(family)
     owner = np.arange(family.num_graphs)
-    spans = (cheap.consumption > lean.consumption) & (cheap.value < lean.value)
+    spans = (cheap.used > lean.used) & (cheap.value < lean.value)
     lean = lean.choose(cheap, ~spans & (cheap.value < lean.value))
     left = np.flatnonzero(spans)
     right = owner.size + np.arange(left.size)
     known = join_batches([lean, cheap.take(left)])
     owner, passes = np.concatenate([owner, left]), 4 * owner.size
     while left.size:
-        rise = known.consumption[right] - known.consumption[left]
+        rise = known.used[right] - known.used[left]
         multiplier = (known.value[left] - known.value[right]) / rise
-        chord = known.value[left] + multiplier * known.consumption[left]
-        found = family.shortest_paths(multiplier, owner[left])
+        chord = known.value[left] + multiplier * known.used[left]
+        found = family.best_paths(multiplier[:, None], owner[left])
         passes += left.size
-        between = (found.consumption > known.consumption[left]) & (found.value > known.value[right])
-        between &= (found.consumption < known.consumption[right]) & (found.value < known.value[left])
-        new = np.flatnonzero(between & (found.reduced_cost < chord * (1.0 - ROUNDING)))
+        between = (found.used > known.used[left]) & (found.value > known.value[right])
+        between &= (found.used < known.used[right]) & (found.value < known.value[left])
+        new = np.flatnonzero(between & (found.value + multiplier * found.used < chord * (1.0 - ROUNDING)))
         middle = owner.size + np.arange(new.size)
         owner = np.concatenate([owner, owner[left[new]]])
         known = join_batches([known, found.take(new)])
         left, right = np.concatenate([left[new], middle]), np.concatenate([middle, right[new]])
-    order = np.lexsort((known.consumption, owner))
+    order = np.lexsort((known.used, owner))
     return known.take(order), owner[order], passes
 
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.limits import LIMIT_TOLERANCE, most_within
-from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, most_within
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.families import ColumnBatch, LinkedFamily, join_columns
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathFamily, join_batches
 from optplan.solvers.paths.master import Master, MasterSolution
 
 
@@ -49,7 +48,7 @@ class Aim:
         """Return the aim of the least common factor."""
         return cls(0.0, np.zeros(limits.size), limits, is_factor=True)
 
-    def cost(self, columns: ColumnBatch) -> FloatArray:
+    def cost(self, columns: PathBatch) -> FloatArray:
         """Return (P,) what following paths costs."""
         return columns.weigh(self.weights, self.value_weight)
 
@@ -93,12 +92,12 @@ class Generation:
         Charged for every pass.
     """
 
-    def __init__(self, family: LinkedFamily, gap: float, effort: Effort) -> None:
+    def __init__(self, family: PathFamily, gap: float, effort: Effort) -> None:
         self.family = family
         self.effort = effort
         self._gap = gap
         self._graphs: list[IntArray] = []
-        self._batches: list[ColumnBatch] = []
+        self._batches: list[PathBatch] = []
         self.passes = 0
 
     @property
@@ -107,22 +106,22 @@ class Generation:
         return np.concatenate(self._graphs)
 
     @property
-    def columns(self) -> ColumnBatch:
+    def columns(self) -> PathBatch:
         """(C,) All paths seen."""
-        return join_columns(self._batches)
+        return join_batches(self._batches)
 
-    def add(self, graph: IntArray, columns: ColumnBatch) -> None:
+    def add(self, graph: IntArray, columns: PathBatch) -> None:
         """Take columns into the pool."""
         self._graphs.append(graph)
         self._batches.append(columns)
 
-    def start(self) -> ColumnBatch:
+    def start(self) -> PathBatch:
         """Return each graph's path of least value, whatever the clock says: no bound comes without a pass."""
         self.effort.passes += 1
         self.passes += 1
         return self.family.best_paths(np.zeros(self.family.limits.size))
 
-    def price(self, multipliers: FloatArray, value_weight: float) -> ColumnBatch:
+    def price(self, multipliers: FloatArray, value_weight: float) -> PathBatch:
         """Return each graph's best path, after a look at the clock."""
         self.effort.charge_pass()
         self.passes += 1
@@ -205,7 +204,7 @@ class Generation:
             master.add(better, aim.cost(chosen), chosen.consumption)
         return bool(better.size)
 
-    def note_bound(self, aim: Aim, progress: Progress, multipliers: FloatArray, paths: ColumnBatch) -> None:
+    def note_bound(self, aim: Aim, progress: Progress, multipliers: FloatArray, paths: PathBatch) -> None:
         """Evaluate the bound of multipliers whose best paths are known, and keep it when it is the greatest."""
         least = math.fsum(paths.weigh(aim.weights + multipliers, aim.value_weight).tolist())
         if aim.is_factor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.batches import FloatArray, IntArray
+from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.master import run_engine
 
 #: Absolute tolerance of HiGHS on the scaled program, and the relative slack of the limits: together LIMIT_TOLERANCE.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.errors import EngineError
-from optplan.solvers.paths.batches import FloatArray, IntArray
 from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.standard_output import standard_output_aside
 
 if TYPE_CHECKING:

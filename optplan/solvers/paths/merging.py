@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.dominance import find_undominated_vectors, weigh_criteria
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import FloatArray, IntArray, PathSets
 from optplan.solvers.paths.skyline import expand_ranges
-from optplan.solvers.paths.switching.labels import PathSets
 
 #: Pairs formed at once; bounds the memory of a merge.
 _CHUNK_PAIRS = 1 << 20

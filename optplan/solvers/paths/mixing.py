@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.paths.batches import PathBatch
+from optplan.solvers.paths.families import PathBatch
 from optplan.solvers.paths.secants import LagrangianBound
 
 
@@ -56,12 +56,12 @@ def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float)
         Share of ``other``; at 0 and 1 the plan has one path per graph.
     """
     if fraction <= 0.0:
-        return MixedPlan(paths, None, None, 0.0, paths.total_value, paths.total_consumption)
+        return MixedPlan(paths, None, None, 0.0, paths.total_value, paths.total_used)
     if fraction >= 1.0:
         chosen = np.arange(paths.value.size) == graph
         return split_graph(paths.choose(other, chosen), graph, other, 0.0)
     value = paths.total_value + fraction * float(other.value[0] - paths.value[graph])
-    consumption = paths.total_consumption + fraction * float(other.consumption[0] - paths.consumption[graph])
+    consumption = paths.total_used + fraction * float(other.used[0] - paths.used[graph])
     return MixedPlan(paths, graph, other, fraction, value, consumption)
 
 
@@ -84,12 +84,12 @@ def mix_paths(bound: LagrangianBound) -> MixedPlan:
         return split_graph(under, 0, under.take(np.zeros(1, dtype=np.intp)), 0.0)
     # All these paths are best at the multiplier, so any choice among them has the same reduced cost. In a bound that
     # was not attained the paths over the budget are best at a lesser multiplier: dearer in no graph, and quicker.
-    richer = over.consumption > under.consumption
+    richer = over.used > under.used
     lean, rich = over.choose(under, richer), under.choose(over, richer)
-    steps = rich.consumption - lean.consumption
+    steps = rich.used - lean.used
     order = np.argsort(-steps, kind="stable")
     used = np.cumsum(steps[order])
-    slack = max(0.0, bound.budget - lean.total_consumption)
+    slack = max(0.0, bound.budget - lean.total_used)
     full = int(np.searchsorted(used, slack, side="right"))
     upgraded = np.zeros(steps.size, dtype=bool)
     upgraded[order[:full]] = True
@@ -97,6 +97,6 @@ def mix_paths(bound: LagrangianBound) -> MixedPlan:
     if full == steps.size:
         return split_graph(paths, 0, paths.take(np.zeros(1, dtype=np.intp)), 0.0)
     graph = int(order[full])
-    rest = bound.budget - paths.total_consumption
+    rest = bound.budget - paths.total_used
     fraction = rest / float(steps[graph]) if steps[graph] > 0 else 0.0
     return split_graph(paths, graph, rich.take(np.array([graph])), fraction)

@@ -11,17 +11,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from optplan.errors import UsageError
-from optplan.solvers.limits import is_within
-from optplan.solvers.paths.batches import (
-    BUDGET_TOLERANCE,
-    ROUNDING,
-    PathBatch,
-    PathFamily,
-    find_least_consumption,
-    find_least_value,
-)
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING, is_within
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import GraphFamily, PathBatch, find_least_consumption, find_least_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +37,7 @@ class BudgetShortfall:
     @property
     def least_budget(self) -> float:
         """The least budget for which a plan exists."""
-        return self.least.total_consumption
+        return self.least.total_used
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +53,7 @@ class LagrangianBound:
     bound
         L(multiplier): no plan within the budget has less value.
     under
-        Paths of least reduced cost that keep the budget (up to :data:`BUDGET_TOLERANCE`).
+        Paths of least reduced cost that keep the budget (up to :data:`LIMIT_TOLERANCE`).
     over
         Paths of least reduced cost that exceed the budget; None where it does not bind.
     passes
@@ -83,7 +78,7 @@ def fits_budget(consumption: float, budget: float) -> bool:
 
 
 def maximise_bound(
-    family: PathFamily, budget: float, *, effort: Effort | None = None
+    family: GraphFamily, budget: float, *, effort: Effort | None = None
 ) -> LagrangianBound | BudgetShortfall:
     """Return the greatest Lagrangian bound at a budget, or the proof that no plan keeps it.
 
@@ -116,24 +111,23 @@ def maximise_bound(
     if math.isnan(budget):
         raise UsageError("the budget is not a number")
     under = find_least_consumption(family)
-    if not fits_budget(under.total_consumption, budget):
+    if not fits_budget(under.total_used, budget):
         return BudgetShortfall(budget, under)
-    over = find_least_value(family)
+    over, best = find_least_value(family)
     passes = 4
-    if fits_budget(over.total_consumption, budget):
-        return LagrangianBound(budget, 0.0, over.total_reduced_cost, over, None, passes)
-    best, best_multiplier = over.total_reduced_cost, 0.0
+    if fits_budget(over.total_used, budget):
+        return LagrangianBound(budget, 0.0, best, over, None, passes)
+    best_multiplier = 0.0
     while effort is None or not effort.stopwatch.expired:
         multiplier, line = _intersect(under, over)
-        trial = family.shortest_paths(multiplier)
+        trial, reduced_cost = _follow_best(family, multiplier)
         passes += 1
-        reduced_cost = trial.total_reduced_cost
         bound = reduced_cost - multiplier * budget
         if reduced_cost >= line - ROUNDING * (line + multiplier * budget):
             return LagrangianBound(budget, multiplier, bound, under, over, passes)
         if bound > best:
             best, best_multiplier = bound, multiplier
-        if fits_budget(trial.total_consumption, budget):
+        if fits_budget(trial.total_used, budget):
             under = trial
         else:
             over = trial
@@ -141,7 +135,7 @@ def maximise_bound(
 
 
 def find_multiplier_range(
-    family: PathFamily, bound: LagrangianBound, *, effort: Effort | None = None
+    family: GraphFamily, bound: LagrangianBound, *, effort: Effort | None = None
 ) -> tuple[float, float]:
     """Return the value lost per unit when the budget shrinks a little, and gained when it grows a little.
 
@@ -168,17 +162,16 @@ def find_multiplier_range(
     spent = effort if effort is not None else Effort()
     # Both sides are best at the multiplier, so it is the slope between them, and of everything strictly inside.
     corner = bound.under
-    if not fits_budget(bound.budget, corner.total_consumption):
+    if not fits_budget(bound.budget, corner.total_used):
         return bound.multiplier, bound.multiplier
     spent.charge_pass()
     far = find_least_consumption(family)
     less = math.inf
-    while far.total_consumption < corner.total_consumption * (1.0 - BUDGET_TOLERANCE):
+    while far.total_used < corner.total_used * (1.0 - LIMIT_TOLERANCE):
         spent.charge_pass()
         less, line = _intersect(far, corner)
-        trial = family.shortest_paths(less)
-        closer = trial.total_consumption > far.total_consumption
-        if not closer or trial.total_reduced_cost >= line * (1.0 - ROUNDING):
+        trial, reduced_cost = _follow_best(family, less)
+        if trial.total_used <= far.total_used or reduced_cost >= line * (1.0 - ROUNDING):
             break
         far = trial
     return less, bound.multiplier
@@ -186,6 +179,13 @@ def find_multiplier_range(
 
 def _intersect(under: PathBatch, over: PathBatch) -> tuple[float, float]:
     """Return the multiplier at which two plans have the same reduced cost, and that reduced cost."""
-    step = over.total_consumption - under.total_consumption
+    step = over.total_used - under.total_used
     multiplier = max(0.0, (under.total_value - over.total_value) / step)
-    return multiplier, under.total_value + multiplier * under.total_consumption
+    return multiplier, under.total_value + multiplier * under.total_used
+
+
+def _follow_best(family: GraphFamily, multiplier: float) -> tuple[PathBatch, float]:
+    """Return each graph's best path under a multiplier, and the sum of their reduced costs, exactly rounded."""
+    multipliers = np.array([multiplier])
+    paths = family.best_paths(multipliers)
+    return paths, math.fsum(paths.weigh(multipliers).tolist())

@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
-from optplan.solvers.paths.batches import FloatArray, IntArray, PathBatch
+from optplan.solvers.paths.families import FloatArray, IntArray
 
 #: Binning pays from so many entries on, with so many bins for a set and for all sets.
 _WORTH_BINNING = 1 << 12
 _LEAST_BINS = 1 << 6
 _MOST_BINS = 1 << 16
-
-
-@dataclass(frozen=True, eq=False)
-class ParetoPaths:
-    """Undominated paths of every graph within an allowance, each graph's by increasing consumption.
-
-    Parameters
-    ----------
-    starts
-        (G + 1,) Where each graph's paths begin.
-    consumption, value
-        (M,) Of each path; within a graph the one increases and the other decreases.
-    trace
-        Returns the chosen paths themselves, given (G,) one position in 0..M-1 per graph.
-    """
-
-    starts: IntArray
-    consumption: FloatArray
-    value: FloatArray
-    trace: Callable[[IntArray], PathBatch]
 
 
 def find_undominated(segment: IntArray, consumption: FloatArray, value: FloatArray) -> IntArray:

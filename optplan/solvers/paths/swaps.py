@@ -7,13 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.paths.batches import FloatArray, IntArray
-from optplan.solvers.paths.skyline import ParetoPaths
+from optplan.solvers.paths.families import FloatArray, IntArray, PathSets
 
 
-def fill_slack(
-    paths: ParetoPaths, choice: IntArray, limit: float, least_gain: float, max_rounds: int = 100
-) -> IntArray:
+def fill_slack(paths: PathSets, choice: IntArray, limit: float, least_gain: float, max_rounds: int = 100) -> IntArray:
     """Improve a choice by the best single or pair replacement within the limit, again and again.
 
     Parameters
@@ -37,8 +34,8 @@ def fill_slack(
     owner = np.repeat(np.arange(choice.size), np.diff(paths.starts))
     current = choice.copy()
     for _ in range(max_rounds):
-        slack = limit - math.fsum(paths.consumption[current].tolist())
-        step = paths.consumption - paths.consumption[current][owner]
+        slack = limit - math.fsum(paths.used[current].tolist())
+        step = paths.used - paths.used[current][owner]
         change = paths.value - paths.value[current][owner]
         # A replacement with more of both, or none of either, is never part of a best pair.
         useful = np.flatnonzero((step < 0) | (change < 0))

@@ -17,8 +17,8 @@ from optplan.solvers.choices.one_limit import (
     solve_one_limit,
     value_at,
 )
-from optplan.solvers.paths.families import ColumnBatch
-from optplan.solvers.paths.switching import LinkedShortfall, maximise_bound
+from optplan.solvers.paths.bounds import LinkedShortfall, maximise_bound
+from optplan.solvers.paths.families import PathBatch
 from optplan.solvers.slopes import SmoothBlock, SmoothForm
 
 ROW = np.array([0])
@@ -93,7 +93,7 @@ def test_widths_of_one_row_become_one_that_is_no_slower(form: SmoothForm, parame
     family = LinkedChoices(1, np.ones(1), (part,))
     widths = np.array([1.0, 9.0])
     pairs = [part.follow_one(0, width) for width in widths.tolist()]
-    columns = ColumnBatch(
+    columns = PathBatch(
         np.array([value for value, _ in pairs]),
         np.array([used for _, used in pairs]),
         np.stack([np.zeros(2), widths], axis=1),
@@ -109,7 +109,7 @@ def test_widths_of_one_row_become_one_that_is_no_slower(form: SmoothForm, parame
 def test_options_of_one_row_stay_apart() -> None:
     """Whole widths have nothing between them."""
     family = LinkedChoices(1, np.ones(1), (options([3.0, 1.0], [1.0, 3.0], [[1.0, 1.0]]),))
-    columns = ColumnBatch(np.array([3.0, 1.0]), np.array([[1.0], [3.0]]), np.array([[0.0, 0.0], [0.0, 1.0]]))
+    columns = PathBatch(np.array([3.0, 1.0]), np.array([[1.0], [3.0]]), np.array([[0.0, 0.0], [0.0, 1.0]]))
     mixture = mix_columns(np.zeros(2, dtype=np.int64), np.array([0.5, 0.5]), columns)
     assert family.merge_widths(mixture).fraction.tolist() == [0.5, 0.5]
 

@@ -33,8 +33,8 @@ from optplan.formulations.boa.exact.costs import cost_options, find_least, load_
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget, state_linked
 from optplan.formulations.boa.exact.indivisible import relax_limit, say_indivisible
 from optplan.formulations.boa.exact.trees import join_ranges
-from optplan.solvers.paths import switching
-from optplan.solvers.paths.layered import Effort
+from optplan.solvers.paths import bounds
+from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount
 
 Change = TypeVar("Change", Relaxation, Hopeless)
@@ -254,8 +254,8 @@ def _explain(
     next_to = {gpu_type: max(instance.quotas[gpu_type], _NEXT_TO_NOTHING * use) for gpu_type, use in barred.items()}
     family = state_linked(instance.replace(gpu_types=_requote(instance, next_to)))
     if claim is None or claim.multipliers:
-        found = switching.maximise_bound(family, effort=Effort(request.stopwatch))
-        if isinstance(found, switching.LinkedShortfall):
+        found = bounds.maximise_bound(family, effort=Effort(request.stopwatch))
+        if isinstance(found, bounds.LinkedShortfall):
             return explain_shortfall(instance, family, found)
     reduced = take_out(instance, barred)
     assert answer is not None

@@ -100,7 +100,7 @@ def _cost_class(instance: BoaInstance, name: str) -> PathCosts:
     return PathCosts(
         name=name,
         labels=options.labels,
-        group=options.group if by_type else np.zeros_like(options.group),
+        group=options.group if by_type else np.zeros(options.group.size, dtype=np.intp),
         limits=instance.limit_names,
         run_value=hourly.seconds * hours,
         run_consumption=use[:, None, :] * hours,

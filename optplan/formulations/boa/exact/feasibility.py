@@ -12,8 +12,8 @@ from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
 from optplan.solvers.budgeted_paths import TOLERANCE
 from optplan.solvers.limits import ROUNDING, most_within
-from optplan.solvers.paths import switching
-from optplan.solvers.paths.layered import Effort
+from optplan.solvers.paths import bounds, families, switching
+from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount, BudgetUnit
 
 #: How messages call a unit; the others are called what they are.
@@ -69,8 +69,8 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
         return None if fits else infeasible_answer(instance, total, parts)
     # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
     family = state_linked(instance)
-    found = switching.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
-    return explain_shortfall(instance, family, found) if isinstance(found, switching.LinkedShortfall) else None
+    found = bounds.maximise_bound(family, effort=Effort(stopwatch if stopwatch is not None else Stopwatch()))
+    return explain_shortfall(instance, family, found) if isinstance(found, bounds.LinkedShortfall) else None
 
 
 def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
@@ -159,7 +159,7 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
 
 
 def explain_shortfall(
-    instance: BoaInstance, family: switching.LinkedFamily, shortfall: switching.LinkedShortfall
+    instance: BoaInstance, family: families.PathFamily, shortfall: bounds.LinkedShortfall
 ) -> Answer[BoaSolution]:
     """Say why no plan keeps budget and quotas, and which of them, raised alone, would do.
 
@@ -181,8 +181,8 @@ def explain_shortfall(
     if not instance.quotas:
         return infeasible_answer(instance, *least_budget(instance))
     relaxations, hopeless = [], []
-    for limit, found in zip(instance.limit_names, switching.find_relaxations(family, shortfall), strict=True):
-        if isinstance(found, switching.Futility):
+    for limit, found in zip(instance.limit_names, bounds.find_relaxations(family, shortfall), strict=True):
+        if isinstance(found, bounds.Futility):
             named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
             hopeless.append(Hopeless(limit=limit, multipliers=named))
         else:
@@ -220,9 +220,7 @@ def say_wishes(relaxations: list[Relaxation]) -> str:
     return f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
 
 
-def _relax(
-    instance: BoaInstance, family: switching.LinkedFamily, limit: str, found: switching.Relaxation
-) -> Relaxation:
+def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.Relaxation) -> Relaxation:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
     given, unit = instance.limit_as_given(limit)
     amounts, family_amounts = np.array(list(instance.limits.values())), family.limits

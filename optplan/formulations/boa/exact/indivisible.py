@@ -18,16 +18,16 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, say_wishes
 from optplan.formulations.boa.exact.trees import write_tree
-from optplan.solvers.paths import switching
-from optplan.solvers.paths.layered import Effort
-from optplan.solvers.paths.switching import LinkedShortfall
+from optplan.solvers.paths import branching, closing, switching
+from optplan.solvers.paths.bounds import LinkedShortfall
+from optplan.solvers.paths.effort import Effort
 
 #: Relative gap at which the least of a limit counts as found.
 _GAP = 1e-9
 
 
 def explain_division(
-    instance: BoaInstance, family: switching.LinkedGraphs, found: switching.LinkedSolution | None, request: SolveRequest
+    instance: BoaInstance, family: switching.LinkedGraphs, found: closing.LinkedSolution | None, request: SolveRequest
 ) -> Answer[BoaSolution]:
     """Say why no pure plan keeps the limits although mixed ones do, and what change of one limit would help.
 
@@ -77,7 +77,7 @@ def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str
 def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Relaxation | Hopeless | None:
     """Find the least value of a limit with which a pure plan keeps the others; None when there is no time for that."""
     family = _turn(instance, limit)
-    found = switching.solve_pure(family, gap=_GAP, effort=Effort(request.stopwatch))
+    found = closing.solve_pure(family, gap=_GAP, effort=Effort(request.stopwatch))
     if isinstance(found, LinkedShortfall):
         others = [other for other in instance.limit_names if other != limit]
         named = dict(zip(others, found.multipliers.tolist(), strict=True))
@@ -90,7 +90,7 @@ def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Rel
     region = found.region
     if region is None:
         weights = found.lagrangian.multipliers if found.exhaustion is None else found.exhaustion.multipliers
-        region = switching.Region(np.append(1.0, weights), listed=found.exhaustion is not None)
+        region = branching.Region(np.append(1.0, weights), listed=found.exhaustion is not None)
     given, unit = instance.limit_as_given(limit)
     amount = instance.limits[limit]
     return Relaxation(

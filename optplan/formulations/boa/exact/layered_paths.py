@@ -8,6 +8,7 @@ taken as they are: widths off the hull can be optimal.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 from pydantic import JsonValue
@@ -25,20 +26,20 @@ from optplan.contracts import (
     Termination,
     TreeCertificate,
 )
+from optplan.contracts.judgement import PathCosts
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.answers import certify_bound, status_of
 from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
 from optplan.formulations.boa.exact.continuous import build_continuous_frontier, price_of, too_fast, too_little
-from optplan.formulations.boa.exact.costs import cost_options, load_of
+from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.exact.paths import write_branch, write_mixed, write_pure
 from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
-from optplan.schema import FloatArray
-from optplan.solvers.paths import layered
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths import frontier, mixing, secants, single, switching
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
 
 def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -65,8 +66,8 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     budget, graphs = instance.budget_amount(), state_graphs(instance)
     if instance.policy is Policy.MIXED:
         return _solve_mixed(instance, request, graphs, budget)
-    found = layered.solve_pure(graphs, budget, gap=request.gap, effort=layered.Effort(request.stopwatch))
-    if isinstance(found, layered.BudgetShortfall):
+    found = single.solve_pure(graphs, budget, gap=request.gap, effort=Effort(request.stopwatch))
+    if isinstance(found, secants.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
     lagrangian = _certify(instance, found.lagrangian)
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate] = [lagrangian]
@@ -120,15 +121,9 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     UsageError
         When the instance has no budget.
     """
-    costs = [state_class(instance, name) for name in instance.classes]
-    graphs = layered.LayeredGraphs.from_lists(
-        [value.sum(axis=0) + enter_value for value, _, enter_value, _ in costs],
-        [consumption.sum(axis=0) + enter_consumption for _, consumption, _, enter_consumption in costs],
-    )
-    found = layered.solve_pure(
-        graphs, instance.budget_amount(), gap=request.gap, effort=layered.Effort(request.stopwatch)
-    )
-    if isinstance(found, layered.BudgetShortfall):
+    graphs = switching.LinkedGraphs.from_costs([_merge_layers(costs) for costs in cost_steps(instance)])
+    found = single.solve_pure(graphs, instance.budget_amount(), gap=request.gap, effort=Effort(request.stopwatch))
+    if isinstance(found, secants.BudgetShortfall):
         infeasible = answer_if_infeasible(instance, request.stopwatch)
         if infeasible is not None:
             return infeasible
@@ -136,7 +131,7 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
         return Answer(Status.UNKNOWN, Termination.COMPLETED, warnings=("no plan of one width per class fits",))
     branches: dict[str, tuple[Branch, ...]] = {
         name: (write_branch(instance, name, np.full(c.num_epochs, node)),)
-        for (name, c), node in zip(instance.classes.items(), found.paths.nodes[:, 0], strict=True)
+        for (name, c), node in zip(instance.classes.items(), found.paths.payload[:, 0], strict=True)
     }
     return Answer(
         status=Status.FEASIBLE,
@@ -168,11 +163,11 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     if not features <= {"gpu-types"}:
         return build_linked_frontier(instance)
     start = time.perf_counter()
-    line = layered.build_frontier(state_graphs(instance))
+    line = frontier.build_frontier(state_graphs(instance))
 
-    def locate(budget: float) -> layered.LayeredPoint:
+    def locate(budget: float) -> frontier.LayeredPoint:
         point = line.at(budget)
-        if isinstance(point, layered.BudgetShortfall):
+        if isinstance(point, secants.BudgetShortfall):
             raise InfeasibleError(too_little(instance, point.least_budget, budget))
         return point
 
@@ -198,37 +193,36 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     )
 
 
-def state_graphs(instance: BoaInstance) -> layered.LayeredGraphs:
+def state_graphs(instance: BoaInstance) -> switching.LinkedGraphs:
     """State the problem as one layered graph per class, in the order of the classes.
 
     Returns
     -------
-    LayeredGraphs
+    LinkedGraphs
         Values in seconds of (weighted) mean completion time, consumption in ``instance.budget_unit`` (Lemma 4.8 with
         weights).
     """
-    values, consumptions, enter_values, enter_consumptions = zip(
-        *(state_class(instance, name) for name in instance.classes), strict=True
+    return switching.LinkedGraphs.from_costs(cost_steps(instance))
+
+
+def _merge_layers(costs: PathCosts) -> PathCosts:
+    """Return the costs of staying on one node through all layers, as those of a graph of one layer."""
+    return replace(
+        costs,
+        run_value=costs.run_value.sum(axis=0, keepdims=True),
+        run_consumption=costs.run_consumption.sum(axis=1, keepdims=True),
+        enter_value=costs.enter_value[:, :1],
+        enter_consumption=costs.enter_consumption[:, :, :1],
     )
-    return layered.LayeredGraphs.from_lists(values, consumptions, enter_values, enter_consumptions)
-
-
-def state_class(instance: BoaInstance, name: str) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return value and consumption (E, K) of running an epoch on an option, and (K,) of coming to hold it."""
-    options, hourly = instance.options(name), cost_options(instance, name)
-    seconds, use = hourly.seconds, hourly.consumption[0]
-    hours = load_of(instance, name)[:, None] / options.speeds
-    pauses = instance.classes[name].arrival_rate_per_hour * options.pause_h
-    return seconds * hours, use * hours, seconds * pauses, use * pauses
 
 
 def _solve_mixed(
-    instance: BoaInstance, request: SolveRequest, graphs: layered.LayeredGraphs, budget: float
+    instance: BoaInstance, request: SolveRequest, graphs: switching.LinkedGraphs, budget: float
 ) -> Answer[BoaSolution]:
-    bound = layered.maximise_bound(graphs, budget, effort=layered.Effort(request.stopwatch))
-    if isinstance(bound, layered.BudgetShortfall):
+    bound = secants.maximise_bound(graphs, budget, effort=Effort(request.stopwatch))
+    if isinstance(bound, secants.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
-    plan, certificate = layered.mix_paths(bound), _certify(instance, bound)
+    plan, certificate = mixing.mix_paths(bound), _certify(instance, bound)
     return Answer(
         status=status_of(plan.value, certificate.bound, request),
         termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,
@@ -242,7 +236,7 @@ def _solve_mixed(
     )
 
 
-def _certify(instance: BoaInstance, bound: layered.LagrangianBound) -> LagrangianCertificate:
+def _certify(instance: BoaInstance, bound: secants.LagrangianBound) -> LagrangianCertificate:
     return certify_bound(instance, bound.bound, bound.multiplier)
 
 
@@ -253,7 +247,7 @@ def _termination(stopped_by: str | None) -> Termination:
 
 
 def _price_budget(
-    instance: BoaInstance, graphs: layered.LayeredGraphs, bound: layered.LagrangianBound, request: SolveRequest
+    instance: BoaInstance, graphs: switching.LinkedGraphs, bound: secants.LagrangianBound, request: SolveRequest
 ) -> dict[str, ShadowPrice]:
     """Return the slopes of the mixed frontier on both sides of the budget, which differ at a breakpoint only.
 
@@ -262,13 +256,13 @@ def _price_budget(
     if not bound.attained:
         return {}
     try:
-        prices = layered.find_multiplier_range(graphs, bound, effort=layered.Effort(request.stopwatch))
+        prices = secants.find_multiplier_range(graphs, bound, effort=Effort(request.stopwatch))
     except OutOfEffortError:
         return {}
     return {BUDGET: price_of(instance, *prices)}
 
 
-def _write_point(instance: BoaInstance, point: layered.LayeredPoint) -> FrontierPoint:
+def _write_point(instance: BoaInstance, point: frontier.LayeredPoint) -> FrontierPoint:
     return FrontierPoint(
         budget=point.budget,
         objective=point.value,

@@ -21,11 +21,11 @@ from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_
 from optplan.formulations.boa.exact.linked_limits import certify, find_prices
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.schema import FloatArray
-from optplan.solvers.paths import switching
-from optplan.solvers.paths.layered import Effort
+from optplan.solvers.paths import bounds, families, switching
+from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount
 
-State = Callable[[FloatArray], switching.LinkedFamily]
+State = Callable[[FloatArray], families.PathFamily]
 
 #: Points that the frontier is drawn from; queries between them are solved.
 _POINTS = 60
@@ -44,11 +44,11 @@ class _Solver:
         self._quotas = list(instance.quotas.values())
         self.solve = lru_cache(maxsize=1024)(self._solve)
 
-    def family(self, budget: float) -> switching.LinkedFamily:
+    def family(self, budget: float) -> families.PathFamily:
         return self._state(np.array([budget, *self._quotas]))
 
-    def _solve(self, budget: float) -> switching.LinkedBound | switching.LinkedShortfall:
-        return switching.maximise_bound(self.family(budget))
+    def _solve(self, budget: float) -> bounds.LinkedBound | bounds.LinkedShortfall:
+        return bounds.maximise_bound(self.family(budget))
 
     def at_budget(self, budget: float) -> BoaInstance:
         """Return the instance with a budget, in its own unit of budgets."""
@@ -65,10 +65,10 @@ class _Solver:
         total, _ = least_budget(self.instance)
         family = self.family(0.5 * total)
         shortfall = self.solve(0.5 * total)
-        if not isinstance(shortfall, switching.LinkedShortfall):
+        if not isinstance(shortfall, bounds.LinkedShortfall):
             return 0.5 * total
-        relaxation = switching.find_relaxations(family, shortfall)[0]
-        if isinstance(relaxation, switching.Futility):
+        relaxation = bounds.find_relaxations(family, shortfall)[0]
+        if isinstance(relaxation, bounds.Futility):
             answer = explain_shortfall(self.at_budget(_AMPLE * total), family, shortfall)
             raise InfeasibleError(answer.infeasibility.reason if answer.infeasibility else "the quotas cannot be kept")
         return relaxation.least
@@ -78,7 +78,7 @@ def build_linked_frontier(
     instance: BoaInstance,
     *,
     state: State | None = None,
-    write: Callable[[switching.Mixture], BoaSolution] | None = None,
+    write: Callable[[bounds.Mixture], BoaSolution] | None = None,
 ) -> Frontier:
     """Compute points of the frontier of mixed plans; queries between them are solved, too.
 
@@ -108,14 +108,14 @@ def build_linked_frontier(
     solver = _Solver(instance.replace(budget=None), state)
     least = solver.find_least()
     ample = solver.solve(_AMPLE * least)
-    if isinstance(ample, switching.LinkedShortfall) or ample.mixture is None:
+    if isinstance(ample, bounds.LinkedShortfall) or ample.mixture is None:
         raise InfeasibleError(too_little(instance, least, _AMPLE * least))
     most = max(least, float(ample.mixture.consumption[0]))
     fastest_s = ample.mixture.value
 
-    def locate(budget: float) -> tuple[switching.LinkedBound, switching.Mixture]:
+    def locate(budget: float) -> tuple[bounds.LinkedBound, bounds.Mixture]:
         found = solver.solve(max(budget, least) if budget >= least * (1.0 - _REACHED) else budget)
-        if isinstance(found, switching.LinkedShortfall) or found.mixture is None:
+        if isinstance(found, bounds.LinkedShortfall) or found.mixture is None:
             raise InfeasibleError(too_little(instance, least, budget))
         return found, found.mixture
 

@@ -29,9 +29,8 @@ from optplan.formulations.boa.exact.feasibility import explain_shortfall, follow
 from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
 from optplan.formulations.boa.exact.trees import write_tree
-from optplan.solvers.paths import switching
-from optplan.solvers.paths.effort import OutOfEffortError
-from optplan.solvers.paths.layered import Effort
+from optplan.solvers.paths import bounds, closing, families, switching
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
 
 @without_barred
@@ -58,19 +57,19 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     """
     family, effort = state_linked(instance), Effort(request.stopwatch)
     if instance.policy is Policy.PURE:
-        closed = switching.solve_pure(family, gap=request.gap, effort=effort, follow=lambda: follow_types(instance))
-        if isinstance(closed, switching.LinkedShortfall):
+        closed = closing.solve_pure(family, gap=request.gap, effort=effort, follow=lambda: follow_types(instance))
+        if isinstance(closed, bounds.LinkedShortfall):
             return explain_shortfall(instance, family, closed)
         if math.isinf(closed.bound):
             return explain_division(instance, family, closed, request)
         return _answer_pure(instance, request, family, closed)
-    found = switching.maximise_bound(family, effort=effort)
-    if isinstance(found, switching.LinkedShortfall):
+    found = bounds.maximise_bound(family, effort=effort)
+    if isinstance(found, bounds.LinkedShortfall):
         return explain_shortfall(instance, family, found)
     return _answer_mixed(instance, request, family, found)
 
 
-def certify(instance: BoaInstance, found: switching.LinkedBound) -> LagrangianCertificate:
+def certify(instance: BoaInstance, found: bounds.LinkedBound) -> LagrangianCertificate:
     """Write a bound as a certificate: about the limits as given, which may be less than those kept by the tolerance."""
     multipliers = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
     given = np.array(list(instance.limits.values()))
@@ -80,20 +79,20 @@ def certify(instance: BoaInstance, found: switching.LinkedBound) -> LagrangianCe
 
 
 def find_prices(
-    instance: BoaInstance, family: switching.LinkedFamily, found: switching.LinkedBound, effort: Effort
+    instance: BoaInstance, family: families.PathFamily, found: bounds.LinkedBound, effort: Effort
 ) -> dict[str, ShadowPrice]:
     """Find the one-sided shadow prices of all limits; those for which time is left."""
     prices = {}
     for position, limit in enumerate(instance.limit_names):
         try:
-            ends = switching.find_price_range(family, found, position, effort=effort)
+            ends = bounds.find_price_range(family, found, position, effort=effort)
         except OutOfEffortError:
             break
         prices[limit] = _write_price(instance, limit, ends)
     return prices
 
 
-def _write_price(instance: BoaInstance, limit: str, ends: switching.PriceRange) -> ShadowPrice:
+def _write_price(instance: BoaInstance, limit: str, ends: bounds.PriceRange) -> ShadowPrice:
     """Write a shadow price; with several limits with the multipliers at its ends, by which it is checked."""
     price = price_of(instance, ends.less, ends.more, limit)
     if len(instance.limit_names) == 1:
@@ -106,7 +105,7 @@ def _write_price(instance: BoaInstance, limit: str, ends: switching.PriceRange) 
 
 
 def _answer_mixed(
-    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, found: switching.LinkedBound
+    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, found: bounds.LinkedBound
 ) -> Answer[BoaSolution]:
     """Answer with the mixed plan that attains the bound."""
     mixture, certificate = found.mixture, certify(instance, found)
@@ -125,7 +124,7 @@ def _answer_mixed(
 
 
 def _answer_pure(
-    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, closed: switching.LinkedSolution
+    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, closed: closing.LinkedSolution
 ) -> Answer[BoaSolution]:
     """Answer with the best plan of one path per class, as far as the gap was closed."""
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate]

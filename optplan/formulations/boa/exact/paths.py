@@ -16,8 +16,8 @@ from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths import layered, switching
-from optplan.solvers.paths.layered import Effort
+from optplan.solvers.paths import bounds, closing, families, mixing, secants, single, switching
+from optplan.solvers.paths.effort import Effort
 
 #: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
 _NOTHING = 1e-10
@@ -77,21 +77,16 @@ def solve_costs(
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     if amounts.size > 1 or any(graph.num_groups > 1 for graph in costs):
         return _solve_linked(instance, costs, amounts, gap, effort)
-    graphs = layered.LayeredGraphs.from_lists(
-        [graph.run_value for graph in costs],
-        [graph.run_consumption[0] for graph in costs],
-        [graph.enter_value[0] for graph in costs],
-        [graph.enter_consumption[0, 0] for graph in costs],
-    )
+    graphs = switching.LinkedGraphs.from_costs(costs)
     budget = float(amounts[0])
     if instance.policy is Policy.MIXED:
-        bound = layered.maximise_bound(graphs, budget, effort=effort)
-        if isinstance(bound, layered.BudgetShortfall):
+        bound = secants.maximise_bound(graphs, budget, effort=effort)
+        if isinstance(bound, secants.BudgetShortfall):
             return None
-        plan = layered.mix_paths(bound)
+        plan = mixing.mix_paths(bound)
         return PathsAnswer(write_mixed(instance, plan), plan.value, min(bound.bound, plan.value))
-    found = layered.solve_pure(graphs, budget, gap=gap, effort=effort)
-    if isinstance(found, layered.BudgetShortfall):
+    found = single.solve_pure(graphs, budget, gap=gap, effort=effort)
+    if isinstance(found, secants.BudgetShortfall):
         return None
     return PathsAnswer(write_pure(instance, found.paths), found.value, found.bound)
 
@@ -103,15 +98,15 @@ def _solve_linked(
     if family is None:
         return None
     if instance.policy is Policy.MIXED:
-        bound = switching.maximise_bound(family, effort=effort)
-        if isinstance(bound, switching.LinkedShortfall):
+        bound = bounds.maximise_bound(family, effort=effort)
+        if isinstance(bound, bounds.LinkedShortfall):
             return None
         if bound.mixture is None:
             return PathsAnswer(None, None, bound.bound)
         mixture = bound.mixture
         return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
-    found = switching.solve_pure(family, gap=gap, effort=effort)
-    if isinstance(found, switching.LinkedShortfall):
+    found = closing.solve_pure(family, gap=gap, effort=effort)
+    if isinstance(found, bounds.LinkedShortfall):
         return None
     if found.paths is None:  # only a search that ran to its end proves that there is no plan
         return PathsAnswer(None, None, found.bound) if found.stopped_by is not None else None
@@ -120,7 +115,7 @@ def _solve_linked(
 
 
 def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> switching.LinkedGraphs | None:
-    """State linked graphs, which know finite numbers only; forbidden nodes are closed instead.
+    """State the graphs with the nodes closed that the limits forbid; forbidden nodes are closed anyway.
 
     A limit of nothing, or less than any use of it, forbids what uses it. None when no node is left in some layer.
     """
@@ -133,16 +128,10 @@ def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> switching.
             forbidden = [closed | (use > 0.0) for closed, use in zip(forbidden, uses, strict=True)]
     if any(closed.all(axis=1).any() for closed in forbidden):
         return None
-    finite = [
-        replace(g, run_value=np.where(closed, 0.0, g.run_value)) for g, closed in zip(costs, forbidden, strict=True)
+    open_costs = [
+        replace(g, run_value=np.where(closed, np.inf, g.run_value)) for g, closed in zip(costs, forbidden, strict=True)
     ]
-    family = switching.LinkedGraphs.from_costs(finite, amounts)
-    for graph, closed in enumerate(forbidden):
-        for layer in np.flatnonzero(closed.any(axis=1)).tolist():
-            allowed = np.zeros(family.run_value.shape[1], dtype=np.bool_)
-            allowed[family.places(graph, np.flatnonzero(~closed[layer]).astype(np.int32))] = True
-            family = family.restrict(graph, layer, allowed)
-    return family
+    return switching.LinkedGraphs.from_costs(open_costs, amounts)
 
 
 def write_branch(instance: BoaInstance, name: str, columns: IntArray, fraction: float = 1.0) -> Branch:
@@ -154,7 +143,7 @@ def write_branch(instance: BoaInstance, name: str, columns: IntArray, fraction: 
     return Branch(fraction=fraction, widths=options.widths[columns].astype(float), gpu_types=types)
 
 
-def write_pure(instance: BoaInstance, paths: layered.PathBatch) -> BoaSolution:
+def write_pure(instance: BoaInstance, paths: families.PathBatch) -> BoaSolution:
     """Write one path per class as widths."""
     return BoaSolution(
         branches={
@@ -164,7 +153,7 @@ def write_pure(instance: BoaInstance, paths: layered.PathBatch) -> BoaSolution:
     )
 
 
-def write_mixed(instance: BoaInstance, plan: layered.MixedPlan) -> BoaSolution:
+def write_mixed(instance: BoaInstance, plan: mixing.MixedPlan) -> BoaSolution:
     """Write one path per class, but two of one class, as widths."""
     branches = dict(write_pure(instance, plan.paths).branches)
     if plan.mixed_graph is not None and plan.other is not None:
@@ -186,7 +175,7 @@ def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolutio
     )
 
 
-def write_mixture(instance: BoaInstance, mixture: switching.Mixture) -> BoaSolution:
+def write_mixture(instance: BoaInstance, mixture: bounds.Mixture) -> BoaSolution:
     """Write paths with fractions as widths."""
     branches = {}
     for position, (name, job_class) in enumerate(instance.classes.items()):
@@ -203,5 +192,5 @@ def write_mixture(instance: BoaInstance, mixture: switching.Mixture) -> BoaSolut
     return BoaSolution(branches=branches)
 
 
-def _columns_of(instance: BoaInstance, name: str, nodes: layered.PathBatch, position: int) -> IntArray:
-    return nodes.nodes[position, : instance.classes[name].num_epochs].astype(np.int64)
+def _columns_of(instance: BoaInstance, name: str, nodes: families.PathBatch, position: int) -> IntArray:
+    return nodes.payload[position, : instance.classes[name].num_epochs].astype(np.int64)

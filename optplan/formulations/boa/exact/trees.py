@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from optplan.contracts import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.solvers.paths import switching
+from optplan.solvers.paths import branching, switching
 
 #: Characters of a certificate; a search that needs more goes without.
 _MOST_CHARACTERS = 1_000_000
@@ -22,7 +22,7 @@ _MOST_CHARACTERS = 1_000_000
 def write_tree(
     instance: BoaInstance,
     family: switching.LinkedGraphs,
-    region: switching.Region,
+    region: branching.Region,
     bound: float | None,
     limit: str = "",
     trails: switching.Trails | None = None,
@@ -65,7 +65,7 @@ def write_tree(
 
 
 def _write_split(
-    instance: BoaInstance, family: switching.LinkedGraphs, split: switching.Split, trails: switching.Trails | None
+    instance: BoaInstance, family: switching.LinkedGraphs, split: branching.Split, trails: switching.Trails | None
 ) -> dict[str, JsonValue]:
     """Write what one side of a division is: options of an epoch, or exactly the types that are used."""
     name = list(instance.classes)[split.graph]

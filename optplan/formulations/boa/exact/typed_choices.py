@@ -53,8 +53,9 @@ from optplan.formulations.boa.exact.orders import in_order
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.choices import one_limit
 from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, TableOptions
-from optplan.solvers.paths import switching
-from optplan.solvers.paths.layered import Effort
+from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.paths import bounds
+from optplan.solvers.paths.effort import Effort
 
 #: Multipliers at which the frontier with real widths is drawn; queries between them are exact.
 _DRAWN_POINTS = 500
@@ -84,7 +85,7 @@ class StatedTypes:
     first: dict[str, int]
     options: tuple[IntArray | str, ...]
 
-    def write_solution(self, mixture: switching.Mixture) -> BoaSolution:
+    def write_solution(self, mixture: bounds.Mixture) -> BoaSolution:
         """Write a mixture as branches; widths of one row on one curve are made one."""
         merged = self.family.merge_widths(mixture)
         starts = np.searchsorted(merged.graph, np.arange(self.family.num_rows + 1)).tolist()
@@ -97,7 +98,7 @@ class StatedTypes:
             branches[name] = write_divisions(self.instance, epochs)
         return BoaSolution(branches=branches)
 
-    def _share(self, name: str, mixture: switching.Mixture, column: int) -> Share:
+    def _share(self, name: str, mixture: bounds.Mixture, column: int) -> Share:
         """Return what one column of a class's row says."""
         number, position = mixture.columns.payload[column].tolist()
         fraction, what = float(mixture.fraction[column]), self.options[int(number)]
@@ -180,8 +181,8 @@ def solve_typed_choices(instance: BoaInstance, request: SolveRequest) -> Answer[
     if not instance.quotas:
         return _solve_budget(stated, request)
     effort = Effort(request.stopwatch)
-    found = switching.maximise_bound(stated.family, effort=effort)
-    if isinstance(found, switching.LinkedShortfall):
+    found = bounds.maximise_bound(stated.family, effort=effort)
+    if isinstance(found, bounds.LinkedShortfall):
         return explain_shortfall(instance, stated.family, found)
     mixture = None if found.mixture is None else stated.family.merge_widths(found.mixture)
     objective, certificate = None if mixture is None else mixture.value, certify(instance, found)
@@ -268,7 +269,7 @@ def _build_curved_frontier(instance: BoaInstance) -> Frontier:
         )
 
     def budget_for(objective_s: float) -> FrontierPoint:
-        if objective_s < fastest_s * (1.0 - switching.LIMIT_TOLERANCE):
+        if objective_s < fastest_s * (1.0 - LIMIT_TOLERANCE):
             raise InfeasibleError(too_fast(fastest_s, objective_s))
         return at(max(least, one_limit.limit_for_value(family, max(objective_s, fastest_s))))
 

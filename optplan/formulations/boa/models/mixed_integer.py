@@ -142,8 +142,7 @@ from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, PathsOutcome
 from optplan.solvers.engine_process import Report, call_bounded
 from optplan.solvers.flows import Flow, choice_of_flows
-from optplan.solvers.paths.effort import OutOfEffortError
-from optplan.solvers.paths.layered import Effort
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from optplan.formulations.rubberband.exact.charges import minimum_charge_usd
 from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, find_fastest
 from optplan.formulations.rubberband.exact.stage_options import option_of
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import OutOfEffortError
-from optplan.solvers.paths.layered import BUDGET_TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def choose_chains(
     UsageError
         When the instance has no limit.
     """
-    most = instance.limits[instance.limit_name] * (1.0 + BUDGET_TOLERANCE)
+    most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
     if instance.objective is Objective.COST:
         return _choose_cheapest(candidates, most)
     # The completion time is that of some candidate, and the cheapest choice within a time gets no dearer with it.
@@ -171,7 +171,7 @@ def find_least_plans(
     UsageError
         When the instance has no limit.
     """
-    most = instance.limits[instance.limit_name] * (1.0 + BUDGET_TOLERANCE)
+    most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
     in_time = instance.objective is Objective.COST
     try:
         chains = state_chains(instance, request.stopwatch)

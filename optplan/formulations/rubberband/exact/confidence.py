@@ -30,9 +30,8 @@ from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
 from optplan.formulations.rubberband.exact.least_deadlines import POINTS, is_too_early, refuse
 from optplan.formulations.rubberband.exact.time_labels import TimedPlans, find_timed_plans
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held import HeldShortfall, solve_held
-from optplan.solvers.paths.layered import Effort
 
 #: Grid points of the rounds.
 _GRIDS = (64, 128, 256, 512, 1024, 2048)
@@ -119,7 +118,7 @@ class _Search:
         self.counted = (instance.confidence or 0.0) - _LEFT_OUT
         self.incumbent: _Incumbent | None = None
         # Minimum charges only add; and without a deadline nothing is cheaper.
-        self.bound = math.fsum(float(chain.graph.shortest_paths(0.0).value[0]) for chain in chains)
+        self.bound = math.fsum(float(chain.graph.best_paths(np.zeros(1)).value[0]) for chain in chains)
         self.points = _LEAST_POINTS
         self.labels = 0
 
@@ -179,7 +178,7 @@ class _Search:
 
     def refine(self, points: int) -> None:
         """Label all plans that could be cheaper on a grid, rounded down: improve the bound, then the plan."""
-        cheapest = [float(chain.graph.shortest_paths(0.0).value[0]) for chain in self.chains]
+        cheapest = [float(chain.graph.best_paths(np.zeros(1)).value[0]) for chain in self.chains]
         plans = []
         for number, chain in enumerate(self.chains):
             effort = Effort(self.request.stopwatch, max_labels=_MOST_LABELS)

@@ -17,7 +17,7 @@ from optplan.formulations.rubberband.laws.latest import law_of_last
 from optplan.formulations.rubberband.laws.maxima import expected_maximum
 from optplan.formulations.rubberband.laws.rounding import round_times
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.layered import BUDGET_TOLERANCE
+from optplan.solvers.limits import LIMIT_TOLERANCE
 
 #: Numbers of new instances whose initialisation is listed at first, and at most.
 _FIRST_LISTED = 64
@@ -104,7 +104,7 @@ def find_chance(instance: RubberBandInstance, plans: Sequence[tuple[Sequence[int
     plans
         By bracket: instances held and GPUs used in each stage.
     """
-    deadline_s = instance.limits[instance.limit_name] * (1.0 + BUDGET_TOLERANCE)
+    deadline_s = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
     chances = []
     for bracket, (held, gpus) in enumerate(plans):
         parts = list_parts(instance, bracket, held, gpus, 0)
@@ -123,7 +123,7 @@ def round_stage_down(
 def round_growth_down(instance: RubberBandInstance, added: int, grid_s: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (G,) each the distributions of a request and of the last of its initialisations, rounded down."""
     # The end of a constant delay is on a grid point in spite of rounding.
-    later = grid_s * (1.0 + BUDGET_TOLERANCE)
+    later = grid_s * (1.0 + LIMIT_TOLERANCE)
     scale = round_times(instance.cloud.provision_s.cdf(later))
     last = round_times(np.power(instance.cloud.initialise_s.cdf(later), added))
     return scale.down[:-1], last.down[:-1]

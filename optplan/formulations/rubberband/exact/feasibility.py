@@ -20,8 +20,8 @@ from optplan.formulations.rubberband.data.rules import CHARGES
 from optplan.formulations.rubberband.exact.chains import Chain
 from optplan.formulations.rubberband.exact.stage_options import option_of
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import HeldShortfall, exchange_charges, find_least
-from optplan.solvers.paths.layered import Effort
 from optplan.units import format_duration
 
 

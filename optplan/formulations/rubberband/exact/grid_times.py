@@ -15,9 +15,8 @@ from optplan.formulations.rubberband.exact.charges import may_pay_off
 from optplan.formulations.rubberband.exact.durations import round_growth_down, round_stage_down
 from optplan.formulations.rubberband.exact.stage_options import stage_law, stage_options
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held.sweeps import Cut, Sweep
-from optplan.solvers.paths.layered import Effort
 
 Spectra = NDArray[np.complex128]
 

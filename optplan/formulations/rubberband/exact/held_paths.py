@@ -21,9 +21,9 @@ from optplan.formulations.rubberband.data.instance import Objective, RubberBandI
 from optplan.formulations.rubberband.exact.chains import Chain, state_chains, write_solution
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall
 from optplan.formulations.rubberband.exact.side_by_side import solve_side_by_side
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held import HeldShortfall, HeldSolution, exchange_charges, solve_held
-from optplan.solvers.paths.layered import Effort, find_multiplier_range
+from optplan.solvers.paths.secants import find_multiplier_range
 
 
 def solve_held_paths(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:

@@ -24,9 +24,8 @@ from optplan.formulations.rubberband.data.rules import LABELS
 from optplan.formulations.rubberband.exact.chains import Chain
 from optplan.formulations.rubberband.exact.grid_times import GridTimes
 from optplan.formulations.rubberband.exact.time_labels import bound_chance, find_timed_plans
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held import HeldGraph
-from optplan.solvers.paths.layered import Effort
 
 #: Points of the grid on which deadlines are decided, and labels that may be kept.
 POINTS = 512

@@ -28,9 +28,10 @@ from optplan.formulations.rubberband.data.instance import BUDGET, RubberBandInst
 from optplan.formulations.rubberband.exact.chains import Chain, write_solution
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.effort import OutOfEffortError
+from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.frontier import build_frontier
 from optplan.solvers.paths.held import HeldShortfall, solve_held
-from optplan.solvers.paths.layered import BUDGET_TOLERANCE, Effort, build_frontier
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def solve_side_by_side(
         Gap and time limit.
     """
     cheapest = [find_cheapest(chain, request) for chain in chains]
-    if math.fsum(one.least for one in cheapest) > budget_usd * (1.0 + BUDGET_TOLERANCE):
+    if math.fsum(one.least for one in cheapest) > budget_usd * (1.0 + LIMIT_TOLERANCE):
         return explain_shortfall(instance, chains, request)
     convexified = _solve_convexified(chains, budget_usd)
     search = _Halving(chains, budget_usd, convexified.time_s, request)
@@ -114,14 +115,14 @@ def _solve_convexified(chains: tuple[Chain, ...], budget_usd: float) -> _Convexi
     times = np.unique(np.concatenate([hull.consumption for hull in hulls]))
     times = np.append(earliest, times[times > earliest])
     usd = np.sum([np.interp(times, hull.consumption, hull.value) for hull in hulls], axis=0)
-    if usd[0] <= budget_usd * (1.0 + BUDGET_TOLERANCE):
+    if usd[0] <= budget_usd * (1.0 + LIMIT_TOLERANCE):
         # More money gains nothing; less of it costs time only when all of it is needed.
-        at_least = usd[0] >= budget_usd * (1.0 - BUDGET_TOLERANCE)
+        at_least = usd[0] >= budget_usd * (1.0 - LIMIT_TOLERANCE)
         return _Convexified(earliest, _price_after(times, usd, 0) if at_least else 0.0, 0.0)
-    place = int(np.argmax(usd <= budget_usd * (1.0 + BUDGET_TOLERANCE)))
+    place = int(np.argmax(usd <= budget_usd * (1.0 + LIMIT_TOLERANCE)))
     slope = (times[place] - times[place - 1]) / (usd[place - 1] - usd[place])
     time_s = float(times[place] - slope * max(0.0, budget_usd - usd[place]))
-    at_end = abs(usd[place] - budget_usd) <= BUDGET_TOLERANCE * budget_usd
+    at_end = abs(usd[place] - budget_usd) <= LIMIT_TOLERANCE * budget_usd
     return _Convexified(time_s, _price_after(times, usd, place) if at_end else float(slope), float(slope))
 
 
@@ -137,7 +138,7 @@ class _Halving:
 
     def __init__(self, chains: tuple[Chain, ...], budget_usd: float, lower_s: float, request: SolveRequest) -> None:
         self.chains = chains
-        self.budget_usd = budget_usd * (1.0 + BUDGET_TOLERANCE)
+        self.budget_usd = budget_usd * (1.0 + LIMIT_TOLERANCE)
         self.lower_s = lower_s
         self.upper_s = math.inf
         self.paths: list[IntArray] | None = None
@@ -168,7 +169,7 @@ class _Halving:
         paths: list[IntArray] = []
         bound_usd = 0.0
         # The engine adds its tolerance, which would make the best plan fit just below its own time.
-        exactly_s = within_s / (1.0 + BUDGET_TOLERANCE)
+        exactly_s = within_s / (1.0 + LIMIT_TOLERANCE)
         for chain in self.chains:
             effort = Effort(self.request.stopwatch)
             found = solve_held(chain.graph, exactly_s, gap=0.0, effort=effort, charges=chain.charges)
@@ -194,7 +195,7 @@ class _Halving:
     def _take(self, paths: list[IntArray]) -> None:
         """Make paths the best plan, which keeps the budget."""
         time_s = max(
-            float(chain.graph.follow(path[None]).consumption[0]) for chain, path in zip(self.chains, paths, strict=True)
+            float(chain.graph.follow(path[None]).used[0]) for chain, path in zip(self.chains, paths, strict=True)
         )
         if time_s < self.upper_s:
             self.paths, self.upper_s = paths, time_s

@@ -14,9 +14,9 @@ import numpy as np
 from optplan.formulations.rubberband.exact.grid_times import GridTimes
 from optplan.formulations.rubberband.exact.outlooks import Outlook, rise
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import Charge, no_charge
 from optplan.solvers.paths.held.sweeps import Sweep
-from optplan.solvers.paths.layered import Effort
 
 #: Prices of cost, relative to one over the spread between the cheapest plan and the cost allowed.
 _PRICES = (0.0, 0.3, 1.0, 3.0, 10.0)

@@ -43,13 +43,13 @@ from optplan.formulations.rubberband.models.bracket_graphs import BracketGraph, 
 from optplan.formulations.rubberband.models.every_plan import list_undominated
 from optplan.solvers import cpsat, milp
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import OutOfEffortError
-from optplan.solvers.paths.layered import BUDGET_TOLERANCE
 
 #: How often the next cheaper plan is asked for because minimum charges break the budget.
 _MOST_LOWERINGS = 200
 #: What engines tell apart, relatively: more than their tolerance of the limit.
-_RESOLUTION = 10 * BUDGET_TOLERANCE
+_RESOLUTION = 10 * LIMIT_TOLERANCE
 #: By how much more than the limit an engine may have where it finds no plan within it, although there is one.
 _ROOM = 1e-6
 #: How often a time is halved; the gap that is asked for usually ends it before.
@@ -158,9 +158,9 @@ def _certify(instance: RubberBandInstance, optimum: float) -> EnumeratedCertific
     """Certify an optimum by the plans that lie between it and the best ones without the limit."""
     graphs = [chain.graph for chain in state_chains(instance)]
     if instance.objective is Objective.COST:
-        least = math.fsum(float(graph.shortest_paths(0.0).value[0]) for graph in graphs)
+        least = math.fsum(float(graph.best_paths(np.zeros(1)).value[0]) for graph in graphs)
     else:
-        least = max(float(graph.exchanged().shortest_paths(0.0).value[0]) for graph in graphs)
+        least = max(float(graph.exchanged().best_paths(np.zeros(1)).value[0]) for graph in graphs)
     return EnumeratedCertificate(
         multipliers={instance.limit_name: 0.0},
         allowance=max(0.0, optimum - least),
@@ -211,7 +211,7 @@ class _Run:
         What exceeds the limit by no more than the tolerance keeps it, and the engine is told so.
         """
         alone, graph = self.brackets[bracket]
-        problem = bind_bracket(alone, graph, limit * (1.0 + BUDGET_TOLERANCE), objective)
+        problem = bind_bracket(alone, graph, limit * (1.0 + LIMIT_TOLERANCE), objective)
         outcome = self.engine(problem, self.request)
         self.engine_name, self.engine_version = outcome.engine, outcome.engine_version
         for name, count in outcome.counters.items():
@@ -224,11 +224,11 @@ class _Run:
         if outcome.choice is None:
             return _Found(None, bound, math.inf)
         value, consumption = problem.totals(outcome.choice)
-        if outcome.status is Status.OPTIMAL and abs(bound - value) <= BUDGET_TOLERANCE * value:
+        if outcome.status is Status.OPTIMAL and abs(bound - value) <= LIMIT_TOLERANCE * value:
             bound = value  # the engine closed the gap; what is left is rounding on its own scale
         judged = price_chain(alone, graph.write(outcome.choice[0][0].columns))
         usd = value if objective is Objective.COST else float(consumption[0])
-        self.has_charges |= judged.usd > usd * (1.0 + BUDGET_TOLERANCE)
+        self.has_charges |= judged.usd > usd * (1.0 + LIMIT_TOLERANCE)
         return _Found(judged, bound, usd)
 
     def ask_feasible(self, bracket: int, limit: float, objective: Objective) -> _Found:
@@ -293,7 +293,7 @@ def _solve(instance: RubberBandInstance, request: SolveRequest, engine: _Engine)
 def _find_cheapest(run: _Run, deadline_s: float) -> Answer[RubberBandSolution]:
     """Ask for the cheapest plan of each bracket within the deadline."""
     found = [run.ask_feasible(bracket, deadline_s, Objective.COST) for bracket in range(len(run.brackets))]
-    most_s = deadline_s * (1.0 + BUDGET_TOLERANCE)
+    most_s = deadline_s * (1.0 + LIMIT_TOLERANCE)
     # Engines have tolerances of their own: where theirs lets a plan pass that is late, the fastest takes its place.
     chosen = [
         least if one.chain is not None and one.chain.seconds > most_s else one.chain
@@ -313,7 +313,7 @@ def _ask_all(run: _Run, deadline_s: float) -> tuple[list[PricedChain] | None, fl
 def _find_fastest(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
     """Ask for the fastest plan of the one bracket; while minimum charges break the budget, for the next cheaper one."""
     found = run.ask_feasible(0, budget_usd, Objective.TIME)
-    bound, most_usd = found.bound, budget_usd * (1.0 + BUDGET_TOLERANCE)
+    bound, most_usd = found.bound, budget_usd * (1.0 + LIMIT_TOLERANCE)
     for _ in range(_MOST_LOWERINGS):
         if found.chain is None or found.chain.usd <= most_usd or run.request.stopwatch.expired:
             break
@@ -329,7 +329,7 @@ def _halve_time(run: _Run, budget_usd: float) -> Answer[RubberBandSolution]:
     The bound is the longest time within which even the sum of the bounds exceeds it. A time of which neither is known
     is taken for too short, and proves nothing.
     """
-    most_usd = budget_usd * (1.0 + BUDGET_TOLERANCE)
+    most_usd = budget_usd * (1.0 + LIMIT_TOLERANCE)
     bound = low = 0.0
     high = max(_longest_s(alone, graph) for alone, graph in run.brackets)
     best, middle = list(run.least), high

@@ -21,7 +21,7 @@ import numpy as np
 from optplan.formulations.rubberband.exact.bracket_choice import PricedChain
 from optplan.progress import Stopwatch
 from optplan.schema import IntArray
-from optplan.solvers.paths.layered import BUDGET_TOLERANCE
+from optplan.solvers.limits import LIMIT_TOLERANCE
 
 #: A candidate whose cost is lower by less than this, relatively, is no improvement (the paper's delta).
 LEAST_SAVING = 1e-9
@@ -77,7 +77,7 @@ def walk_down(
     PricedChain
         The last plan accepted: cheaper by the predictor than every one before it, and within the deadline.
     """
-    most_s = deadline_s * (1.0 + BUDGET_TOLERANCE)
+    most_s = deadline_s * (1.0 + LIMIT_TOLERANCE)
     best, now = start, predict(start)
     while not stopwatch.expired:
         candidates = list_candidates(best)

@@ -52,7 +52,7 @@ from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.formulations.rubberband.published.greedy import Ladder, Rungs, walk_down
 from optplan.schema import IntArray
-from optplan.solvers.paths.layered import BUDGET_TOLERANCE
+from optplan.solvers.limits import LIMIT_TOLERANCE
 
 #: Executions that the sampled predictor averages; the paper's default is "small".
 SAMPLES = 20
@@ -335,7 +335,7 @@ def _plan_bracket(
         found += [
             walk_down(rungs, predict, deadline_s, request.stopwatch, skip=skip)
             for rungs in (top, tuple(max(rung - 1, 0) for rung in top))
-            if predict(rungs).seconds <= deadline_s * (1.0 + BUDGET_TOLERANCE)
+            if predict(rungs).seconds <= deadline_s * (1.0 + LIMIT_TOLERANCE)
         ]
     return min(found, key=lambda plan: plan.usd, default=None), len(judged)
 

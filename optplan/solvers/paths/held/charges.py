@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.paths.batches import FloatArray, IntArray
+from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.skyline import find_undominated
 
 

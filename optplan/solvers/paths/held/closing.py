@@ -13,14 +13,15 @@ from functools import cached_property
 
 import numpy as np
 
-from optplan.solvers.paths.batches import BUDGET_TOLERANCE, ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.held.charges import Charges, exchange_charges
 from optplan.solvers.paths.held.graphs import HeldGraph
 from optplan.solvers.paths.held.labels import find_candidates, settle_costs
 from optplan.solvers.paths.held.sweeps import Cut, Sweep
-from optplan.solvers.paths.layered.closing import Exhaustion
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
+from optplan.solvers.paths.single import Exhaustion
 
 #: First allowance as a fraction of the gap, and its growth from round to round.
 _FIRST_FRACTION = 1.0 / 16.0
@@ -128,7 +129,7 @@ def solve_held(
         return find_least(graph, effort=spent, charges=charges)
     spent.passes += lagrangian.passes
     search = _Closing(graph, lagrangian, gap, spent, charges)
-    search.offer(np.asarray(lagrangian.under.nodes, dtype=np.intp))
+    search.offer(lagrangian.under.payload)
     stopped_by = None
     try:
         if search.incumbent is None:
@@ -184,7 +185,7 @@ class _Closing:
     @cached_property
     def _priced_sweeps(self) -> tuple[tuple[Sweep, float], ...]:
         """Sweeps with the price of the whole budget at their multipliers, the tolerance on it included."""
-        budget, multiplier = self.lagrangian.budget * (1.0 + BUDGET_TOLERANCE), self.lagrangian.multiplier
+        budget, multiplier = self.lagrangian.budget * (1.0 + LIMIT_TOLERANCE), self.lagrangian.multiplier
         if multiplier == 0.0:
             return ((Sweep(self.graph, 1.0, 0.0), 0.0),)
         prices = [factor * multiplier for factor in _FACTORS]
@@ -194,7 +195,7 @@ class _Closing:
     def _budget_cuts(self) -> tuple[Cut, ...]:
         """What keeps labels within the budget."""
         budget = self.lagrangian.budget
-        return (Cut(Sweep(self.graph, 0.0, 1.0), budget * (1.0 + BUDGET_TOLERANCE)),) if budget < math.inf else ()
+        return (Cut(Sweep(self.graph, 0.0, 1.0), budget * (1.0 + LIMIT_TOLERANCE)),) if budget < math.inf else ()
 
     @property
     def rounding(self) -> float:
@@ -227,7 +228,7 @@ class _Closing:
         least
             (P,) Lower ends of their values, where these are known to be charged more.
         """
-        budget = self.lagrangian.budget * (1.0 + BUDGET_TOLERANCE)
+        budget = self.lagrangian.budget * (1.0 + LIMIT_TOLERANCE)
         low = np.zeros(len(options)) if least is None else least
         order = np.argsort(low, kind="stable")
         for piece in np.array_split(order, 1 + order.size // _OFFERED_AT_ONCE):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from optplan.solvers.paths.batches import BUDGET_TOLERANCE
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held.charges import Charges
 from optplan.solvers.paths.held.graphs import HeldGraph
@@ -56,6 +56,6 @@ def find_pareto_set(
     wanted = window if window is not None else Window()
     limits = (((1.0, 0.0), wanted.most_value), ((0.0, 1.0), wanted.most_consumption))
     cuts = tuple(
-        Cut(Sweep(graph, *weights), limit * (1.0 + BUDGET_TOLERANCE)) for weights, limit in limits if limit < math.inf
+        Cut(Sweep(graph, *weights), limit * (1.0 + LIMIT_TOLERANCE)) for weights, limit in limits if limit < math.inf
     )
     return find_paths(graph, cuts, effort if effort is not None else Effort(), charges)

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optplan.errors import DataError
-from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray, PathBatch
+from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.held.labels import find_paths
 from optplan.solvers.paths.held.sweeps import Cut, Sweep
-from optplan.solvers.paths.skyline import ParetoPaths
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ class HeldGraph:
 
     @property
     def num_graphs(self) -> int:
-        """One: this is a family of a single graph for the algorithms of :mod:`optplan.solvers.paths.layered`."""
+        """One: this is a family of a single graph for the algorithms of :mod:`optplan.solvers.paths`."""
         return 1
 
     @property
@@ -216,37 +216,38 @@ class HeldGraph:
             consumption=self.value,
         )
 
-    def shortest_paths(self, multiplier: float | FloatArray, members: IntArray | None = None) -> PathBatch:
-        """Return a path of least value + multiplier * consumption for each multiplier.
+    def best_paths(
+        self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
+    ) -> PathBatch:
+        """Return a path of least value_weight * value + multiplier * consumption for each multiplier.
 
         Ties go to staying over growing and shrinking, then to the lowest node and option.
 
         Parameters
         ----------
-        multiplier
-            At least 0; one number, or one per asked path.
+        multipliers
+            (1,) At least 0; or (P, 1), a row for each asked path.
         members
             (P,) Zeros, one per asked path; one path when None.
+        value_weight
+            Weight of the value, at least 0.
 
         Returns
         -------
         PathBatch
-            P paths; ``nodes`` holds their options.
+            P paths; the payload is (P, J) their options.
         """
-        count = 1 if members is None else members.size
-        multipliers = np.broadcast_to(np.asarray(multiplier, dtype=np.float64), (count,))
-        paths = [Sweep(self, 1.0, weight).best_path() for weight in multipliers.tolist()]
-        return self.follow(np.array(paths, dtype=np.intp).reshape(count, self.num_layers), multipliers)
+        weights = np.broadcast_to(multipliers, (1 if members is None else members.size, 1))[:, 0]
+        paths = [Sweep(self, value_weight, weight).best_path() for weight in weights.tolist()]
+        return self.follow(np.array(paths, dtype=np.intp).reshape(weights.size, self.num_layers))
 
-    def follow(self, options: IntArray, multiplier: float | FloatArray = 0.0) -> PathBatch:
+    def follow(self, options: IntArray) -> PathBatch:
         """Return the sums along given paths.
 
         Parameters
         ----------
         options
             (P, J) The option taken in each layer.
-        multiplier
-            For the reduced cost; one number, or (P,).
         """
         nodes = self.node[options]
         value = self.start_value[nodes[:, 0]] + self.value[options[:, 0]]
@@ -255,15 +256,15 @@ class HeldGraph:
             grown = self.growth.between(nodes[:, layer - 1], nodes[:, layer])
             value = value + grown[0] + self.value[options[:, layer]]
             consumption = consumption + grown[1] + self.consumption[options[:, layer]]
-        return PathBatch(value, consumption, value + multiplier * consumption, options.astype(np.int32))
+        return PathBatch(value, consumption[:, None], options)
 
-    def pareto_paths(self, multiplier: float, allowance: float, effort: Effort) -> ParetoPaths:
+    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Return the undominated paths within ``allowance`` of the least reduced cost.
 
         Parameters
         ----------
-        multiplier
-            Weight of the consumption in the reduced cost.
+        multipliers
+            (1,) Weight of the consumption in the reduced cost.
         allowance
             In units of value.
         effort
@@ -275,13 +276,13 @@ class HeldGraph:
             When a limit of ``effort`` is met.
         """
         effort.charge_pass()
-        sweep = Sweep(self, 1.0, multiplier)
+        sweep = Sweep(self, 1.0, float(multipliers[0]))
         found = find_paths(self, (Cut(sweep, sweep.best + allowance + ROUNDING * abs(sweep.best)),), effort)
 
         def trace(chosen: IntArray) -> PathBatch:
-            return self.follow(found.options[chosen], multiplier)
+            return self.follow(found.options[chosen])
 
-        return ParetoPaths(np.array([0, found.value.size]), found.consumption, found.value, trace)
+        return PathSets(np.array([0, found.value.size]), found.value, found.consumption[:, None], trace)
 
     def _check_shapes(self) -> None:
         """Raise when the arrays do not fit together."""

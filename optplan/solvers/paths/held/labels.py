@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray
+from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.held.charges import (
     Charge,
     Charges,
@@ -188,14 +189,14 @@ def settle_costs(
     """
     sums = graph.follow(options)
     if charges is None:
-        return sums.value, sums.consumption
+        return sums.value, sums.used
     pieces: list[tuple[FloatArray, FloatArray]] = []
     for piece in np.array_split(options, 1 + len(options) // _SETTLED_AT_ONCE):
         if pieces:  # the first always, so that whoever has little time gets an answer at all
             effort.charge_labels(0, 0)
         pieces.append(charges.settle(piece))
     more_value, more_consumption = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    return sums.value + more_value, sums.consumption + more_consumption
+    return sums.value + more_value, sums.used + more_consumption
 
 
 class _Search:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.solvers.paths.batches import FloatArray, IntArray
+from optplan.solvers.paths.families import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from optplan.solvers.paths.held.graphs import HeldGraph

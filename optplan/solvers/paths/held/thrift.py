@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.paths.batches import IntArray
+from optplan.solvers.paths.families import IntArray
 
 if TYPE_CHECKING:
     from optplan.solvers.paths.held.graphs import HeldGraph

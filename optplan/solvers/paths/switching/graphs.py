@@ -21,9 +21,13 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import DataError
-from optplan.solvers.paths.batches import FloatArray, IntArray, NodeArray
-from optplan.solvers.paths.families import ColumnBatch
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray, PathBatch, PathSets
+from optplan.solvers.paths.switching.labels import find_path_sets
 from optplan.solvers.paths.switching.sweeps import find_best_nodes
+
+#: Path steps whose costs are added up at once; bounds the memory of large batches.
+_FOLLOWED_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,15 +71,15 @@ class LinkedGraphs:
     blocked: NDArray[np.bool_] | None = None
 
     @classmethod
-    def from_costs(cls, graphs: Sequence[PathCosts], limits: FloatArray) -> LinkedGraphs:
+    def from_costs(cls, graphs: Sequence[PathCosts], limits: FloatArray | None = None) -> LinkedGraphs:
         """Lay out graphs that may differ in layers, nodes and groups.
 
         Parameters
         ----------
         graphs
-            What their steps cost; finite numbers from 0 on.
+            What their steps cost: finite numbers from 0 on; a run value of +inf closes a node.
         limits
-            (L,) In the order of the graphs' ``limits``, finite and above 0.
+            (L,) In the order of the graphs' ``limits``, finite and above 0; None where they are said elsewhere.
 
         Returns
         -------
@@ -90,9 +94,10 @@ class LinkedGraphs:
         if not graphs:
             raise DataError("graphs", "there are none", "give at least one graph")
         wanted = (len(graphs[0].limits),)
-        if limits.shape != wanted or not np.all((limits > 0) & (limits < np.inf)):
+        if limits is not None and (limits.shape != wanted or not np.all((limits > 0) & (limits < np.inf))):
             problem = f"got {limits.tolist()}; {wanted[0]} finite numbers above zero are needed"
             raise DataError("limits", problem, "leave out what limits nothing")
+        limits = np.full(wanted, np.inf) if limits is None else limits.copy()
         lengths = np.array([len(graph.run_value) for graph in graphs])
         order = np.argsort(-lengths, kind="stable")
         active = np.searchsorted(-lengths[order], -np.arange(lengths.max()), side="left")
@@ -111,10 +116,11 @@ class LinkedGraphs:
                 stack.fill(run_consumption[limit], position, graph.run_consumption[limit])
                 stack.fill_entries(enter_consumption[limit], position, graph.enter_consumption[limit])
         flat = stack.columns
-        closed = np.concatenate([flat[:size] < 0 for size in np.diff(starts).tolist()])
-        return cls(
-            limits.copy(), run_value, run_consumption, enter_value, enter_consumption, closed, flat, order, starts
-        )
+        closed = np.isinf(run_value)
+        run_value[closed] = 0.0
+        if (flat < 0).any():
+            closed |= np.concatenate([flat[:size] < 0 for size in np.diff(starts).tolist()])
+        return cls(limits, run_value, run_consumption, enter_value, enter_consumption, closed, flat, order, starts)
 
     @property
     def num_graphs(self) -> int:
@@ -152,55 +158,69 @@ class LinkedGraphs:
         nodes = self.run_value.shape[1]
         return np.asarray(np.arange(nodes) // (nodes // self.num_groups))
 
-    def enters(self, layer: int) -> slice:
-        """Return the entries' rows of a layer."""
-        start, end = int(self.starts[layer]), int(self.starts[layer + 1])
-        return slice(0, end - start) if self.enters_once else slice(start, end)
-
     @property
     def enters_once(self) -> bool:
         """Whether entering a node costs the same in all layers of a graph."""
         return self.enter_value.shape[0] != self.run_value.shape[0] or self.num_layers == 1
 
-    def weigh(self, multipliers: FloatArray, value_weight: float = 1.0) -> tuple[FloatArray, FloatArray]:
-        """Return what being at nodes (N, K) and entering them (M, F, K) costs; +inf at nodes that do not exist.
+    @cached_property
+    def any_closed(self) -> bool:
+        """Whether some node may not be used."""
+        return bool(self.closed.any())
+
+    @cached_property
+    def open_value(self) -> FloatArray:
+        """(N, K) Value of each node, +inf where it may not be used."""
+        return np.where(self.closed, np.inf, self.run_value) if self.any_closed else self.run_value
+
+    def best_paths(
+        self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
+    ) -> PathBatch:
+        """Return paths of least value_weight * value + multipliers . consumption; O(layers * F * K) each.
+
+        Ties go to staying over entering, then to the lowest group left, then to the lowest node of the group; so they
+        do not depend on which other graphs are asked along.
 
         Parameters
         ----------
         multipliers
-            (L,) Weights of the consumptions.
-        value_weight
-            Weight of the value.
-        """
-        run = value_weight * self.run_value
-        enter = value_weight * self.enter_value
-        for limit in np.flatnonzero(multipliers).tolist():
-            run += multipliers[limit] * self.run_consumption[limit]
-            enter += multipliers[limit] * self.enter_consumption[limit]
-        run[self.closed] = np.inf
-        if self.blocked is not None:
-            enter[self.blocked] = np.inf
-        return run, enter
-
-    def best_paths(self, multipliers: FloatArray, *, value_weight: float = 1.0) -> ColumnBatch:
-        """Return for each graph a path of least value_weight * value + multipliers . consumption; O(layers * F * K).
-
-        Ties go to staying over entering, then to the lowest group left, then to the lowest node of the group.
-
-        Parameters
-        ----------
-        multipliers
-            (L,) Weights of the consumptions, at least 0.
+            (L,) Weights of the consumptions, at least 0; or (P, L), a row for each asked path.
+        members
+            (P,) Which graph each path is wanted of, repetitions allowed; every graph once when None.
         value_weight
             Weight of the value, at least 0.
 
         Returns
         -------
-        ColumnBatch
-            G paths; the payload is (G, E) the node in each layer, -1 beyond the last.
+        PathBatch
+            P paths; the payload is (P, E) the node in each layer, -1 beyond the last.
         """
-        run, enter = self.weigh(multipliers, value_weight)
-        return self.follow(find_best_nodes(self, run, enter))
+        asked = np.arange(self.num_graphs) if members is None else members
+        return self.follow(asked, find_best_nodes(self, members, multipliers, value_weight))
+
+    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
+        """Return every graph's undominated paths within the allowance of its least reduced cost.
+
+        Parameters
+        ----------
+        multipliers
+            (L,) Weights of the consumptions.
+        allowance
+            In units of value.
+        effort
+            Charged for a pass and for each stage's labels.
+
+        Returns
+        -------
+        PathSets
+            At least one path per graph. Of several limits, very large sets may hold dominated paths, too.
+
+        Raises
+        ------
+        OutOfEffortError
+            When a limit of ``effort`` is met.
+        """
+        return find_path_sets(self, multipliers, allowance, effort)
 
     def restrict(self, graph: int, layer: int, allowed: NDArray[np.bool_]) -> LinkedGraphs:
         """Return the same graphs with fewer nodes in one layer.
@@ -249,40 +269,47 @@ class LinkedGraphs:
         columns = self.columns[self.position_of[graph], places]
         return np.sort(columns[columns >= 0])
 
-    def follow(self, nodes: NodeArray) -> ColumnBatch:
-        """Return the sums along one path per graph.
+    def follow(self, members: IntArray, nodes: NodeArray) -> PathBatch:
+        """Return the sums along given paths.
 
         Parameters
         ----------
+        members
+            (P,) The graph of each path.
         nodes
-            (G, E) Place in the layer, by position of the graph; ignored beyond a graph's layers.
+            (P, E) Place in each layer; ignored beyond a graph's layers.
 
         Returns
         -------
-        ColumnBatch
-            In the order in which the graphs were given.
+        PathBatch
+            The same paths with their sums.
         """
-        layers = np.arange(self.num_layers)
-        inside = layers < self.lengths[:, None]
-        rows = np.where(inside, self.starts[:-1] + np.arange(self.num_graphs)[:, None], 0)
+        value, consumption = np.empty(members.size), np.empty((members.size, self.limits.size))
+        payload = np.empty(nodes.shape, dtype=np.int32)
+        for piece in np.array_split(np.arange(members.size), max(1, nodes.size // _FOLLOWED_AT_ONCE)):
+            value[piece], consumption[piece], payload[piece] = self._add_up(members[piece], nodes[piece])
+        return PathBatch(value, consumption, payload)
+
+    def _add_up(self, members: IntArray, nodes: NodeArray) -> tuple[FloatArray, FloatArray, NodeArray]:
+        """Return values, consumptions and the numbers of the nodes of paths."""
+        layers, positions = np.arange(nodes.shape[1]), self.position_of[members]
+        inside = layers < self.lengths[positions][:, None]
+        rows = np.where(inside, self.starts[layers] + positions[:, None], 0)
         taken = np.where(inside, nodes, 0)
         left = np.concatenate([taken[:, :1], taken[:, :-1]], axis=1)
-        entered = inside & ((layers == 0) | (taken != left))
-        entry_rows = np.where(inside, np.arange(self.num_graphs)[:, None], 0) if self.enters_once else rows
-        groups = self.group_of[left]
+        entered = inside & (taken != left)
+        entered[:, 0] = True
+        entry_rows = positions[:, None] if self.enters_once else rows
+        groups = self.group_of[left] if self.num_groups > 1 else 0
 
         def total(run: FloatArray, enter: FloatArray) -> FloatArray:
             steps = run[rows, taken] + np.where(entered, enter[entry_rows, groups, taken], 0.0)
             # One after another: unlike sum, the result does not depend on how many layers other graphs have.
             return np.asarray(np.where(inside, steps, 0.0).cumsum(axis=1)[:, -1])
 
-        value = total(self.run_value, self.enter_value)
-        consumption = np.empty((value.size, self.limits.size))
-        for limit in range(self.limits.size):
-            consumption[:, limit] = total(self.run_consumption[limit], self.enter_consumption[limit])
-        payload = np.where(inside, np.take_along_axis(self.columns, taken, axis=1), -1).astype(np.int32)
-        back = self.position_of
-        return ColumnBatch(value[back], consumption[back], payload[back])
+        uses = [total(*costs) for costs in zip(self.run_consumption, self.enter_consumption, strict=True)]
+        numbers = np.where(inside, self.columns[positions[:, None], taken], -1).astype(np.int32)
+        return total(self.run_value, self.enter_value), np.stack(uses, axis=1), numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,12 +330,18 @@ class _Stack:
 
     def fill(self, target: FloatArray, position: int, table: FloatArray) -> None:
         """Write (E, K) numbers of one graph into rows."""
-        places = np.flatnonzero(self.columns[position] >= 0)
         rows = self.starts[: len(table)] + position
+        if self.num_groups == 1:  # nodes stand where their numbers say
+            target[rows, : table.shape[1]] = table
+            return
+        places = np.flatnonzero(self.columns[position] >= 0)
         target[rows[:, None], places] = table[:, self.columns[position, places]]
 
     def fill_entries(self, target: FloatArray, position: int, table: FloatArray) -> None:
         """Write (F, E, K) numbers of one graph into entries; where it has one group, for all groups."""
+        if self.num_groups == 1 and target.shape[0] == self.num_graphs:
+            target[position, :, : table.shape[2]] = table[:, 0]
+            return
         places = np.flatnonzero(self.columns[position] >= 0)
         chosen = table[:, :, self.columns[position, places]]
         groups = np.arange(len(table)) if len(table) > 1 else np.arange(self.num_groups)
@@ -321,8 +354,12 @@ class _Stack:
 
 def _place_nodes(graphs: Sequence[PathCosts]) -> IntArray:
     """Return (G, F, W) which node of each graph stands at each place; -1 where none does."""
+    num_groups = max(graph.num_groups for graph in graphs)
+    if num_groups == 1:
+        sizes = np.array([graph.group.size for graph in graphs])
+        numbers = np.arange(sizes.max())
+        return np.where(numbers < sizes[:, None], numbers, -1)[:, None]
     counts = [np.bincount(graph.group, minlength=graph.num_groups) for graph in graphs]
-    num_groups = max(count.size for count in counts)
     width = max(int(count.max()) for count in counts)
     columns = np.full((len(graphs), num_groups, width), -1, dtype=np.intp)
     for position, graph in enumerate(graphs):

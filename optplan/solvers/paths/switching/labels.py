@@ -1,4 +1,4 @@
-"""Pareto label setting with several limits: every undominated path within an allowance of the least reduced cost.
+"""Pareto label setting: every undominated path within an allowance of the least reduced cost.
 
 A label is a partial path with its value and its consumptions. It is dropped when its reduced cost plus the least of the
 rest exceeds the allowance, or when another label at the same node has no more of anything. What entering a node costs
@@ -8,43 +8,22 @@ that can be entered from it. All graphs advance together, one stage per step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.paths.batches import FloatArray, IntArray
 from optplan.solvers.paths.dominance import find_undominated_vectors, weigh_criteria
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.families import ColumnBatch
-from optplan.solvers.paths.skyline import expand_ranges
-from optplan.solvers.paths.switching.graphs import LinkedGraphs
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
+from optplan.solvers.paths.skyline import expand_ranges, find_undominated, skip_clearly_dominated
 from optplan.solvers.paths.switching.stages import Stages, contract_layers, unfold_nodes
 
+if TYPE_CHECKING:
+    from optplan.solvers.paths.switching.graphs import LinkedGraphs
+
 Labels32 = NDArray[np.int32]
-
-
-@dataclass(frozen=True, eq=False)
-class PathSets:
-    """Undominated paths of every graph within an allowance, graph after graph.
-
-    Parameters
-    ----------
-    starts
-        (G + 1,) Where each graph's paths begin.
-    value
-        (M,) Of each path.
-    consumption
-        (M, L) Of each path.
-    trace
-        Returns the chosen paths themselves, given (G,) one position in 0..M-1 per graph.
-    """
-
-    starts: IntArray
-    value: FloatArray
-    consumption: FloatArray
-    trace: Callable[[IntArray], ColumnBatch]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,34 +45,16 @@ class _Labels:
     consumption: FloatArray
     parent: IntArray
 
+    def take(self, positions: IntArray) -> _Labels:
+        """Return the labels at some positions, in that order."""
+        return _Labels(self.slot[positions], self.value[positions], self.consumption[positions], self.parent[positions])
+
 
 def find_path_sets(graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
-    """Return every graph's undominated paths within the allowance of its least reduced cost.
-
-    Parameters
-    ----------
-    graphs
-        The graphs.
-    multipliers
-        (L,) Weights of the consumptions.
-    allowance
-        In units of value.
-    effort
-        Charged for a pass and for each stage's labels.
-
-    Returns
-    -------
-    PathSets
-        At least one path per graph. Very large sets may hold dominated paths, too.
-
-    Raises
-    ------
-    OutOfEffortError
-        When a limit of ``effort`` is met.
-    """
+    """Return every graph's undominated paths within an allowance; see :meth:`LinkedGraphs.find_path_sets`."""
     effort.charge_pass()
     stages = contract_layers(graphs, multipliers, allowance)
-    setting = _Setting(graphs, stages, multipliers, effort)
+    setting = (_Skyline if multipliers.size == 1 else _Vectors)(graphs, stages, multipliers, effort)
     labels = setting.start()
     history: list[tuple[Labels32, Labels32]] = []
     finals: list[tuple[_Labels, IntArray]] = []
@@ -104,25 +65,26 @@ def find_path_sets(graphs: LinkedGraphs, multipliers: FloatArray, allowance: flo
         history.append((labels.slot.astype(np.int32), labels.parent.astype(np.int32)))
         kept += labels.slot.size
         effort.charge_labels(labels.slot.size, kept)
-        finals.append((labels, np.flatnonzero(stages.last_stage[stages.graph[labels.slot]] == index)))
-    slot = np.concatenate([labels.slot[done] for labels, done in finals])
-    value = np.concatenate([labels.value[done] for labels, done in finals])
-    consumption = np.concatenate([labels.consumption[done] for labels, done in finals])
-    ends = np.concatenate([done for _, done in finals])
+        done = np.flatnonzero(stages.last_stage[stages.graph[labels.slot]] == index)
+        finals.append((labels.take(done), done))
+    slot = np.concatenate([part.slot for part, _ in finals])
+    value = np.concatenate([part.value for part, _ in finals])
+    consumption = np.concatenate([part.consumption for part, _ in finals])
+    ends = _Labels(slot, value, consumption, np.concatenate([done for _, done in finals]))
     graph = graphs.order[stages.graph[slot]]
-    best = setting.filter(graph, value, consumption)
-    graph, ends = graph[best], ends[best]
+    best = setting.filter(graph, ends)
+    graph, ends = graph[best], ends.take(best)
 
-    def trace(chosen: IntArray) -> ColumnBatch:
-        current = ends[chosen][graphs.order]
-        return graphs.follow(unfold_nodes(stages, _trace_stages(stages, history, current)))
+    def trace(chosen: IntArray) -> PathBatch:
+        nodes = unfold_nodes(stages, _trace_stages(stages, history, ends.parent[chosen][graphs.order]))
+        return graphs.follow(np.arange(graphs.num_graphs), nodes[graphs.position_of])
 
     starts = np.searchsorted(graph, np.arange(graphs.num_graphs + 1))
-    return PathSets(starts, value[best], consumption[best], trace)
+    return PathSets(starts, ends.value, ends.consumption, trace)
 
 
 class _Setting:
-    """What the steps of one label setting have in common."""
+    """What the steps of one label setting have in common, whatever labels are compared by."""
 
     def __init__(self, graphs: LinkedGraphs, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
         self.stages = stages
@@ -131,12 +93,10 @@ class _Setting:
         self.num_groups = graphs.num_groups
         #: Keys of different hubs must not overlap even where all excesses are zero.
         self.spread = float((stages.limit - stages.best).max()) or 1.0
-        #: What a limit is worth in all, so that sums over criteria make sense.
-        self.weights = weigh_criteria(float(stages.best.sum()), graphs.limits)
 
-    def filter(self, segment: IntArray, value: FloatArray, consumption: FloatArray) -> IntArray:
+    def filter(self, segment: IntArray, labels: _Labels) -> IntArray:
         """Return the positions of labels that no other of their segment dominates, by segment."""
-        return find_undominated_vectors(segment, np.concatenate([value[:, None], consumption * self.weights], axis=1))
+        raise NotImplementedError
 
     def start(self) -> _Labels:
         """Return the labels of the first stage: every node, entered as from its own group."""
@@ -157,6 +117,7 @@ class _Setting:
         target = stages.successor[labels.slot]
         stays = np.flatnonzero((target >= 0) & (cost <= stages.arrival_limit[target]))
         enters, entered = self._enter_from_hubs(index, labels, cost)
+        # Both parts are sorted by node, so that a sort by node merges two runs.
         slot = np.concatenate([target[stays], entered])
         parent = np.concatenate([stays, enters])
         left = stages.group[labels.slot[enters]]
@@ -164,11 +125,11 @@ class _Setting:
         value[stays.size :] += stages.enter_value[entered, left]
         consumption = labels.consumption[parent] + stages.consumption[slot]
         consumption[stays.size :] += stages.enter_consumption[entered, left]
-        best = self.filter(slot, value, consumption)
-        return _Labels(slot[best], value[best], consumption[best], parent[best])
+        advanced = _Labels(slot, value, consumption, parent)
+        return advanced.take(self.filter(slot - stages.stage(index).start, advanced))
 
     def _enter_from_hubs(self, index: int, labels: _Labels, cost: FloatArray) -> tuple[IntArray, IntArray]:
-        """Return the (label, node) pairs of entering within the allowance."""
+        """Return the (label, node) pairs of entering within the allowance, by node."""
         stages, groups = self.stages, self.num_groups
         rows = stages.stage(index)
         place, left = np.nonzero(stages.entry_limit[rows] > -np.inf)
@@ -181,26 +142,100 @@ class _Setting:
         usable = np.flatnonzero(cost <= loosest[hub_of_label])
         if not usable.size:
             return usable, usable
-        usable = usable[self.filter(hub_of_label[usable], labels.value[usable], labels.consumption[usable])]
-        usable = usable[np.lexsort((cost[usable], hub_of_label[usable]))]
-        hub = hub_of_label[usable]
-        # Each node accepts the cheapest labels of a hub, up to its limit. One search finds how many for all hubs at
-        # once when each has its own range of keys; the limits of a hub lie within the spread of its cheapest label.
+        usable = usable[self._gather(hub_of_label[usable], labels.take(usable))]
+        hub, paid = hub_of_label[usable], cost[usable]
+        # One search serves all hubs when each has its own range of keys; the limits of a hub lie within the spread of
+        # its cheapest label. A hub without labels has an infinite least: what is wanted of it clips to before its keys.
         least = np.full(loosest.size, np.inf)
-        np.minimum.at(least, hub, cost[usable])
+        np.minimum.at(least, hub, paid)
+        height = np.minimum(paid - least[hub], 2.0 * self.spread)
+        wanted = np.clip(limit - least[wanted_hub], -self.spread, 2.0 * self.spread)
+        first, behind = self._find_windows(hub, height, wanted_hub, wanted)
+        owner, position = expand_ranges(first, np.maximum(behind - first, 0))
+        accepted = paid[position] <= limit[owner]
+        return usable[position[accepted]], slots[owner[accepted]]
+
+    def _gather(self, hub: IntArray, labels: _Labels) -> IntArray:
+        """Return the positions of labels that no other of their hub dominates, in the order that windows need."""
+        raise NotImplementedError
+
+    def _find_windows(
+        self, hub: IntArray, height: FloatArray, wanted_hub: IntArray, wanted: FloatArray
+    ) -> tuple[IntArray, IntArray]:
+        """Return where the labels of a hub begin and end that hold all those that are no higher than wanted."""
+        raise NotImplementedError
+
+
+class _Skyline(_Setting):
+    """One limit: labels compare by value and one consumption, in one sort; they are by node and consumption."""
+
+    def __init__(self, graphs: LinkedGraphs, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
+        super().__init__(graphs, stages, multipliers, effort)
+        self.value_unit = _find_units(stages, stages.value + stages.enter_value.max(axis=1))
+        self.unit = _find_units(stages, stages.consumption[:, 0] + stages.enter_consumption[:, :, 0].max(axis=1))
+
+    def filter(self, segment: IntArray, labels: _Labels) -> IntArray:
+        """Return the positions of labels that no other of their segment dominates, by segment and consumption."""
+        slot = labels.slot
+        return find_undominated(
+            segment, labels.consumption[:, 0] * self.unit[slot], labels.value * self.value_unit[slot]
+        )
+
+    def _gather(self, hub: IntArray, labels: _Labels) -> IntArray:
+        clear = skip_clearly_dominated(hub, labels.consumption[:, 0], labels.value)
+        return clear[self.filter(hub[clear], labels.take(clear))]
+
+    def _find_windows(
+        self, hub: IntArray, height: FloatArray, wanted_hub: IntArray, wanted: FloatArray
+    ) -> tuple[IntArray, IntArray]:
+        # From the first to the last label that is low enough; running minima from both ends find these two.
         apart = 4.0 * self.spread
-        keys = hub * apart + np.minimum(cost[usable] - least[hub], 2.0 * self.spread)
-        # A hub without labels has an infinite least cost: what is wanted of it clips to before its range.
-        wanted = np.clip(limit - least[wanted_hub] + 1e-9 * self.spread, -self.spread, 2.0 * self.spread)
-        first = np.searchsorted(hub, wanted_hub)
-        behind = np.searchsorted(keys, wanted_hub * apart + wanted, side="right")
-        sizes = np.maximum(behind - first, 0)
-        self.effort.charge_pairs(int(sizes.sum()))
-        owner, position = expand_ranges(first, sizes)
-        label = usable[position]
-        # Where a path would enter the node that it is at, it stays.
-        accepted = (cost[label] <= limit[owner]) & (stages.node[labels.slot[label]] != stages.node[slots[owner]])
-        return label[accepted], slots[owner[accepted]]
+        from_left = np.maximum.accumulate(hub * apart - height)
+        from_right = np.minimum.accumulate((hub * apart + height)[::-1])[::-1]
+        first = np.searchsorted(from_left, wanted_hub * apart - wanted, side="left")
+        return first, np.searchsorted(from_right, wanted_hub * apart + wanted, side="right")
+
+
+class _Vectors(_Setting):
+    """Several limits: labels compare in every criterion; those of a hub are by reduced cost."""
+
+    def __init__(self, graphs: LinkedGraphs, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
+        super().__init__(graphs, stages, multipliers, effort)
+        #: What a limit is worth in all, so that sums over criteria make sense.
+        self.weights = weigh_criteria(float(stages.best.sum()), graphs.limits)
+
+    def filter(self, segment: IntArray, labels: _Labels) -> IntArray:
+        """Return the positions of labels that no other of their segment dominates, by segment."""
+        criteria = np.concatenate([labels.value[:, None], labels.consumption * self.weights], axis=1)
+        return find_undominated_vectors(segment, criteria)
+
+    def _enter_from_hubs(self, index: int, labels: _Labels, cost: FloatArray) -> tuple[IntArray, IntArray]:
+        label, slot = super()._enter_from_hubs(index, labels, cost)
+        self.effort.charge_pairs(label.size)
+        # Where a path would enter the node that it is at, it stays; such pairs are not worth a comparison.
+        moves = self.stages.node[labels.slot[label]] != self.stages.node[slot]
+        return label[moves], slot[moves]
+
+    def _gather(self, hub: IntArray, labels: _Labels) -> IntArray:
+        best = self.filter(hub, labels)
+        cost = labels.value[best] + labels.consumption[best] @ self.multipliers
+        return best[np.lexsort((cost, hub[best]))]
+
+    def _find_windows(
+        self, hub: IntArray, height: FloatArray, wanted_hub: IntArray, wanted: FloatArray
+    ) -> tuple[IntArray, IntArray]:
+        apart, little = 4.0 * self.spread, 1e-9 * self.spread
+        behind = np.searchsorted(hub * apart + height, wanted_hub * apart + wanted + little, side="right")
+        return np.searchsorted(hub, wanted_hub), behind
+
+
+def _find_units(stages: Stages, cost: FloatArray) -> FloatArray:
+    """Return for each node one over the greatest cost that a path of its graph can add up, given the nodes' (M,)."""
+    stage = np.repeat(np.arange(stages.starts.size - 1), np.diff(stages.starts))
+    key = stage * stages.last_stage.size + stages.graph
+    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    greatest = np.bincount(stages.graph[first], weights=np.maximum.reduceat(cost, first))
+    return np.asarray(1.0 / np.where(greatest > 0, greatest, 1.0)[stages.graph])
 
 
 def _trace_stages(stages: Stages, history: list[tuple[Labels32, Labels32]], current: IntArray) -> IntArray:

@@ -1,89 +1,252 @@
-"""Forward and backward sweeps over linked graphs.
+"""Forward and backward sweeps over many layered graphs at once.
 
-A sweep is a loop over layers; each step works on all graphs that have that layer. From layer to layer a path stays, or
-enters a node from the cheapest node of some group, so a step costs O(groups x nodes) per graph.
+A sweep is a loop over layers; each step works on all (graph, multipliers) pairs whose graph has that layer. From layer
+to layer a path stays, or enters a node from the cheapest node of some group: O(groups x nodes) per pair. Rows are laid
+out layer by layer, longest graphs first, so that a step reads contiguous slices and short graphs drop out of the end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.solvers.paths.batches import ROUNDING, FloatArray, IntArray, NodeArray
+from optplan.solvers.limits import ROUNDING
+from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
 
 if TYPE_CHECKING:
     from optplan.solvers.paths.switching.graphs import LinkedGraphs
 
+#: Numbers per working array of one block: large enough to hide NumPy's call costs, small enough for the caches.
+_BLOCK_SIZE = 1 << 19
+#: Nodes of a layer of all pairs up to which it is quicker to find for all nodes where their best paths come from.
+_MOST_LISTED = 1 << 11
 
-def find_best_nodes(graphs: LinkedGraphs, run: FloatArray, enter: FloatArray) -> NodeArray:
-    """Return (G, E) the places of each graph's best path, by position, arbitrary beyond a graph's layers.
 
-    Ties go to staying, then to the lowest group left, then to the lowest node of the group.
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some of the asked (graph, multipliers) pairs, with the reduced costs of their nodes.
+
+    Parameters
+    ----------
+    pairs
+        (P,) Which of the asked pairs, graphs with more layers first.
+    rows
+        (R,) Rows of the graphs' arrays, layer after layer, within a layer in the order of ``pairs``.
+    starts
+        Where each layer begins in ``rows``; one more than there are layers.
+    run
+        (R, K) Reduced cost of being at each node; +inf where it may not be used.
+    enter
+        (R, F, K) or, where entering costs the same in all layers, (P, F, K): reduced cost of entering a node from
+        another one of each group; +inf where that may not be.
+    group_of
+        (K,) Group of each node.
+    """
+
+    pairs: IntArray
+    rows: IntArray
+    starts: list[int]
+    run: FloatArray
+    enter: FloatArray
+    group_of: IntArray
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers the longest graph has."""
+        return len(self.starts) - 1
+
+    def layer(self, index: int) -> slice:
+        """Return the rows of a layer."""
+        return slice(self.starts[index], self.starts[index + 1])
+
+    def before(self, index: int) -> slice:
+        """Return the rows of the layer before of the graphs that have a layer."""
+        start = self.starts[index - 1]
+        return slice(start, start + self.starts[index + 1] - self.starts[index])
+
+    def entering(self, index: int) -> FloatArray:
+        """Return the reduced costs (rows, F, K) of entering a layer."""
+        if self.enter.shape[0] == self.pairs.size:
+            return self.enter[: self.starts[index + 1] - self.starts[index]]
+        return self.enter[self.layer(index)]
+
+    def beginning(self) -> FloatArray:
+        """Return the reduced costs (P, K) of entering the first layer: as from each node's own group."""
+        enter = self.entering(0)
+        return enter[:, 0] if enter.shape[1] == 1 else enter[:, self.group_of, np.arange(self.group_of.size)]
+
+    def by_group(self, costs: FloatArray) -> FloatArray:
+        """Return costs (rows, K) of nodes as (rows, F, K / F)."""
+        return costs.reshape(costs.shape[0], self.enter.shape[1], -1)
+
+
+def split_blocks(
+    graphs: LinkedGraphs, members: IntArray | None, multipliers: FloatArray, value_weight: float
+) -> Iterator[Block]:
+    """Yield the asked pairs in blocks of bounded size; together they hold every pair once.
 
     Parameters
     ----------
     graphs
         The graphs.
-    run, enter
-        From :meth:`~optplan.solvers.paths.switching.graphs.LinkedGraphs.weigh`; ``run`` is overwritten.
+    members
+        (P,) The graph of each pair; every graph once when None.
+    multipliers
+        (L,) Or (P, L), a row for each pair.
+    value_weight
+        Weight of the value.
     """
-    return _trace(graphs, _advance(graphs, run, enter), enter)
+    most = max(1, _BLOCK_SIZE // graphs.run_value.shape[1])
+    if members is None and graphs.layers.size <= most and multipliers.ndim == 1:
+        yield _weigh_all(graphs, multipliers, value_weight)
+        return
+    positions = graphs.position_of if members is None else graphs.position_of[members]
+    weights = np.broadcast_to(multipliers, (positions.size, multipliers.shape[-1]))
+    lengths = graphs.lengths[positions]
+    order = np.argsort(-lengths, kind="stable")
+    part = (np.cumsum(lengths[order]) - lengths[order]) // most
+    for pairs in np.split(order, np.flatnonzero(np.diff(part)) + 1):
+        if pairs.size:
+            yield _make_block(graphs, pairs, positions[pairs], weights[pairs], value_weight)
 
 
-def _advance(graphs: LinkedGraphs, run: FloatArray, enter: FloatArray) -> FloatArray:
-    """Turn the nodes' costs (N, K) into the costs of the best paths so far, in place."""
-    starts, groups = graphs.starts.tolist(), graphs.num_groups
-    once = graphs.enters_once
-    run[: starts[1]] += enter[: starts[1], graphs.group_of, np.arange(run.shape[1])]
-    for layer in range(1, len(starts) - 1):
-        start, end, before = starts[layer], starts[layer + 1], starts[layer - 1]
-        size = end - start
-        reach = run[before : before + size]
-        coming = reach.reshape(size, groups, -1).min(axis=2)[:, :, None] + (enter[:size] if once else enter[start:end])
-        least = coming.min(axis=1) if groups > 1 else coming[:, 0]
-        np.minimum(least, reach, out=least)
-        run[start:end] += least
-    return run
+def _weigh_all(graphs: LinkedGraphs, multipliers: FloatArray, value_weight: float) -> Block:
+    """Weigh all rows of all graphs."""
+    run = value_weight * (graphs.open_value if value_weight else graphs.run_value)
+    enter = value_weight * graphs.enter_value
+    for limit in np.flatnonzero(multipliers).tolist():
+        run += multipliers[limit] * graphs.run_consumption[limit]
+        enter += multipliers[limit] * graphs.enter_consumption[limit]
+    if not value_weight:
+        run[graphs.closed] = np.inf
+    if graphs.blocked is not None:
+        enter[graphs.blocked] = np.inf
+    return Block(graphs.order, np.arange(graphs.layers.size), graphs.starts.tolist(), run, enter, graphs.group_of)
 
 
-def _trace(graphs: LinkedGraphs, reach: FloatArray, enter: FloatArray) -> NodeArray:
-    """Return (G, E) the places of the best paths, from the costs that :func:`_advance` left."""
-    starts = graphs.starts.tolist()
-    ends = reach.argmin(axis=1)
-    source = _find_sources(graphs, reach, enter)
-    nodes = np.zeros((graphs.num_graphs, graphs.num_layers), dtype=np.int32)
-    slots = np.arange(graphs.num_graphs)
-    current = np.empty(0, dtype=np.intp)
-    for layer in range(graphs.num_layers - 1, -1, -1):
-        start, end = starts[layer], starts[layer + 1]
-        if current.size:
-            current = source[starts[layer + 1] - starts[1] + slots[: current.size], current]
-        # Graphs whose last layer this is join at the end of the slice.
-        if current.size < end - start:
-            current = np.concatenate([current, ends[start + current.size : end]])
-        nodes[: end - start, layer] = current
+def _make_block(
+    graphs: LinkedGraphs, pairs: IntArray, positions: IntArray, weights: FloatArray, value_weight: float
+) -> Block:
+    """Gather and weigh the rows of some pairs, given longest first."""
+    lengths = graphs.lengths[positions]
+    active = np.searchsorted(-lengths, -np.arange(int(lengths[0])), side="left")
+    starts = np.concatenate([[0], np.cumsum(active)])
+    layers = np.repeat(np.arange(active.size), active)
+    slots = np.arange(layers.size) - starts[layers]
+    rows = graphs.starts[layers] + positions[slots]
+    open_value = graphs.open_value if value_weight else graphs.run_value
+    run = _weigh(open_value, graphs.run_consumption, value_weight, weights[slots], rows)
+    if not value_weight:
+        run[graphs.closed[rows]] = np.inf
+    at, whose = (positions, weights) if graphs.enters_once else (rows, weights[slots])
+    enter = _weigh(graphs.enter_value, graphs.enter_consumption, value_weight, whose, at)
+    if graphs.blocked is not None:
+        enter[graphs.blocked[at]] = np.inf
+    return Block(pairs, rows, starts.tolist(), run, enter, graphs.group_of)
+
+
+def _weigh(
+    value: FloatArray, consumption: FloatArray, value_weight: float, weights: FloatArray, rows: IntArray
+) -> FloatArray:
+    """Return the weighted sums of some rows of values and of consumptions, with weights (rows, L)."""
+    total = np.take(value, rows, axis=0)
+    if value_weight != 1.0:
+        total *= value_weight
+    for limit in np.flatnonzero(weights.any(axis=0)).tolist():
+        weighted = np.take(consumption[limit], rows, axis=0)
+        weighted *= weights[:, limit].reshape(-1, *[1] * (weighted.ndim - 1))
+        total += weighted
+    return total
+
+
+def find_best_nodes(
+    graphs: LinkedGraphs, members: IntArray | None, multipliers: FloatArray, value_weight: float
+) -> NodeArray:
+    """Return the places of a path of least weighted cost for each pair.
+
+    Parameters
+    ----------
+    graphs
+        The graphs.
+    members, multipliers, value_weight
+        As in :func:`split_blocks`.
+
+    Returns
+    -------
+    NodeArray
+        (P, E) Place in each layer, arbitrary beyond a graph's last layer. Ties go to staying, then to the lowest group
+        left, then to the lowest node of the group.
+    """
+    lengths = graphs.lengths if members is None else graphs.lengths[graphs.position_of[members]]
+    nodes = np.zeros((lengths.size, int(lengths.max(initial=1))), dtype=np.int32)
+    for block in split_blocks(graphs, members, multipliers, value_weight):
+        nodes[block.pairs, : block.num_layers] = _trace(block, _advance(block))
     return nodes
 
 
-def _find_sources(graphs: LinkedGraphs, reach: FloatArray, enter: FloatArray) -> NodeArray:
-    """Return, for the rows from the second layer on, the place (N - G, K) from which the best path to a node comes."""
-    rows = np.arange(graphs.num_graphs, reach.shape[0])
-    before = graphs.starts[graphs.layers[rows] - 1] + graphs.positions[rows]
-    shaped = reach.reshape(reach.shape[0], graphs.num_groups, -1)
-    # The best node of each group in each row, and the cost of the best path to it.
-    cheapest = shaped.argmin(axis=2)
-    least = np.take_along_axis(shaped, cheapest[:, :, None], axis=2)[:, :, 0][before]
-    cheapest = (cheapest + shaped.shape[2] * np.arange(graphs.num_groups))[before]
-    entry = graphs.positions[rows] if graphs.enters_once else rows
-    best = reach[before]
-    source = np.tile(np.arange(reach.shape[1], dtype=np.int32), (rows.size, 1))
-    for group in range(graphs.num_groups):
-        coming = least[:, group, None] + enter[entry, group]
+def _advance(block: Block) -> FloatArray:
+    """Turn the nodes' costs into costs of the best path so far, in place; return (R, F) the least of each group."""
+    reach, groups = block.run, block.enter.shape[1]
+    least = np.empty((reach.shape[0], groups))
+    by_group = block.by_group(reach)
+    reach[block.layer(0)] += block.beginning()
+    np.minimum.reduce(by_group[block.layer(0)], axis=2, out=least[block.layer(0)])
+    for index in range(1, block.num_layers):
+        rows, before, enter = block.layer(index), block.before(index), block.entering(index)
+        if groups == 1:
+            arrival = least[before] + enter[:, 0]
+        else:
+            arrival = np.minimum.reduce(least[before][:, :, None] + enter, axis=1)
+        np.minimum(arrival, reach[before], out=arrival)
+        reach[rows] += arrival
+        np.minimum.reduce(by_group[rows], axis=2, out=least[rows])
+    return least
+
+
+def _trace(block: Block, least: FloatArray) -> NodeArray:
+    """Return (P, E) the places of the best paths, from the costs that :func:`_advance` left."""
+    groups, size = least.shape[1], block.pairs.size
+    ends = block.run.argmin(axis=1)
+    cheapest = ends[:, None]
+    if groups > 1:
+        cheapest = block.by_group(block.run).argmin(axis=2) + block.run.shape[1] // groups * np.arange(groups)
+    sources = _list_sources(block, least, cheapest) if size * block.run.shape[1] <= _MOST_LISTED else None
+    nodes = np.zeros((size, block.num_layers), dtype=np.int32)
+    current: IntArray = np.empty(0, dtype=np.intp)
+    for index in range(block.num_layers - 1, -1, -1):
+        rows, slots = block.layer(index), np.arange(current.size)
+        if sources is not None and current.size:
+            current = sources[block.starts[index + 1] - size + slots, current]
+        elif current.size:
+            before = rows.start + slots
+            coming = least[before] + block.entering(index + 1)[slots, :, current]
+            group = coming.argmin(axis=1) if groups > 1 else 0
+            stays = block.run[before, current] <= coming[slots, group]
+            current = np.where(stays, current, cheapest[before, group])
+        # Graphs whose last layer this is join at the end of the slice.
+        if current.size < rows.stop - rows.start:
+            current = np.concatenate([current, ends[rows.start + current.size : rows.stop]])
+        nodes[: current.size, index] = current
+    return nodes
+
+
+def _list_sources(block: Block, least: FloatArray, cheapest: IntArray) -> IntArray:
+    """Return, for the rows from the second layer on, the place (R - P, K) from which the best path to a node comes."""
+    starts, size = np.array(block.starts), block.pairs.size
+    layers = np.repeat(np.arange(1, block.num_layers), np.diff(starts)[1:])
+    slots = np.arange(size, starts[-1]) - starts[layers]
+    before = starts[layers - 1] + slots
+    enter = block.enter[slots] if block.enter.shape[0] == size else block.enter[size:]
+    best = block.run[before]
+    source = np.tile(np.arange(best.shape[1]), (before.size, 1))
+    for group in range(least.shape[1]):
+        coming = least[before, group, None] + enter[:, group]
         better = coming < best
         np.copyto(best, coming, where=better)
-        np.copyto(source, cheapest[:, group, None], where=better, casting="same_kind")
+        np.copyto(source, cheapest[before, group, None], where=better)
     return source
 
 
@@ -114,50 +277,60 @@ class NearNodes:
     limit: FloatArray
 
 
-def find_near_nodes(graphs: LinkedGraphs, run: FloatArray, enter: FloatArray, allowance: float) -> NearNodes:
-    """Return the nodes on paths whose cost exceeds the graph's least by at most the allowance.
+def find_near_nodes(graphs: LinkedGraphs, multipliers: FloatArray, allowance: float) -> NearNodes:
+    """Return the nodes on paths whose reduced cost exceeds the graph's least by at most the allowance.
 
     Parameters
     ----------
     graphs
         The graphs.
-    run, enter
-        From :meth:`~optplan.solvers.paths.switching.graphs.LinkedGraphs.weigh`.
+    multipliers
+        (L,) Weights of the consumptions.
     allowance
-        In units of cost.
+        In units of value.
     """
-    remaining = _retreat(graphs, run, enter)
-    stay, arrival = _arrive(graphs, run, enter)
-    through = remaining + np.minimum(stay, arrival.min(axis=1))
-    best = through[: graphs.num_graphs].min(axis=1)
-    limit = best * (1.0 + ROUNDING) + allowance
-    row, node = np.nonzero(through <= limit[graphs.positions][:, None])
-    return NearNodes(row, node, remaining[row, node], arrival[row, :, node], best, limit)
+    best, limit = np.empty(graphs.num_graphs), np.empty(graphs.num_graphs)
+    found: list[tuple[IntArray, IntArray, FloatArray, FloatArray]] = []
+    for block in split_blocks(graphs, None, multipliers, 1.0):
+        remaining = _retreat(block)
+        stay, arrival = _arrive(block)
+        through = np.minimum(stay, arrival[:, 0] if arrival.shape[1] == 1 else arrival.min(axis=1))
+        through += remaining
+        at = graphs.position_of[block.pairs]
+        best[at] = through[block.layer(0)].min(axis=1)
+        limit[at] = best[at] * (1.0 + ROUNDING) + allowance
+        rows, nodes = np.nonzero(through <= limit[graphs.positions[block.rows]][:, None])
+        found.append((block.rows[rows], nodes, remaining[rows, nodes], arrival[rows, :, nodes]))
+    row, node, left, arrived = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.argsort(row, kind="stable") if len(found) > 1 else slice(None)
+    return NearNodes(row[order], node[order], left[order], arrived[order], best, limit)
 
 
-def _retreat(graphs: LinkedGraphs, run: FloatArray, enter: FloatArray) -> FloatArray:
-    """Return (N, K) the least cost from each node, its own included, to the end."""
-    remaining = run.copy()
-    starts = graphs.starts.tolist()
-    for layer in range(len(starts) - 3, -1, -1):
-        later = remaining[starts[layer + 1] : starts[layer + 2]]
-        onwards = (later[:, None, :] + enter[graphs.enters(layer + 1)]).min(axis=2)[:, graphs.group_of]
-        remaining[starts[layer] : starts[layer] + later.shape[0]] += np.minimum(later, onwards)
+def _retreat(block: Block) -> FloatArray:
+    """Return (R, K) the least cost from each node, its own included, to the end."""
+    remaining = block.run.copy()
+    for index in range(block.num_layers - 1, 0, -1):
+        later, enter = remaining[block.layer(index)], block.entering(index)
+        if enter.shape[1] == 1:
+            onwards = (later + enter[:, 0]).min(axis=1, keepdims=True)
+        else:
+            onwards = (later[:, None, :] + enter).min(axis=2)[:, block.group_of]
+        remaining[block.before(index)] += np.minimum(later, onwards)
     return remaining
 
 
-def _arrive(graphs: LinkedGraphs, run: FloatArray, enter: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the least costs of staying (N, K) and of coming from each group (N, F, K), own costs not included."""
-    starts, groups = graphs.starts.tolist(), graphs.num_groups
-    stay = np.full(run.shape, np.inf)
-    arrival = np.full((run.shape[0], groups, run.shape[1]), np.inf)
-    nodes = np.arange(run.shape[1])
-    arrival[: starts[1], graphs.group_of, nodes] = enter[graphs.enters(0)][:, graphs.group_of, nodes]
-    for layer in range(1, len(starts) - 1):
-        rows = slice(starts[layer], starts[layer + 1])
-        before = slice(starts[layer - 1], starts[layer - 1] + rows.stop - rows.start)
-        reach = np.minimum(stay[before], arrival[before].min(axis=1)) + run[before]
+def _arrive(block: Block) -> tuple[FloatArray, FloatArray]:
+    """Return the least costs of staying (R, K) and of coming from each group (R, F, K), own costs not included."""
+    groups = block.enter.shape[1]
+    stay = np.full(block.run.shape, np.inf)
+    arrival = np.empty((block.run.shape[0], groups, block.run.shape[1]))
+    arrival[block.layer(0)] = np.inf
+    arrival[block.layer(0), block.group_of, np.arange(block.group_of.size)] = block.beginning()
+    for index in range(1, block.num_layers):
+        rows, before = block.layer(index), block.before(index)
+        entered = arrival[before, 0] if groups == 1 else arrival[before].min(axis=1)
+        reach = np.minimum(stay[before], entered)
+        reach += block.run[before]
         stay[rows] = reach
-        least = reach.reshape(reach.shape[0], groups, -1).min(axis=2)
-        arrival[rows] = least[:, :, None] + enter[graphs.enters(layer)]
+        np.add(block.by_group(reach).min(axis=2)[:, :, None], block.entering(index), out=arrival[rows])
     return stay, arrival

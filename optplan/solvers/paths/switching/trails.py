@@ -14,7 +14,7 @@ import numpy as np
 
 from optplan.contracts.judgement import PathCosts
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths.families import ColumnBatch
+from optplan.solvers.paths.families import PathBatch
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
 
 #: Most groups of one graph, and most numbers of all entries, with which sets of groups are kept.
@@ -40,7 +40,7 @@ class Trails:
     kind: tuple[IntArray, ...]
     visited: tuple[IntArray, ...]
 
-    def enter(self, graph: IntArray, columns: ColumnBatch) -> ColumnBatch:
+    def enter(self, graph: IntArray, columns: PathBatch) -> PathBatch:
         """Return paths (P,) of the other graphs as paths of these."""
         payload = np.full(columns.payload.shape, -1, dtype=np.int32)
         for number in np.unique(graph).tolist():
@@ -53,15 +53,15 @@ class Trails:
             known = np.full((int(self.visited[number].max()) + 1, kinds.size), -1)
             known[self.visited[number], self.node[number]] = np.arange(self.node[number].size)
             payload[rows, :depth] = known[visited, nodes]
-        return ColumnBatch(columns.value, columns.consumption, payload)
+        return PathBatch(columns.value, columns.consumption, payload)
 
-    def leave(self, plan: ColumnBatch) -> ColumnBatch:
+    def leave(self, plan: PathBatch) -> PathBatch:
         """Return one path per graph as paths of the other graphs."""
         payload = np.array(
             [np.where(row >= 0, node[row], -1) for node, row in zip(self.node, plan.payload, strict=True)],
             dtype=np.int32,
         )
-        return ColumnBatch(plan.value, plan.consumption, payload)
+        return PathBatch(plan.value, plan.consumption, payload)
 
 
 def follow_trails(costs: Sequence[PathCosts], kinds: Sequence[IntArray], limits: FloatArray) -> Trails | None:

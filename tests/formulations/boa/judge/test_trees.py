@@ -26,7 +26,7 @@ from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import path_totals
-from optplan.solvers.paths import closing, switching
+from optplan.solvers.paths import bounds, closing
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -88,18 +88,18 @@ def best_of(instance: BoaInstance) -> float:
 
 def divide(
     instance: BoaInstance, monkeypatch: pytest.MonkeyPatch, *, labels: int, by_types: bool = False
-) -> switching.LinkedSolution | None:
+) -> closing.LinkedSolution | None:
     """Solve by branching, with few or no labels; None when not even mixtures keep the limits."""
     monkeypatch.setattr(closing, "_MOST_LABELS", labels)
     monkeypatch.setattr(closing, "_NEAR", 10.0)
     monkeypatch.setattr(closing, "_PLAIN", 1)
     monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
     follow = (lambda: follow_types(instance)) if by_types else None
-    found = switching.solve_pure(state_linked(instance), gap=0.0, follow=follow)
-    return None if isinstance(found, switching.LinkedShortfall) else found
+    found = closing.solve_pure(state_linked(instance), gap=0.0, follow=follow)
+    return None if isinstance(found, bounds.LinkedShortfall) else found
 
 
-def certified(instance: BoaInstance, found: switching.LinkedSolution) -> TreeCertificate:
+def certified(instance: BoaInstance, found: closing.LinkedSolution) -> TreeCertificate:
     """Write the certificate of a search that divided."""
     assert found.region is not None
     bound = None if math.isinf(found.bound) else found.bound

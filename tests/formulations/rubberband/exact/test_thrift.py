@@ -59,7 +59,7 @@ def _list_paths(chain: Chain) -> IntArray:
 def _cost(chain: Chain, paths: IntArray) -> tuple[FloatArray, FloatArray]:
     assert chain.charges is not None
     sums = chain.graph.follow(paths)
-    return sums.consumption, sums.value + chain.charges.settle(paths)[0]
+    return sums.used, sums.value + chain.charges.settle(paths)[0]
 
 
 @given(instance=charged_searches())

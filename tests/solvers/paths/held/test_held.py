@@ -13,9 +13,9 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.errors import DataError
 from optplan.progress import Event, Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import layered
+from optplan.solvers.paths import secants, single
+from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import Charges, Growth, HeldGraph, HeldShortfall, Window, find_pareto_set, solve_held
-from optplan.solvers.paths.layered import Effort
 
 PathLister = Callable[[HeldGraph], tuple[list[tuple[int, ...]], FloatArray]]
 ChargesOf = Callable[[HeldGraph, int, bool], Charges]
@@ -52,10 +52,11 @@ def test_shortest_paths_are_those_of_all_paths(
     paths, totals = every_path(graph)
     scale = (totals[:, 1].max() or 1.0) / (totals[:, 0].max() or 1.0)
     multiplier = scale * data.draw(st.sampled_from([0.0, 0.3, 1.0, 7.0]))
-    found = graph.shortest_paths(multiplier)
-    own = totals[paths.index(tuple(found.nodes[0].tolist()))]
-    assert (found.consumption[0], found.value[0]) == pytest.approx(tuple(own), rel=1e-12)
-    assert found.reduced_cost[0] == pytest.approx((totals @ [multiplier, 1.0]).min(), rel=1e-12)
+    multipliers = np.array([multiplier])
+    found = graph.best_paths(multipliers)
+    own = totals[paths.index(tuple(found.payload[0].tolist()))]
+    assert (found.used[0], found.value[0]) == pytest.approx(tuple(own), rel=1e-12)
+    assert found.weigh(multipliers)[0] == pytest.approx((totals @ [multiplier, 1.0]).min(), rel=1e-12)
 
 
 @given(data=st.data())
@@ -121,9 +122,9 @@ def test_serves_as_a_family_of_layered_graphs(
     """The closing of several graphs, given one held graph, finds the same optimum."""
     graph = data.draw(held_graphs)
     budget = _draw_budget(data, every_path(graph)[1])
-    own, other = solve_held(graph, budget, gap=0.0), layered.solve_pure(graph, budget, gap=0.0)
-    assert isinstance(own, HeldShortfall) == isinstance(other, layered.BudgetShortfall)
-    if not isinstance(own, HeldShortfall) and not isinstance(other, layered.BudgetShortfall):
+    own, other = solve_held(graph, budget, gap=0.0), single.solve_pure(graph, budget, gap=0.0)
+    assert isinstance(own, HeldShortfall) == isinstance(other, secants.BudgetShortfall)
+    if not isinstance(own, HeldShortfall) and not isinstance(other, secants.BudgetShortfall):
         assert own.value == pytest.approx(other.value, rel=1e-9)
 
 

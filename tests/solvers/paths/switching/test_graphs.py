@@ -19,7 +19,7 @@ from optplan.solvers.paths.switching import LinkedGraphs
 @pytest.mark.parametrize("value_weight", [0.0, 1.0])
 def test_best_paths_are_best(
     random_costs: Callable[..., tuple[PathCosts, ...]],
-    list_paths: Callable[[PathCosts], FloatArray],
+    path_table: Callable[[PathCosts], FloatArray],
     seed: int,
     value_weight: float,
 ) -> None:
@@ -43,7 +43,7 @@ def test_best_paths_are_best(
     multipliers = np.random.default_rng(seed).uniform(0.0, 2.0, num_limits)
     found = graphs.best_paths(multipliers, value_weight=value_weight)
     for graph, cost in enumerate(costs):
-        table = list_paths(cost)
+        table = path_table(cost)
         weighted = table @ np.array([value_weight, *multipliers])
         assert found.weigh(multipliers, value_weight)[graph] == pytest.approx(weighted.min(), rel=1e-12)
         path = found.payload[graph][found.payload[graph] >= 0]

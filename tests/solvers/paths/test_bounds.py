@@ -14,19 +14,19 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.contracts.judgement import PathCosts
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import layered
-from optplan.solvers.paths.layered import Effort
-from optplan.solvers.paths.switching import (
+from optplan.solvers.paths import secants
+from optplan.solvers.paths.bounds import (
     Futility,
     LinkedBound,
-    LinkedGraphs,
     LinkedShortfall,
     Relaxation,
     find_price_range,
     find_relaxations,
-    keep_limits,
     maximise_bound,
 )
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import keep_limits
+from optplan.solvers.paths.switching import LinkedGraphs
 
 Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
 
@@ -67,7 +67,7 @@ def check_mixture(graphs: LinkedGraphs, found: LinkedBound) -> None:
 def test_bound_and_mixture_are_the_optimum_over_all_paths(
     random_costs: Callable[..., tuple[PathCosts, ...]],
     random_limits: Callable[..., FloatArray],
-    list_paths: Callable[[PathCosts], FloatArray],
+    path_table: Callable[[PathCosts], FloatArray],
     mixed_optimum: Callable[..., float],
     hubs: bool,
     whole: bool,
@@ -76,7 +76,7 @@ def test_bound_and_mixture_are_the_optimum_over_all_paths(
     outcomes = {LinkedBound: 0, LinkedShortfall: 0}
     for seed in range(40):
         costs = random_costs(seed, hubs=hubs, whole=whole)
-        tables = [list_paths(graph) for graph in costs]
+        tables = [path_table(graph) for graph in costs]
         limits = random_limits(seed, tables)
         graphs = LinkedGraphs.from_costs(costs, limits)
         found = maximise_bound(graphs)
@@ -169,14 +169,14 @@ def test_no_relaxation_of_one_limit_where_the_others_cannot_be_kept(one_layer: C
 
 def test_relaxations_are_least_over_all_mixtures(
     random_costs: Callable[..., tuple[PathCosts, ...]],
-    list_paths: Callable[[PathCosts], FloatArray],
+    path_table: Callable[[PathCosts], FloatArray],
     mixed_optimum: Callable[..., float],
 ) -> None:
     """Each relaxation equals the linear program over every path, and its multipliers prove it."""
     checked = 0
     for seed in range(40):
         costs = random_costs(seed, hubs=True)
-        tables = [list_paths(graph) for graph in costs]
+        tables = [path_table(graph) for graph in costs]
         least = np.asarray(sum(table[:, 1:].min(axis=0) for table in tables))
         limits = least * np.random.default_rng(seed).uniform(0.9, 1.3, least.size)
         graphs = LinkedGraphs.from_costs(costs, limits)
@@ -200,14 +200,14 @@ def test_relaxations_are_least_over_all_mixtures(
 def test_price_ranges_are_the_one_sided_slopes(
     random_costs: Callable[..., tuple[PathCosts, ...]],
     random_limits: Callable[..., FloatArray],
-    list_paths: Callable[[PathCosts], FloatArray],
+    path_table: Callable[[PathCosts], FloatArray],
     mixed_optimum: Callable[..., float],
 ) -> None:
     """Prices agree with finite differences of the linear program over every path."""
     checked = 0
     for seed in range(25):
         costs = random_costs(seed, hubs=True, whole=seed % 2 == 0)
-        tables = [list_paths(graph) for graph in costs]
+        tables = [path_table(graph) for graph in costs]
         limits = random_limits(seed, tables)
         graphs = LinkedGraphs.from_costs(costs, limits)
         found = maximise_bound(graphs)
@@ -247,7 +247,7 @@ def test_agrees_with_the_engine_of_one_budget(
     """With one limit and one group, bound and prices are those of the single-budget engine."""
     costs = list(random_costs(seed, hubs=False))
     limits = np.array([random_limits(seed, [np.array([[0.0, 1.0], [0.0, 30.0]])])[0]])
-    single = [
+    plain = [
         PathCosts.of_one_limit(
             graph.name,
             range(len(graph.labels)),
@@ -258,15 +258,10 @@ def test_agrees_with_the_engine_of_one_budget(
         )
         for graph in costs
     ]
-    graphs = LinkedGraphs.from_costs(single, limits)
-    peer = layered.LayeredGraphs.from_lists(
-        [graph.run_value for graph in single],
-        [graph.run_consumption[0] for graph in single],
-        [graph.enter_value[0] for graph in single],
-        [graph.enter_consumption[0, 0] for graph in single],
-    )
-    found, expected = maximise_bound(graphs), layered.maximise_bound(peer, float(limits[0]))
-    if isinstance(expected, layered.BudgetShortfall):
+    graphs = LinkedGraphs.from_costs(plain, limits)
+    peer = LinkedGraphs.from_costs(plain)
+    found, expected = maximise_bound(graphs), secants.maximise_bound(peer, float(limits[0]))
+    if isinstance(expected, secants.BudgetShortfall):
         assert isinstance(found, LinkedShortfall)
         assert found.factor * limits[0] == pytest.approx(expected.least_budget, rel=1e-12)
         relaxation = find_relaxations(graphs, found)[0]
@@ -275,7 +270,7 @@ def test_agrees_with_the_engine_of_one_budget(
     else:
         assert isinstance(found, LinkedBound)
         assert found.bound == pytest.approx(expected.bound, rel=1e-9)
-        prices = layered.find_multiplier_range(peer, expected)
+        prices = secants.find_multiplier_range(peer, expected)
         assert ends_of(graphs, found, 0) == pytest.approx(prices, rel=1e-6, abs=1e-9)
 
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.progress import Stopwatch
-from optplan.solvers.limits import most_within
-from optplan.solvers.paths.batches import ROUNDING, IntArray, PathBatch, PathFamily
+from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.layered.merging import MergeLimits, merge_sets
+from optplan.solvers.paths.families import GraphFamily, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
-from optplan.solvers.paths.skyline import ParetoPaths
+from optplan.solvers.paths.skyline_merging import MergeLimits, merge_sets
 from optplan.solvers.paths.swaps import fill_slack
 
 #: First allowance, as a fraction of the gap and divided by the number of graphs (many graphs have many alternatives).
@@ -99,7 +98,7 @@ def _relative_gap(value: float, bound: float) -> float:
 
 
 def solve_pure(
-    family: PathFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None
+    family: GraphFamily, budget: float, *, gap: float = 1e-6, effort: Effort | None = None
 ) -> PureSolution | BudgetShortfall:
     """Return the best choice of one path per graph, or the proof that none keeps the budget.
 
@@ -148,7 +147,7 @@ def solve_pure(
 class _Closing:
     """The state of closing one gap: incumbent, allowance covered, work."""
 
-    def __init__(self, family: PathFamily, lagrangian: LagrangianBound, gap: float, effort: Effort) -> None:
+    def __init__(self, family: GraphFamily, lagrangian: LagrangianBound, gap: float, effort: Effort) -> None:
         self.family = family
         self.lagrangian = lagrangian
         self.gap = gap
@@ -192,7 +191,7 @@ class _Closing:
     def _enumerate(self, allowance: float) -> None:
         """Improve the incumbent within an allowance and, where the merge is completed, the bound."""
         bound = self.lagrangian
-        paths = self.family.pareto_paths(bound.multiplier, allowance, self.effort)
+        paths = self.family.find_path_sets(np.array([bound.multiplier]), allowance, self.effort)
         base, filled = self._fill(paths)
         self._offer(paths, filled)
         if self.closed:
@@ -209,7 +208,7 @@ class _Closing:
         else:
             self.exhaustion = Exhaustion(bound.multiplier, allowance, None)
 
-    def _merge_some(self, paths: ParetoPaths, base: IntArray, allowance: float) -> bool:
+    def _merge_some(self, paths: PathSets, base: IntArray, allowance: float) -> bool:
         """Offer the best choices among more and more totals; return whether that closes the gap."""
         for most_kept in _MOST_KEPT:
             self._merge(paths, base, allowance, most_kept=most_kept)
@@ -217,12 +216,12 @@ class _Closing:
                 return True
         return False
 
-    def _merge(self, paths: ParetoPaths, base: IntArray, allowance: float, *, most_kept: int | None = None) -> None:
+    def _merge(self, paths: PathSets, base: IntArray, allowance: float, *, most_kept: int | None = None) -> None:
         """Offer the best choice within an allowance; of some choices only, where not all totals are kept."""
         limits = MergeLimits(
             multiplier=self.lagrangian.multiplier,
             excess=allowance + self.rounding,
-            room=most_within(self.lagrangian.budget) - math.fsum(paths.consumption[base].tolist()),
+            room=most_within(self.lagrangian.budget) - math.fsum(paths.used[base].tolist()),
             gain=self.incumbent.total_value - math.fsum(paths.value[base].tolist()),
             most_kept=most_kept,
         )
@@ -230,18 +229,18 @@ class _Closing:
         if best is not None:
             self._offer(paths, best)
 
-    def _fill(self, paths: ParetoPaths) -> tuple[IntArray, IntArray]:
+    def _fill(self, paths: PathSets) -> tuple[IntArray, IntArray]:
         """Return the choice of least reduced cost, and the choice that replacements make of it."""
         multiplier = self.lagrangian.multiplier
-        reduced_cost = paths.value + multiplier * paths.consumption
+        reduced_cost = paths.value + multiplier * paths.used
         least = np.minimum.reduceat(reduced_cost, paths.starts[:-1])
         tied = np.flatnonzero(reduced_cost <= np.repeat(least + self.rounding, np.diff(paths.starts)))
         first = np.searchsorted(tied, paths.starts)
         lean, rich = tied[first[:-1]], tied[first[1:] - 1]
         limit = most_within(self.lagrangian.budget)
         choice = lean.copy()
-        slack = limit - math.fsum(paths.consumption[lean].tolist())
-        steps = paths.consumption[rich] - paths.consumption[lean]
+        slack = limit - math.fsum(paths.used[lean].tolist())
+        steps = paths.used[rich] - paths.used[lean]
         for graph in np.argsort(-steps, kind="stable")[: np.count_nonzero(steps)].tolist():
             if steps[graph] <= slack:
                 choice[graph] = rich[graph]
@@ -249,15 +248,15 @@ class _Closing:
         least_gain = max(self.rounding, 0.1 * self.gap * self.lagrangian.bound)
         return lean, fill_slack(paths, choice, limit, least_gain)
 
-    def _offer(self, paths: ParetoPaths, choice: IntArray) -> None:
+    def _offer(self, paths: PathSets, choice: IntArray) -> None:
         """Take a choice as the incumbent when it keeps the budget and is better."""
         value = math.fsum(paths.value[choice].tolist())
         if value >= self.incumbent.total_value:
             return
-        if not fits_budget(math.fsum(paths.consumption[choice].tolist()), self.lagrangian.budget):
+        if not fits_budget(math.fsum(paths.used[choice].tolist()), self.lagrangian.budget):
             return
         plan = paths.trace(choice)
-        if fits_budget(plan.total_consumption, self.lagrangian.budget):
+        if fits_budget(plan.total_used, self.lagrangian.budget):
             self.incumbent = plan
 
     def _report(self, stage: str) -> None:
@@ -269,7 +268,7 @@ class _Closing:
         return PureSolution(
             paths=self.incumbent,
             value=self.incumbent.total_value,
-            consumption=self.incumbent.total_consumption,
+            consumption=self.incumbent.total_used,
             bound=self.bound,
             lagrangian=self.lagrangian,
             exhaustion=self.exhaustion,

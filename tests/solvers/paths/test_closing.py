@@ -14,17 +14,12 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.contracts.judgement import PathCosts
 from optplan.progress import Event, Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import closing, layered
-from optplan.solvers.paths.layered import Effort
-from optplan.solvers.paths.switching import (
-    LinkedGraphs,
-    LinkedShortfall,
-    LinkedSolution,
-    keep_limits,
-    maximise_bound,
-    solve_pure,
-)
-from optplan.solvers.paths.switching.labels import find_path_sets
+from optplan.solvers.paths import closing, single
+from optplan.solvers.paths.bounds import LinkedShortfall, maximise_bound
+from optplan.solvers.paths.closing import LinkedSolution, solve_pure
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import find_least_consumption, keep_limits
+from optplan.solvers.paths.switching import LinkedGraphs
 
 Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
 
@@ -48,7 +43,7 @@ def check_solution(found: LinkedSolution, graphs: LinkedGraphs, expected: float,
 def test_finds_the_optimum_of_all_plans(
     random_costs: Callable[..., tuple[PathCosts, ...]],
     random_limits: Callable[..., FloatArray],
-    list_paths: Callable[[PathCosts], FloatArray],
+    path_table: Callable[[PathCosts], FloatArray],
     pure_optimum: Callable[..., float],
     monkeypatch: pytest.MonkeyPatch,
     branching: bool,
@@ -61,7 +56,7 @@ def test_finds_the_optimum_of_all_plans(
     counts = {"none": 0, "mixed only": 0, "found": 0}
     for seed in range(30):
         costs = random_costs(seed, hubs=hubs, whole=whole)
-        tables = [list_paths(graph) for graph in costs]
+        tables = [path_table(graph) for graph in costs]
         limits = random_limits(seed, tables)
         graphs = LinkedGraphs.from_costs(costs, limits)
         found = solve_pure(graphs, gap=1e-9)
@@ -107,7 +102,7 @@ def test_exhaustion_says_what_was_covered(one_layer: Callable[..., PathCosts]) -
 @pytest.mark.parametrize("seed", range(25))
 def test_agrees_with_the_engine_of_one_budget(random_costs: Callable[..., tuple[PathCosts, ...]], seed: int) -> None:
     """With one limit and one group, the optimum is that of the single-budget engine."""
-    single = [
+    plain = [
         PathCosts.of_one_limit(
             graph.name,
             range(len(graph.labels)),
@@ -118,17 +113,12 @@ def test_agrees_with_the_engine_of_one_budget(random_costs: Callable[..., tuple[
         )
         for graph in random_costs(seed, hubs=False)
     ]
-    peer = layered.LayeredGraphs.from_lists(
-        [graph.run_value for graph in single],
-        [graph.run_consumption[0] for graph in single],
-        [graph.enter_value[0] for graph in single],
-        [graph.enter_consumption[0, 0] for graph in single],
-    )
-    limit = layered.find_least_consumption(peer).total_consumption * 1.2
-    found = solve_pure(LinkedGraphs.from_costs(single, np.array([limit])), gap=1e-9)
-    expected = layered.solve_pure(peer, limit, gap=1e-9)
+    peer = LinkedGraphs.from_costs(plain)
+    limit = find_least_consumption(peer).total_used * 1.2
+    found = solve_pure(LinkedGraphs.from_costs(plain, np.array([limit])), gap=1e-9)
+    expected = single.solve_pure(peer, limit, gap=1e-9)
     assert isinstance(found, LinkedSolution)
-    assert isinstance(expected, layered.PureSolution)
+    assert isinstance(expected, single.PureSolution)
     assert found.paths is not None
     assert found.paths.total_value == pytest.approx(expected.value, rel=1e-9)
 
@@ -187,9 +177,9 @@ def test_label_setting_finds_every_undominated_path() -> None:
     """Against all paths of a graph with hubs: what is within the allowance and undominated is there."""
     graphs = make_training_graphs(3, (4,))
     multipliers, allowance = np.array([0.1, 0.05]), 3.0
-    paths = find_path_sets(graphs, multipliers, allowance, Effort())
+    paths = graphs.find_path_sets(multipliers, allowance, Effort())
     best = graphs.best_paths(multipliers).weigh(multipliers)[0]
-    every = [graphs.follow(np.array([nodes])) for nodes in np.ndindex(10, 10, 10, 10)]
+    every = [graphs.follow(np.zeros(1, dtype=np.intp), np.array([nodes])) for nodes in np.ndindex(10, 10, 10, 10)]
     table = np.array([[path.value[0], *path.consumption[0]] for path in every])
     near = table[table @ np.array([1.0, *multipliers]) <= best + allowance]
     kept = np.column_stack([paths.value, paths.consumption])

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.paths.batches import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.skyline import ParetoPaths, expand_ranges, find_undominated, scale_to_one
+from optplan.solvers.paths.families import FloatArray, IntArray, PathSets
+from optplan.solvers.paths.skyline import expand_ranges, find_undominated, scale_to_one
 
 #: Pairs formed at once; bounds the memory of a merge, and how long it does not look at the clock.
 _CHUNK_PAIRS = 1 << 21
@@ -78,7 +78,7 @@ class _Totals:
         self.parts[1].write_choice(int(self.right[position]), choice)
 
 
-def merge_sets(paths: ParetoPaths, base: IntArray, limits: MergeLimits, effort: Effort) -> IntArray | None:
+def merge_sets(paths: PathSets, base: IntArray, limits: MergeLimits, effort: Effort) -> IntArray | None:
     """Return the choice of least value within the room, or None when no choice keeps the limits.
 
     Parameters
@@ -122,11 +122,11 @@ def merge_sets(paths: ParetoPaths, base: IntArray, limits: MergeLimits, effort: 
     return _match([entry[2] for entry in queue], limits, choice)
 
 
-def _split_off(paths: ParetoPaths, graph: int, base: int) -> _Totals:
+def _split_off(paths: PathSets, graph: int, base: int) -> _Totals:
     """Return the set of one graph relative to its base path."""
     part = np.arange(paths.starts[graph], paths.starts[graph + 1])
     return _Totals(
-        paths.consumption[part] - paths.consumption[base],
+        paths.used[part] - paths.used[base],
         paths.value[part] - paths.value[base],
         part,
         part,

@@ -16,31 +16,28 @@ from scipy.sparse import csr_array
 
 from optplan.errors import UsageError
 from optplan.progress import Event, Stopwatch
-from optplan.solvers.paths.batches import FloatArray, IntArray, PathBatch
-from optplan.solvers.paths.layered import (
-    BudgetShortfall,
-    Effort,
-    LayeredGraphs,
-    PureSolution,
-    build_frontier,
-    maximise_bound,
-    solve_pure,
-)
-from optplan.solvers.paths.skyline import ParetoPaths
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
+from optplan.solvers.paths.frontier import build_frontier
+from optplan.solvers.paths.secants import BudgetShortfall, maximise_bound
+from optplan.solvers.paths.single import PureSolution, solve_pure
+from optplan.solvers.paths.switching import LinkedGraphs
 
+State = Callable[..., LinkedGraphs]
+Tables = Callable[[LinkedGraphs, int], tuple[FloatArray, ...]]
 RELATIVE = 1e-9
-Maker = Callable[[int, tuple[int, ...], int], LayeredGraphs]
-TotalLister = Callable[[LayeredGraphs], FloatArray]
+Maker = Callable[[int, tuple[int, ...], int], LinkedGraphs]
+TotalLister = Callable[[LinkedGraphs], FloatArray]
 
 
-def solved(graphs: LayeredGraphs, budget: float, gap: float = 0.0, effort: Effort | None = None) -> PureSolution:
+def solved(graphs: LinkedGraphs, budget: float, gap: float = 0.0, effort: Effort | None = None) -> PureSolution:
     """Solve, and check what holds of every solution."""
     solution = solve_pure(graphs, budget, gap=gap, effort=effort)
     assert isinstance(solution, PureSolution)
     members = np.arange(graphs.num_graphs)
-    again = graphs.follow(members, solution.paths.nodes)
+    again = graphs.follow(members, np.maximum(solution.paths.payload, 0))
     assert solution.value == pytest.approx(again.total_value, rel=1e-12, abs=0)
-    assert solution.consumption == pytest.approx(again.total_consumption, rel=1e-12, abs=0)
+    assert solution.consumption == pytest.approx(again.total_used, rel=1e-12, abs=0)
     assert solution.consumption <= budget * (1 + RELATIVE)
     assert solution.bound <= solution.value
     size = solution.value + solution.lagrangian.multiplier * solution.consumption
@@ -52,14 +49,12 @@ def solved(graphs: LayeredGraphs, budget: float, gap: float = 0.0, effort: Effor
     return solution
 
 
-def test_two_epochs_by_hand() -> None:
+def test_two_epochs_by_hand(state: State) -> None:
     """With 7.5 to spend the best single path changes width once."""
-    graphs = LayeredGraphs.from_lists(
-        [[[4.0, 3.0], [4.0, 1.0]]], [[[4.0, 6.0], [4.0, 2.0]]], [[0.5, 0.5]], [[0.5, 1.0]]
-    )
+    graphs = state([[[4.0, 3.0], [4.0, 1.0]]], [[[4.0, 6.0], [4.0, 2.0]]], [[0.5, 0.5]], [[0.5, 1.0]])
     # (consumption, value): 00 (8.5, 8.5), 01 (7.5, 6), 10 (11.5, 8), 11 (9, 4.5)
     solution = solved(graphs, 7.5)
-    assert (solution.value, solution.paths.nodes.tolist()) == (6.0, [[0, 1]])
+    assert (solution.value, solution.paths.payload.tolist()) == (6.0, [[0, 1]])
     # Between 7.5 and 9 the only pure plan is still 01; the mixture would cost 6 - 0.5 * 1.5 = 5.25 at 8.25
     solution = solved(graphs, 8.25)
     assert (solution.value, solution.lagrangian.bound) == (6.0, 5.25)
@@ -75,7 +70,7 @@ def test_brute_force_agrees(
     data: DataObject,
     position: float,
     gap: float,
-    small_graphs: SearchStrategy[LayeredGraphs],
+    small_graphs: SearchStrategy[LinkedGraphs],
     list_totals: TotalLister,
 ) -> None:
     """Of all choices of paths none within the budget is better by more than the gap; budgets hit totals exactly."""
@@ -91,10 +86,10 @@ def test_brute_force_agrees(
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_brute_force_agrees_on_one_layer_graphs(seed: int, list_totals: TotalLister) -> None:
+def test_brute_force_agrees_on_one_layer_graphs(state: State, seed: int, list_totals: TotalLister) -> None:
     """Six graphs of four nodes: the optimum combines several paths that are not best at the multiplier."""
     rng = np.random.default_rng(seed)
-    graphs = LayeredGraphs.from_padded(rng.uniform(1, 9, (6, 1, 4)), rng.uniform(1, 9, (6, 1, 4)))
+    graphs = state(rng.uniform(1, 9, (6, 1, 4)), rng.uniform(1, 9, (6, 1, 4)))
     totals = list_totals(graphs)
     for share in (0.02, 0.1, 0.3):
         budget = float(np.quantile(totals[:, 0], share))
@@ -102,29 +97,31 @@ def test_brute_force_agrees_on_one_layer_graphs(seed: int, list_totals: TotalLis
         assert solved(graphs, budget).value == pytest.approx(best, rel=1e-12)
 
 
-def test_infeasible_budget() -> None:
+def test_infeasible_budget(state: State) -> None:
     """Below the least consumption no plan exists, and the answer says what would be needed."""
-    shortfall = solve_pure(LayeredGraphs.from_lists([[[1.0, 2.0]]], [[[3.0, 2.0]]]), 1.0)
+    shortfall = solve_pure(state([[[1.0, 2.0]]], [[[3.0, 2.0]]]), 1.0)
     assert isinstance(shortfall, BudgetShortfall)
     assert (shortfall.budget, shortfall.least_budget) == (1.0, 2.0)
     with pytest.raises(UsageError, match="the budget is not a number"):
-        solve_pure(LayeredGraphs.from_lists([[[1.0]]], [[[1.0]]]), math.nan)
+        solve_pure(state([[[1.0]]], [[[1.0]]]), math.nan)
 
 
-def solve_by_milp(graphs: LayeredGraphs, budget: float) -> float:
+def solve_by_milp(graphs: LinkedGraphs, budget: float, tables: Tables) -> float:
     """Return the optimum of the same problem as a mixed-integer program: x = at a node, y = entered it."""
-    rows, nodes = graphs.value.shape
+    parts = [tables(graphs, graph) for graph in range(graphs.num_graphs)]
+    value, consumption, *switch = (np.concatenate(part) for part in zip(*parts, strict=True))
+    first_rows = np.cumsum([0] + [len(part[0]) for part in parts])
+    rows, nodes = value.shape
     size = rows * nodes
-    switch = [table[graphs.switch_row] for table in (graphs.switch_value, graphs.switch_consumption)]
-    cost = np.concatenate([graphs.value.ravel(), switch[0].ravel()])
-    used = np.concatenate([graphs.consumption.ravel(), switch[1].ravel()])
+    cost = np.concatenate([value.ravel(), switch[0].ravel()])
+    used = np.concatenate([consumption.ravel(), switch[1].ravel()])
     at = np.arange(size).reshape(rows, nodes)
     one_node = csr_array((np.ones(size), (np.repeat(np.arange(rows), nodes), np.arange(size))), (rows, 2 * size))
     enter = np.zeros((size, 2 * size))
     for row in range(rows):
         for node in range(nodes):
             enter[at[row, node], [at[row, node], size + at[row, node]]] = [-1.0, 1.0]
-            if row not in graphs.first_row:
+            if row not in first_rows:
                 enter[at[row, node], at[row - 1, node]] = 1.0
     outcome = milp(
         cost,
@@ -142,25 +139,25 @@ def solve_by_milp(graphs: LayeredGraphs, budget: float) -> float:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_milp_agrees_on_training_classes(seed: int, training_classes: Maker) -> None:
+def test_milp_agrees_on_training_classes(tables: Tables, seed: int, training_classes: Maker) -> None:
     """A general engine finds the same optimum on realistic instances of middle size."""
     graphs = training_classes(seed, (9, 6, 4, 1), 8)
     frontier = build_frontier(graphs)
     for share in (0.1, 0.45):
         budget = float(frontier.consumption[0] + share * np.ptp(frontier.consumption))
-        assert solved(graphs, budget).value == pytest.approx(solve_by_milp(graphs, budget), rel=1e-6)
+        assert solved(graphs, budget).value == pytest.approx(solve_by_milp(graphs, budget, tables), rel=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_milp_agrees_on_many_one_layer_graphs(seed: int) -> None:
+def test_milp_agrees_on_many_one_layer_graphs(tables: Tables, state: State, seed: int) -> None:
     """Forty independent choices under one budget (a multiple-choice knapsack)."""
     rng = np.random.default_rng(seed)
-    graphs = LayeredGraphs.from_padded(rng.uniform(1, 9, (40, 1, 6)), rng.uniform(1, 9, (40, 1, 6)))
-    assert solved(graphs, 120.0).value == pytest.approx(solve_by_milp(graphs, 120.0), rel=1e-7)
+    graphs = state(rng.uniform(1, 9, (40, 1, 6)), rng.uniform(1, 9, (40, 1, 6)))
+    assert solved(graphs, 120.0).value == pytest.approx(solve_by_milp(graphs, 120.0, tables), rel=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_dynamic_program_over_whole_budgets_agrees(seed: int) -> None:
+def test_dynamic_program_over_whole_budgets_agrees(state: State, seed: int) -> None:
     """With whole consumptions a table over (layer, node, consumed so far) is exact; it knows no multipliers."""
     rng = np.random.default_rng(seed)
     lengths, nodes, most = (12, 7, 3, 1), 5, 260
@@ -168,7 +165,7 @@ def test_dynamic_program_over_whole_budgets_agrees(seed: int) -> None:
     consumptions = [rng.integers(0, 9, (length, nodes)).astype(float) for length in lengths]
     switch_values = [rng.uniform(0, 3, nodes) for _ in lengths]
     switch_consumptions = [rng.integers(0, 4, nodes).astype(float) for _ in lengths]
-    graphs = LayeredGraphs.from_lists(values, consumptions, switch_values, switch_consumptions)
+    graphs = state(values, consumptions, switch_values, switch_consumptions)
 
     def shift(table: FloatArray, by: int) -> FloatArray:
         return np.concatenate([np.full(by, np.inf), table[: most + 1 - by]])
@@ -219,18 +216,13 @@ def test_full_size_instance_is_proven(training_classes: Maker) -> None:
 
 @pytest.mark.parametrize(("value_unit", "consumption_unit"), [(1e9, 1.0), (1e-9, 1e6), (1e6, 1e-9), (1e-6, 1e9)])
 def test_units_and_order_do_not_change_the_optimum(
-    value_unit: float, consumption_unit: float, training_classes: Maker
+    tables: Tables, state: State, value_unit: float, consumption_unit: float, training_classes: Maker
 ) -> None:
     """The same instance in other units and another order has the same optimum."""
     graphs = training_classes(4, (14, 9, 5, 2), 12)
-    order = np.array([3, 1, 0, 2])
-    rows = [slice(int(graphs.first_row[graph]), int(graphs.first_row[graph + 1])) for graph in order]
-    changed = LayeredGraphs.from_lists(
-        [graphs.value[part] * value_unit for part in rows],
-        [graphs.consumption[part] * consumption_unit for part in rows],
-        [graphs.switch_value[graph] * value_unit for graph in order],
-        [graphs.switch_consumption[graph] * consumption_unit for graph in order],
-    )
+    units = (value_unit, consumption_unit) * 2
+    scaled = [[table * unit for table, unit in zip(tables(graphs, g), units, strict=True)] for g in (3, 1, 0, 2)]
+    changed = state(*zip(*scaled, strict=True))
     frontier = build_frontier(graphs)
     for share in (0.0, 0.05, 0.3, 1.0):
         budget = float(frontier.consumption[0] + share * np.ptp(frontier.consumption))
@@ -239,20 +231,20 @@ def test_units_and_order_do_not_change_the_optimum(
         assert other.bound == pytest.approx(one.bound * value_unit, rel=1e-9)
 
 
-def test_thousands_of_one_layer_graphs() -> None:
+def test_thousands_of_one_layer_graphs(state: State) -> None:
     """Without switches every layer is a graph of its own; the gap closes although there are thousands."""
     rng = np.random.default_rng(3)
     width = np.arange(1.0, 33.0)
     time = rng.uniform(0.5, 2.0, (2000, 1, 1)) / width ** rng.uniform(0.4, 0.95, (2000, 1, 1))
     time = time * rng.uniform(0.97, 1.03, (2000, 1, 32))
-    graphs = LayeredGraphs.from_padded(time, time * width)
-    solution = solved(graphs, 1.5 * float(graphs.consumption.min(axis=1).sum()), gap=1e-7)
+    graphs = state(time, time * width)
+    solution = solved(graphs, 1.5 * float((time * width).min(axis=2).sum()), gap=1e-7)
     assert solution.proven
 
 
-def test_equal_graphs_tie_without_harm() -> None:
+def test_equal_graphs_tie_without_harm(state: State) -> None:
     """Sixty equal graphs all tie at the multiplier; as many as fit take the richer path, and that is optimal."""
-    graphs = LayeredGraphs.from_padded(np.tile([[10.0, 4.0]], (60, 1, 1)), np.tile([[1.0, 3.0]], (60, 1, 1)))
+    graphs = state(np.tile([[10.0, 4.0]], (60, 1, 1)), np.tile([[1.0, 3.0]], (60, 1, 1)))
     solution = solved(graphs, 95.0)
     # 60 + 2 per upgrade: 17 fit, 600 - 17 * 6 = 498
     assert (solution.value, solution.consumption) == (498.0, 94.0)
@@ -322,16 +314,19 @@ class ListedPaths:
         """How many graphs there are."""
         return len(self.points)
 
-    def shortest_paths(self, multiplier: float | FloatArray, members: IntArray | None = None) -> PathBatch:
+    def best_paths(
+        self, multipliers: FloatArray, members: IntArray | None = None, *, value_weight: float = 1.0
+    ) -> PathBatch:
         """Look at every path."""
         asked = np.arange(len(self.points)) if members is None else members
-        weights = np.broadcast_to(np.asarray(multiplier), asked.shape)
+        weights = np.broadcast_to(multipliers, (asked.size, 1))[:, 0]
         best = [
-            int(np.argmin(self.points[graph] @ [weight, 1.0])) for graph, weight in zip(asked, weights, strict=True)
+            int(np.argmin(self.points[graph] @ [weight, value_weight]))
+            for graph, weight in zip(asked, weights, strict=True)
         ]
-        return self._batch(asked, np.array(best), weights)
+        return self._batch(asked, np.array(best))
 
-    def pareto_paths(self, multiplier: float, allowance: float, effort: Effort) -> ParetoPaths:
+    def find_path_sets(self, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
         """Keep all paths in order of consumption; the algorithms may be given more than they need."""
         effort.charge_pass()
         orders = [np.lexsort((points[:, 1], points[:, 0])) for points in self.points]
@@ -344,25 +339,26 @@ class ListedPaths:
         members = np.arange(len(self.points))
 
         def trace(chosen: IntArray) -> PathBatch:
-            return self._batch(members, numbers[chosen], np.full(members.size, multiplier))
+            return self._batch(members, numbers[chosen])
 
         starts = np.cumsum([0] + [len(order) for order in orders])
         assert allowance > 0
-        return ParetoPaths(starts, joined[:, 0], joined[:, 1], trace)
+        assert multipliers.shape == (1,)
+        return PathSets(starts, joined[:, 1], joined[:, :1], trace)
 
-    def _batch(self, graphs: IntArray, paths: IntArray, weights: FloatArray) -> PathBatch:
+    def _batch(self, graphs: IntArray, paths: IntArray) -> PathBatch:
         """Return the paths with their sums."""
         sums = np.array([self.points[graph][path] for graph, path in zip(graphs, paths, strict=True)])
-        return PathBatch(sums[:, 1], sums[:, 0], sums[:, 1] + weights * sums[:, 0], paths[:, None].astype(np.int32))
+        return PathBatch(sums[:, 1], sums[:, :1], paths[:, None].astype(np.int32))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_another_family_needs_no_other_algorithm(seed: int) -> None:
+def test_another_family_needs_no_other_algorithm(state: State, seed: int) -> None:
     """Bound, frontier and optimum reach the graphs through three methods only."""
     rng = np.random.default_rng(seed)
     points = [rng.uniform(1.0, 9.0, (8, 2)) for _ in range(4)]
     family = ListedPaths(points)
-    graphs = LayeredGraphs.from_lists([part[None, :, 1] for part in points], [part[None, :, 0] for part in points])
+    graphs = state([part[None, :, 1] for part in points], [part[None, :, 0] for part in points])
     frontier, reference = build_frontier(family), build_frontier(graphs)
     assert frontier.value == pytest.approx(reference.value, rel=1e-12)
     budget = float(frontier.consumption.mean())
@@ -375,22 +371,19 @@ def test_another_family_needs_no_other_algorithm(seed: int) -> None:
 
 
 @pytest.mark.parametrize("position", [0.0023, 0.0052, 0.012, 0.0182, 0.0953, 0.3304])
-def test_many_nearly_equal_classes_are_proven_with_few_pairs(position: float, training_classes: Maker) -> None:
+def test_many_nearly_equal_classes_are_proven_with_few_pairs(
+    tables: Tables, state: State, position: float, training_classes: Maker
+) -> None:
     """As in merged traces: totals lie so densely that exhausting them took 200 million pairs, and did not end.
 
     Three classes, each forty times with rates of its own. The wanted gap is reached with a hundredth of the pairs.
     """
     kinds, random = training_classes(1, (20, 15, 10), 32), np.random.default_rng(1)
-    values, consumptions, switch_values, switch_consumptions = [], [], [], []
+    listed = []
     for graph in range(kinds.num_graphs):
-        rows = slice(int(kinds.first_row[graph]), int(kinds.first_row[graph + 1]))
-        switch = slice(int(kinds.switch_row[rows.start]), int(kinds.switch_row[rows.start]) + 1)
-        for rate in random.uniform(0.2, 2.0, 40) / 40:
-            values.append(rate * kinds.value[rows])
-            consumptions.append(rate * kinds.consumption[rows])
-            switch_values.append(rate * kinds.switch_value[switch])
-            switch_consumptions.append(rate * kinds.switch_consumption[switch])
-    graphs = LayeredGraphs.from_lists(values, consumptions, switch_values, switch_consumptions)
+        rates = random.uniform(0.2, 2.0, 40) / 40
+        listed += [[rate * table for table in tables(kinds, graph)] for rate in rates]
+    graphs = state(*zip(*listed, strict=True))
     ends = build_frontier(graphs).consumption
     budget = float(ends[0] + (ends[-1] - ends[0]) * position)
     solution = solved(graphs, budget, gap=1e-6, effort=Effort(max_pairs=1_000_000))

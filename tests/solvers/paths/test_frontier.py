@@ -12,19 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.errors import UsageError
-from optplan.solvers.paths.layered import (
-    BudgetShortfall,
-    LagrangianBound,
-    LayeredFrontier,
-    LayeredGraphs,
-    LayeredPoint,
-    build_frontier,
-    find_multiplier_range,
-    maximise_bound,
-)
+from optplan.solvers.paths.frontier import LayeredFrontier, LayeredPoint, build_frontier
+from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, find_multiplier_range, maximise_bound
+from optplan.solvers.paths.switching import LinkedGraphs
 
+State = Callable[..., LinkedGraphs]
 RELATIVE = 1e-9
-Maker = Callable[[int, tuple[int, ...], int], LayeredGraphs]
+Maker = Callable[[int, tuple[int, ...], int], LinkedGraphs]
 
 
 def found(frontier: LayeredFrontier, budget: float) -> LayeredPoint:
@@ -34,14 +28,14 @@ def found(frontier: LayeredFrontier, budget: float) -> LayeredPoint:
     return point
 
 
-def two_graphs() -> LayeredGraphs:
+def two_graphs(state: State) -> LinkedGraphs:
     """Hulls (1, 10), (2, 4), (4, 0) with (3, 3) above it, and (1, 5), (2, 2)."""
-    return LayeredGraphs.from_lists([[[10.0, 4.0, 3.0, 0.0]], [[5.0, 2.0]]], [[[1.0, 2.0, 3.0, 4.0]], [[1.0, 2.0]]])
+    return state([[[10.0, 4.0, 3.0, 0.0]], [[5.0, 2.0]]], [[[1.0, 2.0, 3.0, 4.0]], [[1.0, 2.0]]])
 
 
-def test_hulls_are_merged_by_slope() -> None:
+def test_hulls_are_merged_by_slope(state: State) -> None:
     """Slopes 6 (first graph), 3 (second), 2 (first) from (2, 15) on; the point above the hull is left out."""
-    frontier = build_frontier(two_graphs())
+    frontier = build_frontier(two_graphs(state))
     assert frontier.consumption.tolist() == [2.0, 3.0, 4.0, 6.0]
     assert frontier.value.tolist() == [15.0, 9.0, 6.0, 2.0]
     assert frontier.multiplier.tolist() == [6.0, 3.0, 2.0]
@@ -60,10 +54,10 @@ def test_hulls_are_merged_by_slope() -> None:
     ],
 )
 def test_look_up_by_budget(
-    budget: float, value: float, less: float, more: float, mixed: int | None, fraction: float
+    state: State, budget: float, value: float, less: float, more: float, mixed: int | None, fraction: float
 ) -> None:
     """Values, multipliers on either side and the split graph follow from the slopes by hand."""
-    frontier = build_frontier(two_graphs())
+    frontier = build_frontier(two_graphs(state))
     point = found(frontier, budget)
     assert (point.value, point.less_multiplier, point.more_multiplier) == (value, less, more)
     assert (point.mixed_graph, point.fraction) == (mixed, fraction)
@@ -74,15 +68,15 @@ def test_look_up_by_budget(
 @pytest.mark.parametrize(
     ("value", "budget"), [(20.0, 2.0), (15.0, 2.0), (12.0, 2.5), (9.0, 3.0), (4.0, 5.0), (2.0, 6.0), (1.9, None)]
 )
-def test_look_up_by_value(value: float, budget: float | None) -> None:
+def test_look_up_by_value(state: State, value: float, budget: float | None) -> None:
     """The inverse query returns the least budget, or None below the least value."""
-    point = build_frontier(two_graphs()).for_value(value)
+    point = build_frontier(two_graphs(state)).for_value(value)
     assert (None if point is None else point.budget) == budget
 
 
-def test_infeasible_budget_and_wrong_queries() -> None:
+def test_infeasible_budget_and_wrong_queries(state: State) -> None:
     """Below the least consumption there is a shortfall; NaN is refused."""
-    frontier = build_frontier(two_graphs())
+    frontier = build_frontier(two_graphs(state))
     shortfall = frontier.at(1.9)
     assert isinstance(shortfall, BudgetShortfall)
     assert shortfall.least_budget == 2.0
@@ -92,9 +86,9 @@ def test_infeasible_budget_and_wrong_queries() -> None:
         frontier.for_value(math.nan)
 
 
-def test_single_node_graphs_have_a_single_point() -> None:
+def test_single_node_graphs_have_a_single_point(state: State) -> None:
     """With nothing to choose the frontier is a point."""
-    frontier = build_frontier(LayeredGraphs.from_lists([[[3.0], [4.0]]], [[[1.0], [2.0]]]))
+    frontier = build_frontier(state([[[3.0], [4.0]]], [[[1.0], [2.0]]]))
     point = found(frontier, 10.0)
     assert (frontier.consumption.tolist(), frontier.value.tolist()) == ([3.0], [7.0])
     assert (point.budget, point.value, point.more_multiplier) == (3.0, 7.0, 0.0)
@@ -103,7 +97,7 @@ def test_single_node_graphs_have_a_single_point() -> None:
 @settings(max_examples=150)
 @given(data=st.data(), position=st.floats(0.0, 1.1))
 def test_frontier_agrees_with_single_budgets(
-    data: DataObject, position: float, small_graphs: SearchStrategy[LayeredGraphs]
+    data: DataObject, position: float, small_graphs: SearchStrategy[LinkedGraphs]
 ) -> None:
     """It is convex, and at any budget its value is the bound, its plan attains it, and its inverse comes back."""
     graphs = data.draw(small_graphs)

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.batches import FloatArray, IntArray, PathBatch
-from optplan.solvers.paths.effort import OutOfEffortError
-from optplan.solvers.paths.layered import Effort, LayeredGraphs
-from optplan.solvers.paths.layered.merging import MergeLimits, merge_sets
-from optplan.solvers.paths.skyline import ParetoPaths, find_undominated, skip_clearly_dominated
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
+from optplan.solvers.paths.skyline import find_undominated, skip_clearly_dominated
+from optplan.solvers.paths.skyline_merging import MergeLimits, merge_sets
 from optplan.solvers.paths.swaps import fill_slack
+from optplan.solvers.paths.switching import LinkedGraphs
 
-PathLister = Callable[[LayeredGraphs, int], tuple[list[tuple[int, ...]], FloatArray]]
-Maker = Callable[[int, tuple[int, ...], int], LayeredGraphs]
+State = Callable[..., LinkedGraphs]
+Tables = Callable[[LinkedGraphs, int], tuple[FloatArray, ...]]
+PathLister = Callable[[LinkedGraphs, int], tuple[list[tuple[int, ...]], FloatArray]]
+Maker = Callable[[int, tuple[int, ...], int], LinkedGraphs]
 
 tenths = st.integers(0, 10).map(lambda number: number / 10)
 
@@ -72,17 +74,18 @@ def test_label_setting_finds_every_undominated_path(
     data: DataObject,
     multiplier: float,
     share: float,
-    small_graphs: SearchStrategy[LayeredGraphs],
+    small_graphs: SearchStrategy[LinkedGraphs],
     list_paths: PathLister,
 ) -> None:
     """Within the allowance it finds the Pareto front of all paths, and the paths that it traces have these sums."""
     graphs = data.draw(small_graphs)
-    least = graphs.shortest_paths(multiplier).reduced_cost
+    multipliers = np.array([multiplier])
+    least = graphs.best_paths(multipliers).weigh(multipliers)
     allowance = share * float(least.max())
-    found = graphs.pareto_paths(multiplier, allowance, Effort())
+    found = graphs.find_path_sets(np.array([multiplier]), allowance, Effort())
     for graph in range(graphs.num_graphs):
         part = slice(int(found.starts[graph]), int(found.starts[graph + 1]))
-        own = np.stack([found.consumption[part], found.value[part]], axis=1)
+        own = np.stack([found.used[part], found.value[part]], axis=1)
         _, sums = list_paths(graphs, graph)
         within = sums @ [multiplier, 1.0] <= least[graph] * (1 + 1e-9) + allowance
         scale = sums.max(axis=0) + 1e-300
@@ -91,25 +94,24 @@ def test_label_setting_finds_every_undominated_path(
             assert np.any(np.all(own <= point + 1e-12 * scale, axis=1))
     for position in (found.starts[:-1], found.starts[1:] - 1):
         paths = found.trace(position)
-        assert paths.consumption == pytest.approx(found.consumption[position], rel=1e-12, abs=0)
+        assert paths.used == pytest.approx(found.used[position], rel=1e-12, abs=0)
         assert paths.value == pytest.approx(found.value[position], rel=1e-12, abs=0)
 
 
-def test_labels_of_a_longer_graph_against_a_table() -> None:
+def test_labels_of_a_longer_graph_against_a_table(tables: Tables, state: State) -> None:
     """On 12 layers of 6 nodes, where enumeration is out of reach, a dynamic program over all labels agrees."""
     rng = np.random.default_rng(1)
-    graphs = LayeredGraphs.from_lists(
-        *(list(rng.uniform(1, 5, (1, 12, 6))) for _ in range(2)), *rng.uniform(0, 1, (2, 1, 6))
-    )
+    graphs = state(*(list(rng.uniform(1, 5, (1, 12, 6))) for _ in range(2)), *rng.uniform(0, 1, (2, 1, 6)))
+    value, consumption, enter_value, enter_consumption = tables(graphs, 0)
     multiplier, allowance = 0.8, 9.0
-    least = float(graphs.shortest_paths(multiplier).reduced_cost[0])
+    least = float(graphs.best_paths(np.array([multiplier])).weigh(np.array([multiplier]))[0])
     labels = {node: [(0.0, 0.0)] for node in range(6)}
     for row in range(12):
         everywhere = [label for kept in labels.values() for label in kept]
         grown: dict[int, list[tuple[float, float]]] = {}
         for node in range(6):
-            switch = (float(graphs.switch_consumption[0, node]), float(graphs.switch_value[0, node]))
-            own = (float(graphs.consumption[row, node]), float(graphs.value[row, node]))
+            switch = (float(enter_consumption[row, node]), float(enter_value[row, node]))
+            own = (float(consumption[row, node]), float(value[row, node]))
             staying = [] if row == 0 else labels[node]
             ways = [(c + own[0], v + own[1]) for c, v in staying]
             ways += [(c + own[0] + switch[0], v + own[1] + switch[1]) for c, v in everywhere]
@@ -117,13 +119,13 @@ def test_labels_of_a_longer_graph_against_a_table() -> None:
             grown[node] = [tuple(point) for point in pareto_front(np.array(within).reshape(-1, 2)).reshape(-1, 2)]
         labels = grown
     front = pareto_front(np.array([label for kept in labels.values() for label in kept]))
-    found = graphs.pareto_paths(multiplier, allowance, Effort())
-    assert found.consumption == pytest.approx(front[:, 0], rel=1e-12)
+    found = graphs.find_path_sets(np.array([multiplier]), allowance, Effort())
+    assert found.used == pytest.approx(front[:, 0], rel=1e-12)
     assert found.value == pytest.approx(front[:, 1], rel=1e-12)
     assert front.shape[0] > 20
 
 
-def listed_sets(sets: list[list[tuple[int, int]]]) -> ParetoPaths:
+def listed_sets(sets: list[list[tuple[int, int]]]) -> PathSets:
     """Return the Pareto fronts of given points as sets of paths that cannot be traced."""
     fronts = [pareto_front(np.array(points, dtype=float)) for points in sets]
     joined = np.concatenate(fronts)
@@ -132,7 +134,7 @@ def listed_sets(sets: list[list[tuple[int, int]]]) -> ParetoPaths:
         raise NotImplementedError(chosen)
 
     starts = np.cumsum([0] + [len(front) for front in fronts])
-    return ParetoPaths(starts, joined[:, 0], joined[:, 1], trace)
+    return PathSets(starts, joined[:, 1], joined[:, :1], trace)
 
 
 points = st.tuples(st.integers(0, 9), st.integers(0, 9))
@@ -147,19 +149,19 @@ def test_merge_finds_the_best_choice_within_its_limits(
     """No choice within excess and budget is better than the one returned; None means that there is none."""
     paths = listed_sets(sets)
     positions = [range(int(first), int(last)) for first, last in zip(paths.starts, paths.starts[1:], strict=False)]
-    reduced_cost = paths.value + multiplier * paths.consumption
+    reduced_cost = paths.value + multiplier * paths.used
     base = np.array([part[int(np.argmin(reduced_cost[part.start : part.stop]))] for part in positions])
-    room = budget - float(paths.consumption[base].sum())
+    room = budget - float(paths.used[base].sum())
     choice = merge_sets(paths, base, MergeLimits(multiplier, excess, room, 1e9), Effort())
     best = np.inf
     for each in product(*positions):
         chosen = list(each)
-        if (reduced_cost[chosen] - reduced_cost[base]).sum() <= excess and paths.consumption[chosen].sum() <= budget:
+        if (reduced_cost[chosen] - reduced_cost[base]).sum() <= excess and paths.used[chosen].sum() <= budget:
             best = min(best, float(paths.value[chosen].sum()))
     if choice is None:
         assert best == np.inf
     else:
-        assert paths.consumption[choice].sum() <= budget
+        assert paths.used[choice].sum() <= budget
         assert paths.value[choice].sum() <= best
 
 
@@ -182,7 +184,7 @@ def test_best_single_or_pair_replacement(sets: list[list[tuple[int, int]]], room
     """One round takes the greatest gain that one replacement, or two of different graphs, can bring."""
     paths = listed_sets(sets)
     choice = np.random.default_rng(seed).integers(paths.starts[:-1], paths.starts[1:])
-    limit = float(paths.consumption[choice].sum()) + room
+    limit = float(paths.used[choice].sum()) + room
     owner = np.repeat(np.arange(choice.size), np.diff(paths.starts))
     filled = fill_slack(paths, choice, limit, 0.0, max_rounds=1)
     gains = [0.0]
@@ -190,9 +192,9 @@ def test_best_single_or_pair_replacement(sets: list[list[tuple[int, int]]], room
         if len({owner[move] for move in moves}) == len(moves):
             trial = choice.copy()
             trial[owner[list(moves)]] = moves
-            if paths.consumption[trial].sum() <= limit:
+            if paths.used[trial].sum() <= limit:
                 gains.append(float(paths.value[choice].sum() - paths.value[trial].sum()))
-    assert paths.consumption[filled].sum() <= limit
+    assert paths.used[filled].sum() <= limit
     assert paths.value[choice].sum() - paths.value[filled].sum() == max(gains)
 
 
@@ -211,4 +213,4 @@ def test_enumeration_stops_at_its_limits(effort: Effort, limit: str, training_cl
     """An enumeration that keeps too many labels, or runs too long, says which limit it met."""
     graphs = training_classes(0, (5, 4), 6)
     with pytest.raises(OutOfEffortError, match=f"stopped by the {limit} limit"):
-        graphs.pareto_paths(1.0, 50.0, effort)
+        graphs.find_path_sets(np.ones(1), 50.0, effort)
