@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from optplan.runtime.outcomes import RunOutcome
 
 _FOLDER = click.Path(path_type=Path)
-_EXECUTORS = ("virtual", "local")
 _FACTOR = click.FloatRange(min=0, min_open=True)
+_EXECUTORS = ("virtual", "local", "ray")
 #: Lines of a log that are shown.
 _LINES = 40
 #: Says that the rest is not to be planned anew.
@@ -43,7 +43,7 @@ def _read_part(_: click.Context, option: click.Parameter, text: str | None) -> f
 
 @click.command(
     cls=Command,
-    short_help="Follow a plan: on a virtual clock, or with processes here.",
+    short_help="Follow a plan: on a virtual clock, with processes here, or on Ray.",
     examples=(
         "optplan run plan.json",
         "optplan run plan.json --sample --seed 3 --json",
@@ -79,6 +79,7 @@ def _read_part(_: click.Context, option: click.Parameter, text: str | None) -> f
     "--slower", metavar="FACTOR", type=_FACTOR, help="On the virtual clock trials take so many times as long."
 )
 @click.option("--dearer", metavar="FACTOR", type=_FACTOR, help="On the virtual clock nodes cost so many times as much.")
+@click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
 @click.option("--events", metavar="FILE", type=_FOLDER, help="Write every event as a line of JSON.")
 @click.option("--report", "page", metavar="FILE", type=_FOLDER, help="Write planned against actual as an HTML page.")
 @click.option("--force", is_flag=True, help="Replace the files of --events and --report.")

@@ -19,6 +19,7 @@ from optplan.contracts.conditions import Mode
 from optplan.contracts.plan import Binding, Plan, UnitKind
 from optplan.errors import DataWarning, UsageError
 from optplan.runtime.driver import Driver, Limits, Listener
+from optplan.runtime.folders import FolderSettings
 from optplan.runtime.journal import Journal
 from optplan.runtime.outcomes import RunOutcome, describe
 from optplan.runtime.protocol import Executor
@@ -65,7 +66,9 @@ class RunOptions(FrozenModel):
         GPUs or CPU slots of this machine that may be used; None: its GPUs, or as many as the plan wants where it has
         none.
     launcher
-        ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker.
+        ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
+    address
+        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
     step_wait_s
         Least seconds of an iteration; what is left of them is waited. For shows on machines without GPUs.
     checkpoint_every_s
@@ -78,7 +81,7 @@ class RunOptions(FrozenModel):
         On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
     """
 
-    executor: Literal["virtual", "local"] = "virtual"
+    executor: Literal["virtual", "local", "ray"] = "virtual"
     train: str = ""
     command: str = ""
     folder: str = "."
@@ -93,6 +96,7 @@ class RunOptions(FrozenModel):
     node_wait_s: _Amount = 600.0
     slots: Annotated[int, Field(ge=1)] | None = None
     launcher: Literal["single", "torchrun"] = "single"
+    address: str = ""
     step_wait_s: _Amount = 0.0
     checkpoint_every_s: _Limit = 60.0
     checkpoint_bytes: _Amount = 10e9
@@ -263,13 +267,22 @@ def _make_executor(
     if journal is None:
         raise UsageError("out: a folder is needed for what the trials write")
     now_s = state.t
-    if state.paused is None:  # a driver was killed: time went on, by the wall clock, which may have been set back
+    if (
+        state.paused is None and state.nodes
+    ):  # a driver was killed: time went on, by a clock that may have been set back
         now_s += max(0.0, time.time() - journal.read_last_wall())
-    from optplan.runtime.local import LocalExecutor, LocalSettings
-
-    names = LocalSettings.__dataclass_fields__.keys() - {"root", "metric"}
+    names = FolderSettings.__dataclass_fields__.keys() - {"root", "metric"}
     settings = {name: getattr(options, name) for name in names}
     gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
+    if options.executor == "ray":
+        from optplan.runtime.ray_cluster import RayExecutor, RaySettings
+
+        _require_one_machine(plan, options)
+        settings |= {"address": options.address, "slots": options.slots or _count_slots(plan)}
+        return RayExecutor(gpus, RaySettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
+    from optplan.runtime.local import LocalExecutor, LocalSettings
+
+    settings["slots"] = options.slots
     return LocalExecutor(gpus, LocalSettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
 
 
@@ -288,6 +301,24 @@ def _make_replanner(state: State, options: RunOptions) -> Replanner | None:
     own = {"deadline": options.deadline_s, "budget": options.budget_usd}
     limits = {name: amount for name, amount in own.items() if amount is not None}
     return Replanner(state, above=options.replan_above, limits=limits)
+
+
+def _require_one_machine(plan: Plan, options: RunOptions) -> None:
+    """Refuse plans in which a trial has GPUs on several machines, and is one process."""
+    for segment in plan.segments:
+        gpus = plan.resources[segment.resource].gpus_per_node
+        if segment.gpus > gpus and options.launcher == "single":
+            what = f"{segment.label or segment.id} has {segment.gpus} GPUs for a trial, on nodes of {gpus}"
+            raise UsageError(f"launcher: {what}; give --launcher torchrun, which makes a process for each worker")
+
+
+def _count_slots(plan: Plan) -> int:
+    """Return the most GPUs that a plan's nodes have together."""
+    most: dict[str, int] = {}
+    for segment in plan.segments:
+        gpus = segment.nodes * plan.resources[segment.resource].gpus_per_node
+        most[segment.pool] = max(most.get(segment.pool, 0), gpus)
+    return sum(most.values())
 
 
 def _make_rules(plan: Plan, options: RunOptions) -> Rules:
@@ -321,6 +352,8 @@ def _require_followable(plan: Plan) -> None:
 
 
 def _require_training(options: RunOptions) -> None:
+    if options.address and options.executor != "ray":
+        raise UsageError(f"address: executor {options.executor!r} has none; give --executor ray, or leave it out")
     if options.train and options.command:
         raise UsageError("train: a command is given as well; give one of the two")
     if options.executor != "virtual" and (options.slower, options.dearer) != (1.0, 1.0):

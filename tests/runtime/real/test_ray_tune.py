@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,43 +16,27 @@ from optplan.solving import build_plan, solve
 pytestmark = pytest.mark.real
 pytest.importorskip("ray.tune", reason='Ray is not installed; pip install "optplan[ray]" brings it')
 
-SEARCH = Path(__file__).with_name("tune_search.py")
 RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
 #: Trials, nodes and GPUs of each stage.
 STAGES = ((4, 2, 4), (2, 2, 4), (1, 2, 4))
 #: How many trials have to be there at a time, by the iterations that they have done.
 COMPANIONS = {"0": 4, "4": 2}
-SECONDS = 240.0
-#: A network that has nothing but a loopback, and processes that all end with the first of them.
-ALONE = ("unshare", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+Search = Callable[..., dict[str, Any]]
 PlanStages = Callable[..., Plan]
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """Return a folder with a short path, as Ray's sockets need, and remove it."""
-    path = Path(tempfile.mkdtemp(prefix="op-", dir="/tmp"))
-    yield path
-    shutil.rmtree(path)
+def search(run_alone: Callable[..., str], folder: Path) -> Callable[..., dict[str, Any]]:
+    """Return what lets Ray Tune follow a plan and returns the outcome."""
 
+    def search_by(plan: Plan, **case: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data
+        (folder / "plan.json").write_text(json.dumps(plan.to_json_data()), encoding="utf-8")
+        (folder / "case.json").write_text(json.dumps(case), encoding="utf-8")
+        run_alone("tune_search.py", folder)
+        outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+        return outcome
 
-def search(folder: Path, plan: Plan, **case: Any) -> dict[str, Any]:  # noqa: ANN401 - plain data
-    """Let Ray Tune follow a plan, apart from everything else on this machine, and return the outcome."""
-    (folder / "plan.json").write_text(json.dumps(plan.to_json_data()), encoding="utf-8")
-    (folder / "case.json").write_text(json.dumps(case), encoding="utf-8")
-    inside = f"ip link set lo up && exec {sys.executable} {SEARCH} {folder}"
-    command = [*ALONE, "sh", "-c", inside]
-    with (folder / "output.log").open("w", encoding="utf-8") as log:
-        environment = os.environ | {"RAY_TMPDIR": str(folder)}
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-        try:
-            code = process.wait(SECONDS)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    assert code == 0, (folder / "output.log").read_text(encoding="utf-8")[-4000:]
-    outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
-    return outcome
+    return search_by
 
 
 def read_lines(folder: Path, rate: float) -> list[dict[str, Any]]:
@@ -72,9 +50,9 @@ def loss_after(rate: float, steps: int) -> float:
     return float(9.0 * (1.0 - 2.0 * rate) ** (2 * steps))
 
 
-def test_an_elastic_search(folder: Path, plan_stages: PlanStages) -> None:
+def test_an_elastic_search(search: Search, folder: Path, plan_stages: PlanStages) -> None:
     """Four trials on 1 CPU, two on 2, one on 4 of both nodes: beside one another, and from their checkpoints."""
-    outcome = search(folder, plan_stages(*STAGES), space=RATES, companions=COMPANIONS)
+    outcome = search(plan_stages(*STAGES), space=RATES, companions=COMPANIONS)
     assert (outcome["status"], outcome["failed"], outcome["trials"]) == ("ended", {}, 4)
     assert outcome["winner"]["configuration"]["trial"] == {"rate": 0.3}
     assert outcome["winner"]["iterations"] == 12
@@ -88,10 +66,10 @@ def test_an_elastic_search(folder: Path, plan_stages: PlanStages) -> None:
         assert [line["cpus"] for line in own] == ([[1]] * 4 + [[2]] * 4 + [[2, 2]] * 4)[: len(own)]
 
 
-def test_trials_that_fail(folder: Path, plan_stages: PlanStages) -> None:
+def test_trials_that_fail(search: Search, folder: Path, plan_stages: PlanStages) -> None:
     """One crashes in stage 2 whatever is tried, one shows NaN: the search goes on with the others."""
     space = [{"rate": 0.01}, {"rate": 0.3, "crash_at": 6}, {"rate": 0.1}, {"rate": 0.4, "nan": True}]
-    outcome = search(folder, plan_stages(*STAGES), space=space, companions=COMPANIONS, failures=1)
+    outcome = search(plan_stages(*STAGES), space=space, companions=COMPANIONS, failures=1)
     assert outcome["status"] == "ended"
     assert list(outcome["failed"]) == ["b1-s1-trials-0002"]
     assert "the loss exploded" in outcome["failed"]["b1-s1-trials-0002"]
@@ -101,13 +79,13 @@ def test_trials_that_fail(folder: Path, plan_stages: PlanStages) -> None:
     assert "no number for 'loss' from b1-s1-trials-0004: ranked last" in outcome["notes"][0]
 
 
-def test_rounds_that_end_by_the_clock(folder: Path) -> None:
+def test_rounds_that_end_by_the_clock(search: Search, folder: Path) -> None:
     """SEER's rounds of 12 and 24 s: trials on 2, 1 and 1 CPUs beside one another, then the best of them alone."""
     example = read_instance("seer-paper-example")
     instance = example.replace(deadline_min=0.6, budget="2.25gpu-min", least_round_min=0.15)
     plan = build_plan(instance, solve(instance, solver="published-seer"))
     space = [{"rate": rate, "wait_s": 0.2} for rate in (0.02, 0.05, 0.01)]
-    outcome = search(folder, plan, space=space, companions={"0": 3})
+    outcome = search(plan, space=space, companions={"0": 3})
     assert (outcome["status"], outcome["failed"]) == ("ended", {})
     assert [segment["trials"] for segment in outcome["segments"]] == [1, 2, 1]
     lines = {each["rate"]: read_lines(folder, each["rate"]) for each in space}
@@ -118,8 +96,8 @@ def test_rounds_that_end_by_the_clock(folder: Path) -> None:
     assert outcome["winner"]["iterations"] == len(lines[best]) > max(len(lines[rate]) for rate in lines if rate != best)
 
 
-def test_what_a_tuner_gets_wrong(folder: Path, plan_stages: PlanStages) -> None:
+def test_what_a_tuner_gets_wrong(search: Search, folder: Path, plan_stages: PlanStages) -> None:
     """Five trials where the plan has four: said before anything is trained, and what to write instead."""
     with pytest.raises(AssertionError, match=r"the plan's 4 trials; give TuneConfig\(num_samples=4\)"):
-        search(folder, plan_stages(*STAGES), space=[*RATES, {"rate": 0.2}], companions=COMPANIONS)
+        search(plan_stages(*STAGES), space=[*RATES, {"rate": 0.2}], companions=COMPANIONS)
     assert not list(folder.glob("*.jsonl"))

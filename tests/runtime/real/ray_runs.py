@@ -1,0 +1,226 @@
+"""Runs of ``optplan run --executor ray`` on clusters made in this machine: ``ray_runs.py FOLDER CASE``.
+
+``test_ray_runs.py`` starts it in a network of its own, and reads what it leaves in the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.cluster_utils import AutoscalingCluster, Cluster
+
+#: Bytes that Ray sets aside for objects on a node, and seconds for which anything is waited for.
+MEMORY = 80_000_000
+PATIENCE_S = 120.0
+#: Ports that Ray's agents would like to have.
+PORTS = (8265, 44217, 44227, 52365)
+#: The trial that descends fastest.
+FAST = "b1-s1-trials-0002"
+
+
+class Runs:
+    """Starts drivers in a folder.
+
+    Parameters
+    ----------
+    folder
+        Has a plan, a space, and ``train`` with what to train.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = (folder / "drivers.log").open("w", encoding="utf-8")
+
+    def start(self, name: str, *options: str) -> subprocess.Popen[bytes]:
+        """Start a run in ``FOLDER/NAME``."""
+        target = (self.folder / "train").read_text(encoding="utf-8")
+        given = [str(self.folder / "plan.json"), "--train", target, "--space", str(self.folder / "space.json")]
+        return self._start(*given, "--executor", "ray", "--out", str(self.folder / name), *options)
+
+    def resume(self, name: str) -> subprocess.Popen[bytes]:
+        """Go on with a run."""
+        return self._start("--resume", str(self.folder / name))
+
+    def _start(self, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "optplan.cli", "run", *options]
+        return subprocess.Popen(command, stdout=self.log, stderr=self.log)
+
+    def count_lines(self, name: str, trial: str = "*") -> list[int]:
+        """Return how many iterations the operations of stage 1 have reported."""
+        paths = sorted((self.folder / name).glob(f"operations/*.b1-s1.{trial}.*/progress.jsonl"))
+        return [len(path.read_text(encoding="utf-8").splitlines()) for path in paths]
+
+    def count_outcomes(self, name: str) -> int:
+        """Return how many operations of stage 1 have ended in good order."""
+        return len(list((self.folder / name).glob("operations/*.b1-s1.*/outcome.json")))
+
+
+def wait_until(holds: Callable[[], Any], what: str) -> None:
+    """Wait until something holds."""
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > until:
+            raise TimeoutError(what)
+        time.sleep(0.05)
+
+
+def end(driver: subprocess.Popen[bytes]) -> None:
+    """Wait until a driver has ended in good order."""
+    assert driver.wait(PATIENCE_S) == 0, driver.returncode
+
+
+@contextlib.contextmanager
+def two_nodes() -> Iterator[Cluster]:
+    """Make a cluster of two nodes of two CPUs, and a head without any."""
+    head = {"num_cpus": 0, "object_store_memory": MEMORY, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        for _ in range(2):
+            cluster.add_node(num_cpus=2, object_store_memory=MEMORY)
+        ray.init(address=cluster.address, log_to_driver=False)
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def require_nothing_left() -> None:
+    """Look for actors and placement groups that a run has left behind."""
+    assert ray.util.list_named_actors(all_namespaces=True) == []
+    states = {group["state"] for group in ray.util.placement_group_table().values()}
+    assert states == {"REMOVED"}, states
+
+
+def mishaps(runs: Runs) -> None:
+    """Kill a driver, an actor, and a node, each in a run of its own."""
+    with two_nodes() as cluster:
+        address = ("--address", cluster.address)
+        driver = runs.start("driver", *address)
+        wait_until(lambda: min(runs.count_lines("driver"), default=0) > 1, "progress")
+        driver.kill()
+        driver.wait()
+        assert runs.count_outcomes("driver") == 0
+        wait_until(lambda: runs.count_outcomes("driver") == 4, "actors to go on without a driver")
+        end(runs.resume("driver"))
+        require_nothing_left()
+
+        driver = runs.start("early", *address)
+        wait_until(lambda: ray.util.list_named_actors(all_namespaces=True), "an actor")
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+        end(runs.resume("early"))
+        require_nothing_left()
+
+        driver = runs.start("actor", *address)
+        wait_until(lambda: min(runs.count_lines("actor", FAST), default=0) > 1, "progress")
+        own = [each for each in ray.util.list_named_actors(all_namespaces=True) if FAST in each["name"]]
+        ray.kill(ray.get_actor(own[0]["name"], own[0]["namespace"]))
+        end(driver)
+        require_nothing_left()
+
+        driver = runs.start("node", *address)
+        wait_until(lambda: len(runs.count_lines("node")) == 4, "progress")
+        cluster.remove_node(cluster.list_all_nodes()[-1], allow_graceful=False)
+        cluster.add_node(num_cpus=2, object_store_memory=MEMORY)
+        end(driver)
+        require_nothing_left()
+
+
+def workers(runs: Runs) -> None:
+    """Train with several workers, on one node and on two."""
+    with two_nodes() as cluster:
+        end(runs.start("workers", "--address", cluster.address, "--launcher", "torchrun"))
+        require_nothing_left()
+
+
+def here(runs: Runs) -> None:
+    """Make a cluster for a run, on a machine where others have the ports that Ray likes."""
+    with contextlib.ExitStack() as taken:
+        for port in PORTS:
+            taken.enter_context(socket.create_server(("127.0.0.1", port)))
+        end(runs.start("here"))
+
+
+class Provider(AutoscalingCluster):
+    """A cluster whose autoscaler starts processes for machines; Ray's wheels lack the file with its settings."""
+
+    def _generate_config(
+        self,
+        head_resources: dict[str, Any],
+        worker_node_types: dict[str, Any],
+        autoscaler_v2: bool = False,  # noqa: ARG002 - Ray's
+        **others: Any,  # noqa: ANN401 - Ray's
+    ) -> dict[str, Any]:
+        head = {"resources": head_resources, "node_config": {}, "max_workers": 0}
+        flags = ("use_node_id_as_ip", "disable_node_updaters", "disable_launch_config_check")
+        lists = (
+            "initialization_commands",
+            "setup_commands",
+            "head_setup_commands",
+            "worker_setup_commands",
+            "head_start_ray_commands",
+            "worker_start_ray_commands",
+            "cluster_synced_files",
+            "rsync_exclude",
+            "rsync_filter",
+        )
+        return {
+            "cluster_name": "here",
+            "max_workers": 2,
+            "provider": {"type": "fake_multinode", **dict.fromkeys(flags, True)},
+            "available_node_types": {**worker_node_types, "ray.head.default": head},
+            "head_node_type": "ray.head.default",
+            "upscaling_speed": 1.0,
+            "file_mounts_sync_continuously": False,
+            **{name: {} for name in ("auth", "docker", "file_mounts")},
+            **{name: [] for name in lists},
+            **others,
+        }
+
+
+def autoscaled(runs: Runs) -> None:
+    """Let Ray's autoscaler launch nodes and give them back."""
+    launcher = runs.folder / "bin" / "ray"  # the one of this Python
+    launcher.parent.mkdir()
+    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m ray.scripts.scripts "$@"\n', encoding="utf-8")
+    launcher.chmod(0o755)
+    os.environ["PATH"] = f"{launcher.parent}:{os.environ['PATH']}"
+    resources = {"CPU": 2, "object_store_memory": MEMORY}
+    kinds = {"cpu": {"resources": resources, "node_config": {}, "min_workers": 0, "max_workers": 2}}
+    cluster = Provider({"CPU": 0, "object_store_memory": MEMORY}, kinds, idle_timeout_minutes=0.1)
+    cluster.start()
+    try:
+        ray.init(address="auto", log_to_driver=False)
+        seen = [count_machines()]
+        driver = runs.start("autoscaled", "--address", "auto")
+        while driver.poll() is None:
+            seen.append(count_machines())
+            time.sleep(0.5)
+        end(driver)
+        wait_until(lambda: count_machines() == 0, "the autoscaler to give machines back")
+        require_nothing_left()
+        changes = [now for before, now in zip([-1, *seen], seen, strict=False) if now != before]
+        (runs.folder / "machines").write_text(" ".join(map(str, changes)), encoding="utf-8")
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def count_machines() -> int:
+    """Return how many machines there are that have CPUs."""
+    return sum(1 for machine in ray.nodes() if machine["Alive"] and machine["Resources"].get("CPU"))
+
+
+if __name__ == "__main__":
+    cases = {"mishaps": mishaps, "workers": workers, "here": here, "autoscaled": autoscaled}
+    cases[sys.argv[2]](Runs(Path(sys.argv[1])))
