@@ -93,7 +93,7 @@ FORMULATION = Formulation(
         ),
         SolverEntry(
             name="pyomo-highs",
-            target=f"{_HERE}.models.mixed_integer:solve_pyomo",
+            target=f"{_HERE}.models.pyomo_engine:solve_pyomo",
             summary="the mixed-integer model in Pyomo, solved by HiGHS",
             proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
             problems=_WHOLE,

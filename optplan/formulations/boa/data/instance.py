@@ -10,33 +10,44 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import model_validator
 
-from optplan.contracts.instance import Instance, Solution
+from optplan.contracts.instance import Instance
 from optplan.errors import DataError, DataWarning, UsageError
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.formulations.boa.data.options import Options, list_options
+from optplan.formulations.boa.data.problems import Budget, Policy, Problem
+from optplan.formulations.boa.data.solution import BoaSolution, Branch
 from optplan.schema import (
     AMOUNTS,
     LARGEST_AMOUNT,
     LEAST_AMOUNT,
-    NUMBER,
     ByName,
     Fields,
     FloatArray,
-    FrozenModel,
     IntArray,
-    Numbers,
 )
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup, describe_hull_changes
 from optplan.speedup.curves import list_widths
-from optplan.units import PERIOD_HOURS, Amount, BudgetUnit, parse_budget
+from optplan.units import PERIOD_HOURS, Amount, BudgetUnit
+
+__all__ = [
+    "BUDGET",
+    "QUOTA",
+    "BoaInstance",
+    "BoaSolution",
+    "Branch",
+    "Budget",
+    "Policy",
+    "Problem",
+    "any_real_widths",
+    "has_real_widths",
+]
 
 #: Relative tolerance on s(reference width) = 1.
 _REFERENCE_SPEEDUP_TOLERANCE = 1e-6
@@ -44,55 +55,6 @@ _REFERENCE_SPEEDUP_TOLERANCE = 1e-6
 #: The limits' names in certificates, shadow prices and relaxations.
 BUDGET = "budget"
 QUOTA = "quota."
-
-
-class Problem(StrEnum):
-    """Which of BOA's problems is asked."""
-
-    #: (a) Problem (1): real widths; on whole GPUs a fraction of the jobs at each of two widths. No rescaling cost.
-    CONTINUOUS = "continuous"
-    #: (b) Whole widths, no rescaling cost.
-    WHOLE = "whole"
-    #: (c) Whole widths; every change of width costs the class's rescale time (Lemma 4.8).
-    RESCALING = "rescaling"
-
-
-class Policy(StrEnum):
-    """Whether all jobs of a class get the same widths."""
-
-    #: One row of widths per class.
-    PURE = "pure"
-    #: Fractions of a class's jobs may follow different rows.
-    MIXED = "mixed"
-
-
-def _read_budget(value: object) -> Amount:
-    amount = value if isinstance(value, Amount) else _parse_budget(value)
-    if not (math.isfinite(amount.value) and amount.value > 0):
-        message = f"got {str(amount)!r}; a finite number above zero is needed"
-        raise ValueError(message)
-    if not LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT:
-        message = f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit"
-        raise ValueError(message)
-    return amount
-
-
-def _parse_budget(value: object) -> Amount:
-    if not isinstance(value, str):
-        message = f"got {value!r}; write a number with its unit, as in 120gpu or 30000usd/month"
-        raise ValueError(message)
-    try:
-        return parse_budget(value)
-    except UsageError as error:
-        raise ValueError(str(error).removeprefix("budget: ")) from None
-
-
-Budget = Annotated[
-    Amount,
-    BeforeValidator(_read_budget),
-    PlainSerializer(str),
-    WithJsonSchema({"type": "string", "examples": ["120gpu", "45usd/hour", "1000usd/day", "30000usd/month"]}),
-]
 
 
 class BoaInstance(Instance):
@@ -409,36 +371,6 @@ class BoaInstance(Instance):
     def total_weighted_rate_per_hour(self) -> float:
         """Sum of weight times arrival rate: what weighted means are divided by."""
         return math.fsum(c.weight * c.arrival_rate_per_hour for c in self.classes.values())
-
-
-class Branch(FrozenModel):
-    """One row of widths.
-
-    Parameters
-    ----------
-    fraction
-        Of the class's jobs.
-    widths
-        (E,) GPUs in each epoch; whole numbers except in the continuous problem.
-    gpu_types
-        (E,) Their type in each epoch; None where the instance has one type.
-    """
-
-    fraction: Annotated[float, Field(gt=0, le=1), NUMBER] = 1.0
-    widths: Numbers
-    gpu_types: tuple[str, ...] | None = None
-
-
-class BoaSolution(Solution):
-    """What BOA decides: for each class the widths of each epoch, for each fraction of its jobs.
-
-    Parameters
-    ----------
-    branches
-        By class; fractions add up to one.
-    """
-
-    branches: ByName[tuple[Branch, ...]]
 
 
 def _check_curve(path: str, curve: Speedup, widths: IntArray) -> None:

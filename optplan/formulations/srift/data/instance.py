@@ -15,21 +15,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from optplan.contracts.instance import Instance, Solution
+from optplan.contracts.instance import Instance
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
+from optplan.formulations.srift.data.solution import LARGEST_COUNT, Count, SriftSolution, VmGroup
 from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
 from optplan.schema import NUMBER, AmountOrZero, ByName, Fields, FrozenModel, PositiveAmount, WholeNumbers
 from optplan.units import SECONDS_PER_HOUR, Amount
+
+__all__ = [
+    "BUDGET",
+    "DEADLINE",
+    "LARGEST_COUNT",
+    "Count",
+    "Interruptions",
+    "Objective",
+    "Policy",
+    "Problem",
+    "SriftInstance",
+    "SriftSolution",
+    "VmGroup",
+    "VmType",
+]
 
 #: The limits' names in shadow prices and relaxations.
 DEADLINE = "deadline"
 BUDGET = "budget"
 
-_LARGEST_COUNT = 1_000_000
-_Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT), NUMBER]
-_CountOrZero = Annotated[int, Field(ge=0, le=_LARGEST_COUNT), NUMBER]
+_CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
 
 
 class Objective(StrEnum):
@@ -84,7 +98,7 @@ class VmType(FrozenModel):
     """
 
     gpu: str
-    gpus: _Count = 1
+    gpus: Count = 1
     price_usd_per_hour: PositiveAmount
     network_gbit_per_s: PositiveAmount
     spot: bool = False
@@ -203,8 +217,8 @@ class SriftInstance(Instance):
     formulation: Literal["srift"] = "srift"
     version: Literal[1] = 1
     job: JobProfile
-    global_batch: _Count
-    iterations: _Count
+    global_batch: Count
+    iterations: Count
     types: ByName[VmType]
     bandwidth: Bandwidth = LatencyBandwidth()
     objective: Objective = Objective.COST
@@ -393,33 +407,3 @@ class SriftInstance(Instance):
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""
         return f"{self.objective_unit} per {'s' if limit == DEADLINE else 'usd'} of {limit}"
-
-
-class VmGroup(FrozenModel):
-    """VMs of one type with one batch.
-
-    Parameters
-    ----------
-    type
-        Name of the type.
-    count
-        VMs.
-    batch
-        Samples of an iteration on each.
-    """
-
-    type: str
-    count: _Count
-    batch: _Count
-
-
-class SriftSolution(Solution):
-    """What Srift decides: the fleet.
-
-    Parameters
-    ----------
-    groups
-        In the order of the instance's types, the largest batch first.
-    """
-
-    groups: tuple[VmGroup, ...]

@@ -21,7 +21,7 @@ from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models import general_engines
 from optplan.formulations.boa.models.general_engines import solve_cp_sat, solve_enumeration, solve_highs
-from optplan.formulations.boa.models.mixed_integer import solve_pyomo
+from optplan.formulations.boa.models.pyomo_engine import solve_pyomo
 from optplan.progress import Stopwatch
 from optplan.solvers.budgeted_paths import BudgetedPaths, PathsOutcome
 from optplan.units import Amount, BudgetUnit

@@ -18,7 +18,9 @@ from optplan.errors import EngineError, UnsupportedError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.models import mixed_integer as sheet
-from optplan.formulations.boa.models.mixed_integer import build_pyomo_model, solve_pyomo
+from optplan.formulations.boa.models import pyomo_engine
+from optplan.formulations.boa.models.mixed_integer import build_pyomo_model
+from optplan.formulations.boa.models.pyomo_engine import solve_pyomo
 from optplan.progress import Event, Stopwatch
 from optplan.solvers.paths.effort import OutOfEffortError
 
@@ -28,7 +30,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 from optplan.contracts import SolveRequest
-from optplan.formulations.boa.models.mixed_integer import solve_pyomo
+from optplan.formulations.boa.models.pyomo_engine import solve_pyomo
 from optplan.instances.generators import random_boa
 
 instances = [random_boa(classes=2, epochs=2, widths=3, seed=seed) for seed in range(8)]
@@ -318,7 +320,7 @@ def test_threads_can_solve_at_the_same_time() -> None:
 
 def test_an_unknown_ending_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """A termination condition that the table does not know is not guessed at."""
-    monkeypatch.setattr(sheet, "_ENDINGS", {})
+    monkeypatch.setattr(pyomo_engine, "_ENDINGS", {})
     with pytest.raises(EngineError, match="HiGHS, called by Pyomo, ended with convergenceCriteriaSatisfied, which has"):
         solve_pyomo(two_classes(), SolveRequest())
 

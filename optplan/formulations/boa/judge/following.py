@@ -1,0 +1,166 @@
+"""What a job takes that follows a row of widths through its epochs: types, speeds, hours of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.contracts.judgement import JUDGE_TOLERANCE
+from optplan.formulations.boa.data.instance import (
+    BoaInstance,
+    Branch,
+    Problem,
+    has_real_widths,
+)
+from optplan.formulations.boa.laws.closed_forms import formula_speed
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
+from optplan.units import SECONDS_PER_HOUR
+
+#: Speeds closer than this, relatively, are the same, as in :mod:`optplan.speedup.hulls`.
+_SAME = 1e-12
+
+
+@dataclass(frozen=True)
+class EpochTimes:
+    """What each epoch takes of a job that follows a branch.
+
+    Parameters
+    ----------
+    run_h, pause_h
+        (E,) Hours of running the epoch, and of coming to hold its GPUs, interruptions not counted.
+    wall, held
+        (E,) Factors by which interruptions stretch the time, and the time for which GPUs are held.
+    change
+        (E,) Whether the job comes to hold other GPUs at the start of the epoch; true in the first.
+    """
+
+    run_h: FloatArray
+    pause_h: FloatArray
+    wall: FloatArray
+    held: FloatArray
+    change: NDArray[np.bool_]
+
+    @property
+    def total_h(self) -> FloatArray:
+        """(E,) Hours of each epoch."""
+        return self.wall * (self.run_h + self.pause_h)
+
+    @property
+    def held_h(self) -> FloatArray:
+        """(E,) Hours for which each epoch's GPUs are held."""
+        return self.held * (self.run_h + self.pause_h)
+
+
+def types_along(instance: BoaInstance, branch: Branch) -> NDArray[np.str_]:
+    """Return the GPU type (E,) of each epoch of a branch."""
+    if branch.gpu_types is None:
+        return np.full(branch.widths.size, instance.only_gpu_type)
+    return np.array(branch.gpu_types)
+
+
+def epochs_by_type(instance: BoaInstance, branch: Branch) -> list[tuple[str, IntArray | slice]]:
+    """List the GPU types that a branch holds, by name, each with its epochs."""
+    if branch.gpu_types is None:
+        return [(instance.only_gpu_type, slice(None))]
+    types = np.array(branch.gpu_types)
+    return [(gpu_type, np.flatnonzero(types == gpu_type)) for gpu_type in sorted(set(branch.gpu_types))]
+
+
+def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTimes:
+    """Compute what each epoch takes of a job of a class that follows a branch which keeps the rules."""
+    job_class, widths = instance.classes[name], branch.widths
+    change = np.ones(widths.size, dtype=np.bool_)
+    change[1:] = widths[1:] != widths[:-1]
+    speed, wall, held = np.empty(widths.size), np.ones(widths.size), np.ones(widths.size)
+    pause_s = np.zeros(widths.size)
+    rescales = instance.problem is Problem.RESCALING
+    for gpu_type, epochs in epochs_by_type(instance, branch):
+        speed[epochs] = speeds_along(instance, name, widths, gpu_type)[epochs]
+        if instance.gpu_types[gpu_type].spot is not None:
+            wall[epochs], held[epochs] = instance.gpu_types[gpu_type].stretch(widths[epochs].astype(np.int64))
+        pause_s[epochs] = job_class.rescale_s_of(gpu_type) if rescales else 0.0
+    if branch.gpu_types is not None:
+        types = branch.gpu_types
+        for epoch in [epoch for epoch in range(1, widths.size) if types[epoch] != types[epoch - 1]]:
+            change[epoch] = True
+            pause_s[epoch] += job_class.type_change_s_of(types[epoch - 1], types[epoch]) if rescales else 0.0
+    pause_s[~change] = 0.0
+    return EpochTimes(job_class.epoch_size_gpu_hours / speed, pause_s / SECONDS_PER_HOUR, wall, held, change)
+
+
+def speeds_along(instance: BoaInstance, name: str, widths: FloatArray, gpu_type: str | None = None) -> FloatArray:
+    """Return the speed of a class in each epoch at that epoch's width of one GPU type.
+
+    Parameters
+    ----------
+    instance
+        The problem; in the continuous one, widths are real and tables are read on their hull.
+    name
+        The class.
+    widths
+        (E,) GPUs.
+    gpu_type
+        Their type; the only one when None.
+
+    Returns
+    -------
+    FloatArray
+        (E,) Speed relative to the reference width; interruptions are not counted. Where a width is not one of the type,
+        the entry has no meaning.
+    """
+    gpu_type = instance.only_gpu_type if gpu_type is None else gpu_type
+    curve = instance.classes[name].speedup[gpu_type]
+    if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
+        return formula_speed(curve, widths)
+    allowed, table = instance.allowed_widths(name, gpu_type), instance.speeds(name, gpu_type)
+    column = np.minimum(allowed.searchsorted(widths), allowed.size - 1)
+    speed: FloatArray = table[np.arange(widths.size) if len(table) > 1 else 0, column]
+    if instance.problem is not Problem.CONTINUOUS or instance.is_typed:
+        return speed
+    # A real width divides the jobs between two vertices of the hull. Most widths are vertices themselves, which is
+    # cheap to see; hulls are made for the others only.
+    speeds = np.broadcast_to(table, (widths.size, allowed.size))
+    other = np.flatnonzero((allowed[column] != widths) | ~_is_vertex(allowed, speeds, column))
+    if other.size:
+        least, largest = (end[other] for end in real_range(instance, name, gpu_type))
+        inside = np.clip(widths[other], least, largest)
+        # What is outside by no more than the judge tolerates is moved to the end; anything else is refused.
+        moved = np.where(np.abs(inside - widths[other]) <= JUDGE_TOLERANCE * inside, inside, widths[other])
+        speed[other] = speed_on_hull(moved, allowed, speeds[other])
+    return speed
+
+
+def _is_vertex(allowed: IntArray, speeds: FloatArray, column: IntArray) -> NDArray[np.bool_]:
+    """Whether a width of each row is best for some multiplier, and so on the hull of (k / s, 1 / s).
+
+    Dearer widths are no better from some multiplier on, cheaper ones up to some multiplier: the two must meet.
+    """
+    use, hours = allowed / speeds, 1.0 / speeds
+    rows = np.arange(column.size)
+    dearer_by = use - use[rows, column][:, None]
+    quicker_by = hours[rows, column][:, None] - hours
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = quicker_by / dearer_by
+    at_least = np.where(dearer_by > 0, slope, 0.0).max(axis=1)
+    at_most = np.where(dearer_by < 0, slope, np.inf).min(axis=1)
+    beaten = ((dearer_by == 0) & (quicker_by > 0)).any(axis=1)
+    vertex: NDArray[np.bool_] = (np.maximum(at_least, 0.0) <= at_most) & ~beaten
+    return vertex
+
+
+def real_range(instance: BoaInstance, name: str, gpu_type: str) -> tuple[FloatArray, FloatArray]:
+    """Return the least and largest real width (E,) of each epoch; a table's hull may end before its widths do."""
+    allowed, epochs = instance.allowed_widths(name, gpu_type), instance.classes[name].num_epochs
+    if has_real_widths(instance, name, gpu_type):
+        return np.full(epochs, float(allowed[0])), np.full(epochs, float(allowed[-1]))
+    speeds = instance.speeds(name, gpu_type)
+    use = allowed / speeds
+    # The hull goes from the least GPU-hours (of those, the quickest) to the highest speed (of those, the narrowest).
+    cheapest = use <= use.min(axis=1, keepdims=True) * (1 + _SAME)
+    quickest = speeds >= speeds.max(axis=1, keepdims=True) * (1 - _SAME)
+    least = allowed[np.where(cheapest, speeds, 0.0).argmax(axis=1)]
+    largest = allowed[np.where(quickest, use, np.inf).argmin(axis=1)]
+    return np.broadcast_to(least.astype(float), epochs), np.broadcast_to(largest.astype(float), epochs)
