@@ -26,7 +26,7 @@ INSTALL := $(PIP) install --quiet -c constraints.txt
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help demo test test-quick test-golden test-real fuzz check bench docs build clean
+.PHONY: help demo demo-run test test-quick test-golden test-real fuzz check bench docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -34,6 +34,10 @@ help: ## Show this list
 demo: $(STAMPS)/plot-$(CHECKSUM) ## Plan a real trace, prove it, compare it, write out/result.json, plan.json, report.html
 	@mkdir -p out
 	$(BIN)/$(DEMO)
+
+demo-run: $(STAMPS)/plot,run,demo-$(CHECKSUM) ## Train an elastic search here, beside a static cluster: planned against actual, out/run.html
+	@mkdir -p out
+	$(BIN)/python -P docs/examples/demo_run.py out
 
 TESTED := $(STAMPS)/test,plot,search,bayes,learn,torch,run-$(CHECKSUM)
 

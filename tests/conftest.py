@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 
 #: Extras that add features for users; tests of these features are skipped where the extra is missing.
-USER_EXTRAS = ("plot", "search", "bayes", "learn", "torch")
+USER_EXTRAS = ("plot", "search", "bayes", "learn", "demo", "torch")
 
 #: Where the suite spends most of its time (`--durations`); `make test-quick` leaves them out.
 SLOW = (
@@ -39,6 +39,7 @@ SLOW = (
     "cli/test_widths.py",
     "conformance/test_plans.py",
     "conformance/test_solvers.py",
+    "docs/test_demo.py",
     "docs/test_pages.py",
     "docs/test_types.py",
     "formulations/boa/data/test_instance.py",

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,18 +132,21 @@ def run(
 
 @click.command(
     cls=Command,
-    short_help="Show how a run stands.",
-    examples=("optplan status runs/first", "optplan status runs/first --report run.html"),
+    short_help="Show how a run stands, or several beside one another.",
+    examples=("optplan status runs/first --report run.html", "optplan status runs/elastic runs/static"),
 )
-@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("folders", metavar="DIR...", type=_FOLDER, nargs=-1, required=True)
 @click.option("--report", "page", metavar="FILE", type=_FOLDER, help="Write planned against actual as an HTML page.")
 @click.option("--force", is_flag=True, help="Replace the file of --report.")
-def status(folder: Path, *, page: Path | None, force: bool, as_json: bool) -> int:
-    """Show how the run in a folder stands, whether or not it is being followed."""
+def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json: bool) -> int:
+    """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
     from optplan.runtime.outcomes import describe
     from optplan.runtime.running import read_run
 
     outputs = _open_outputs({"--report": page}, force=force, as_json=as_json)
+    if len(folders) > 1:
+        return _compare(folders, outputs, as_json=as_json)
+    folder = folders[0]
     state, rules, _ = read_run(folder)
     outcome = describe(state, rules)
     if not as_json:
@@ -202,6 +206,25 @@ def find_driver(folder: Path) -> int | None:
     if not folder.is_dir():
         raise UsageError(f"{folder}: no run is there; give the folder that --out named")
     return find_holder(folder)
+
+
+def _compare(folders: Sequence[Path], outputs: Outputs, *, as_json: bool) -> int:
+    """Show runs beside one another."""
+    from optplan.reporting.pages import write_page
+    from optplan.reporting.runs import build_comparison_page, comparison_table
+    from optplan.runtime.outcomes import describe
+    from optplan.runtime.running import read_run
+
+    runs = {}
+    for folder in folders:
+        state, rules, _ = read_run(folder)
+        runs[str(folder)] = describe(state, rules)
+    if as_json:
+        print_json({"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}})
+    else:
+        print_answer(comparison_table(runs))
+    outputs.save("--report", lambda path: write_page(path, build_comparison_page(runs), overwrite=outputs.force))
+    return outputs.exit_code(0)
 
 
 def _name_options(options: dict[str, Any], budget: Amount | None) -> dict[str, Any]:

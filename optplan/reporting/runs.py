@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section, Terms
@@ -98,12 +98,70 @@ def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
     if best is not None:
         heading = "The winner" if is_winner else "Best so far"
         sections.insert(0, Section("winner", heading, [Terms(_list_winner(heading.lower(), best))]))
-    said = [f"After {_seconds(each.t)}: {each.why}" for each in outcome.replans]
-    said += [f"{trial} was given up: {why}" for trial, why in outcome.failed.items()]
-    said += outcome.notes
+    said = _list_events(outcome)
     if said:
         sections.append(Section("notes", "What else happened", [Items(said)]))
     return Page(name, title, outcome.why, badge, kind, (), cards, sections, window_title=f"run of {name or 'a plan'}")
+
+
+_COMPARED = (
+    Column("run"),
+    Column(""),
+    Column("trials", is_number=True),
+    Column("time", is_number=True),
+    Column("cost", is_number=True),
+    Column("best", is_number=True),
+)
+
+
+def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
+    """Make a table of several runs, each planned and actual.
+
+    Parameters
+    ----------
+    runs
+        By what they are called.
+    """
+    rows = []
+    for name, outcome in runs.items():
+        best = outcome.winner or outcome.best
+        planned = _seconds(outcome.planned_s), _usd(outcome.planned_usd)
+        actual = _seconds(outcome.time_s), _usd(outcome.cost_usd)
+        rows.append((name, "planned", f"{outcome.trials:,}", *planned, ""))
+        rows.append(("", "actual", "", *actual, NOTHING if best is None else _metric(best)))
+    return Table("Planned against actual", _COMPARED, rows, num_keys=2)
+
+
+def build_comparison_page(runs: Mapping[str, RunOutcome], *, name: str = "") -> Page:
+    """Build the page of several runs beside one another, and of each what was planned beside what happened.
+
+    Parameters
+    ----------
+    runs
+        By what they are called; at least one.
+    name
+        Of the instance.
+    """
+    costs = {run: outcome.cost_usd for run, outcome in runs.items() if outcome.cost_usd is not None}
+    title = f"{len(runs)} runs beside one another"
+    if len(costs) == len(runs) > 1 and max(costs.values()) > 0:
+        least, most = min(costs, key=costs.__getitem__), max(costs, key=costs.__getitem__)
+        title = f"{least} cost {_usd(costs[least])}, {most} {_usd(costs[most])}"
+    ended = all(outcome.status == "ended" and outcome.code == 0 for outcome in runs.values())
+    badge, kind = ("done", "good") if ended else ("not all done", "fair")
+    sections = [Section("runs", "All of them", [comparison_table(runs)])]
+    for number, (run, outcome) in enumerate(runs.items(), start=1):
+        said = _list_events(outcome)
+        blocks = [*_compare_segments(outcome), *([Items(said)] if said else [])]
+        sections.append(Section(f"run-{number}", run, blocks))
+    return Page(name, title, "", badge, kind, (), (), sections, window_title=f"runs of {name or 'a plan'}")
+
+
+def _list_events(outcome: RunOutcome) -> list[str]:
+    """Say what else happened in a run."""
+    said = [f"After {_seconds(each.t)}: {each.why}" for each in outcome.replans]
+    said += [f"{trial} was given up: {why}" for trial, why in outcome.failed.items()]
+    return [*said, *outcome.notes]
 
 
 def _compare_segments(outcome: RunOutcome) -> Sequence[Block]:

@@ -23,7 +23,7 @@ from optplan.runtime.folders import FolderSettings
 from optplan.runtime.journal import Journal
 from optplan.runtime.outcomes import RunOutcome, describe
 from optplan.runtime.protocol import Executor
-from optplan.runtime.records import Began, Record
+from optplan.runtime.records import Began, Noted, Record
 from optplan.runtime.replanning import Replanner
 from optplan.runtime.scheduler import Rules, list_trials
 from optplan.runtime.spaces import Configuration, count_configurations, describe_plan_space, draw
@@ -151,17 +151,20 @@ def run(
     _require_followable(plan)
     _require_training(chosen)
     configurations = _draw_configurations(plan, space, chosen.seed)
-    began = Began(0.0, configurations)
+    records: list[Record] = [Began(0.0, configurations)]
+    if chosen.step_wait_s > 0 and chosen.executor != "virtual":
+        waits = f"every iteration waits until {chosen.step_wait_s:g} s are over, however quick this machine is"
+        records.append(Noted(0.0, waits))
     if chosen.train:
         chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
     if out is None:
-        return _follow(plan, chosen, None, [began], resumed=False, listener=listener)
+        return _follow(plan, chosen, None, records, resumed=False, listener=listener)
     journal = Journal(Path(out))
     try:
         _require_empty(journal, plan, Path(out))
         meta = {"plan": plan.to_json_data(), "options": chosen.to_json_data()}
-        journal.begin(meta, [began])
-        return _follow(plan, chosen, journal, [began], resumed=False, listener=listener)
+        journal.begin(meta, records)
+        return _follow(plan, chosen, journal, records, resumed=False, listener=listener)
     finally:
         journal.close()
 

@@ -105,3 +105,16 @@ def test_status_logs_and_stop_need_a_run(run: Runner, tmp_path: Path) -> None:
         assert (told.code, "no run is there" in told.err) == (2, True)
     told = run("logs", tmp_path, "trial-1")
     assert (told.code, "trial 'trial-1' has written nothing" in told.err) == (2, True)
+
+
+def test_runs_beside_one_another(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """Several folders: a table of planned and actual of each, one object as JSON, and one page."""
+    folders = [tmp_path / name for name in ("whole", "stopped")]
+    run("run", plan, "--out", folders[0])
+    run("run", plan, "--out", folders[1], "--budget", "0.20usd")
+    told = run("status", *folders, "--report", tmp_path / "both.html")
+    assert told.code == 0, told.err
+    assert [line.split()[-2] for line in told.out.splitlines() if "actual" in line] == ["$0.3800", "$0.2000"]
+    assert (tmp_path / "both.html").is_file()
+    both = run("status", *folders, "--json").data["runs"]
+    assert [both[str(folder)]["status"] for folder in folders] == ["ended", "paused"]

@@ -11,7 +11,7 @@ from optplan.contracts import Plan
 from optplan.instances.files import read_instance
 from optplan.reporting.pages import build_page
 from optplan.reporting.run_figures import draw_run
-from optplan.reporting.runs import build_run_page
+from optplan.reporting.runs import build_comparison_page, build_run_page, comparison_table
 from optplan.runtime.running import run
 from optplan.solving import build_plan, solve
 
@@ -55,3 +55,20 @@ def test_the_page_says_why_a_run_stopped() -> None:
     assert page.title.startswith("Best so far: b1-s1-trials-0001 with ")
     assert (page.badge, page.lead.endswith("the budget is $0.20")) == ("paused", True)
     assert [section.heading for section in page.sections] == ["Best so far", "Planned against actual"]
+
+
+def test_runs_stand_beside_one_another() -> None:
+    """The textbook search followed to its end for 38 cents, and stopped by its budget after 20."""
+    plan = plan_of("rubberband-two-stages")
+    runs = {"whole": run(plan), "stopped": run(plan, budget_usd=0.2)}
+    rows = [[str(cell) for cell in row] for row in comparison_table(runs).rows]  # type: ignore[union-attr]
+    assert [row[:5] for row in rows] == [
+        ["whole", "planned", "4", "4 min 40 s", "$0.3800"],
+        ["", "actual", "", "4 min 40 s", "$0.3800"],
+        ["stopped", "planned", "4", "4 min 40 s", "$0.3800"],
+        ["", "actual", "", "1 min 40 s", "$0.2000"],
+    ]
+    page = build_comparison_page(runs, name="textbook")
+    assert (page.title, page.badge) == ("stopped cost $0.2000, whole $0.3800", "not all done")
+    assert [section.heading for section in page.sections] == ["All of them", "whole", "stopped"]
+    assert "chart-run-1-1" in build_page(page)
