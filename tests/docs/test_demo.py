@@ -46,7 +46,7 @@ def digits() -> Iterator[ModuleType]:
 def test_an_elastic_cluster_is_cheaper_and_as_quick(
     demo: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Profiled, planned, followed (on the virtual clock) and shown: $0.0384 against $0.0832, within the same deadline."""
+    """Profiled, planned, followed (on the virtual clock) and shown: $0.0384 against $0.0832, in the same time."""
     pytest.importorskip("plotly", reason="plotly is not installed")
 
     def profile_here(settings: ProfileSettings, **how: Any) -> Profile:  # noqa: ANN401 - as the real one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -219,3 +220,15 @@ def test_real_processes_are_timed() -> None:
         assert each.save_s is not None
         assert min(each.launch_s, each.save_s, each.overhead_s) > 0.0
     assert [len(each.steps_s) for each in profiled.timings] == [0, 3, 3] * 2
+
+
+def test_a_command_is_timed_by_the_lines_that_it_writes() -> None:
+    """Four lines, and 100 ms after each: its iterations and the rest take no less; parts of a start nobody sees."""
+    pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+    settings = ProfileSettings((1,), iterations=3, warm_up=1, repetitions=2)
+    command = f"{sys.executable} {QUADRATIC.rpartition(':')[0]}"
+    profiled = profile_here(settings, space=[{"rate": 0.1, "wait_s": 0.1}] * 2, command=command)
+    resumed = [each for each in profiled.timings if each.resumed]
+    assert [len(each.steps_s) for each in resumed] == [3, 3]
+    assert all(sum(each.steps_s) * 4 / 3 + each.overhead_s >= 0.4 for each in resumed)
+    assert {each.launch_s for each in profiled.timings} == {None}
