@@ -213,17 +213,17 @@ def _choose_options(
     some, place = np.unique(quickest, return_inverse=True)
     longest_s = find_longest_useful_s(instance, bracket, stage, some)
     nodes, positions = [np.arange(first, held.size)], [quickest]
-    slack = longest_s > options.expected_s[some]
-    useful = {own: may_pay_off(instance, bracket, stage, own) for own in some[slack].tolist()}
-    listed = quickest.size
-    for row in np.flatnonzero(slack[place]).tolist():
-        own, seconds = quickest[row], options.expected_s[: fitting[first + row]]
-        slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[place[row]]))
-        slower = slower[(slower != own) & useful[int(own)][slower]]
-        listed += slower.size
+    listed, fits = quickest.size, fitting[first:]
+    for number in np.flatnonzero(longest_s > options.expected_s[some]).tolist():
+        own, seconds = int(some[number]), options.expected_s
+        slower = np.flatnonzero((seconds >= seconds[own]) & (seconds < longest_s[number]))
+        slower = slower[(slower != own) & may_pay_off(instance, bracket, stage, own)[slower]]
+        rows = np.flatnonzero(place == number)
+        counts = np.searchsorted(slower, fits[rows])
+        listed += int(counts.sum())
         require_size(listed)
-        nodes.append(np.full(slower.size, first + row))
-        positions.append(slower)
+        nodes.append(np.repeat(first + rows, counts))
+        positions += [slower[:count] for count in counts.tolist()]
     node, position = np.concatenate(nodes), np.concatenate(positions)
     by_node = np.argsort(node, kind="stable")
     return node[by_node], position[by_node]

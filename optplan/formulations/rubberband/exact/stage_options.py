@@ -51,6 +51,10 @@ class StageOptions:
     expected_s: FloatArray
     busy_gpu_s: FloatArray
 
+    def take(self, rows: slice) -> StageOptions:
+        """Return some of the allocations."""
+        return StageOptions(*(column[rows] for column in vars(self).values()))
+
 
 @dataclass(frozen=True)
 class _Allocations:
@@ -113,7 +117,16 @@ def count_options(instance: RubberBandInstance) -> int:
 
 def option_of(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> StageOptions:
     """Return the one (allowed) allocation of a stage with that many GPUs; see :func:`stage_options`."""
-    return stage_options(instance, bracket, stage, np.array([gpus], dtype=np.int64))
+    which = instance.brackets[bracket][stage]
+    key = ("row", which.trials, which.iterations, gpus)
+    if key not in instance.solver_cache and ("options", which.trials, which.iterations, None) in instance.solver_cache:
+        listed = stage_options(instance, bracket, stage)
+        for row, used in enumerate(listed.gpus.tolist()):
+            instance.solver_cache[(*key[:-1], used)] = listed.take(slice(row, row + 1))
+    if key not in instance.solver_cache:
+        return stage_options(instance, bracket, stage, np.array([gpus], dtype=np.int64))
+    option: StageOptions = instance.solver_cache[key]
+    return option
 
 
 def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) -> TrialTime:
@@ -160,7 +173,7 @@ def stage_cdf(instance: RubberBandInstance, bracket: int, stage: int, gpus: int,
 
 
 def stage_law(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> GridLaw:
-    """Return the distribution of the time that a stage's trials take, on a grid; cached.
+    """Return the distribution of the time that a stage's trials take, on a grid.
 
     Parameters
     ----------
@@ -172,16 +185,10 @@ def stage_law(instance: RubberBandInstance, bracket: int, stage: int, gpus: int)
         GPUs used, a (allowed).
     """
     which = instance.brackets[bracket][stage]
-    key = ("law", which.trials, which.iterations, gpus)
-    if key not in instance.solver_cache:
-        option = option_of(instance, bracket, stage, gpus)
-        _, long_chains, short_chains = count_chains(which.trials, option.slots)
-        time = trial_time(instance, which, int(option.gpus_per_trial[0]))
-        instance.solver_cache[key] = time.last_law(
-            int(option.waves[0]), int(long_chains[0]), int(short_chains[0]), float(option.expected_s[0])
-        )
-    law: GridLaw = instance.solver_cache[key]
-    return law
+    option = option_of(instance, bracket, stage, gpus)
+    _, long_chains, short_chains = count_chains(which.trials, option.slots)
+    time = trial_time(instance, which, int(option.gpus_per_trial[0]))
+    return time.last_law(int(option.waves[0]), int(long_chains[0]), int(short_chains[0]), float(option.expected_s[0]))
 
 
 def _make_trial_time(instance: RubberBandInstance, stage: Stage, gpus: int, mean_s: float) -> TrialTime:

@@ -102,24 +102,13 @@ class WalkCharges:
     def _described(self) -> dict[tuple[int, int], tuple[float, float]]:
         return {}
 
-    def _missing_s(self, held: list[int], gpus: list[int], first: int, last: int) -> float:
-        """Return what is missing in the life of instances, looked up by what that consists of."""
-        key = (first, last, tuple(held[max(0, first - 1) : last + 1]), tuple(gpus[first : last + 1]))
-        if key not in self._missing:
-            chain = [StageAllocation(instances=m, gpus=a) for m, a in zip(held, gpus, strict=True)]
-            self._missing[key] = expected_shortfall_s(self.instance, self.bracket, chain, first, last)
-        return self._missing[key]
-
-    @cached_property
-    def _missing(self) -> dict[tuple[int, int, tuple[int, ...], tuple[int, ...]], float]:
-        return {}
-
     def settle_usd(self, walks: Walks, row: int) -> float:
         """Return the expected cost of a whole walk, exactly."""
         self.stopwatch.require()
         missing = []
-        held, gpus = walks.held[row].tolist(), walks.gpus[row].tolist()
+        chosen = zip(walks.held[row].tolist(), walks.gpus[row].tolist(), strict=True)
+        chain = [StageAllocation(instances=held, gpus=gpus) for held, gpus in chosen]
         cohorts = list_cohorts(walks.held[row : row + 1])[0]
         for first, last in np.argwhere(cohorts).tolist():
-            missing.append(cohorts[first, last] * self._missing_s(held, gpus, first, last))
+            missing.append(cohorts[first, last] * expected_shortfall_s(self.instance, self.bracket, chain, first, last))
         return float(walks.usd[row]) + self.instance.cloud.price_usd_per_s * math.fsum(missing)

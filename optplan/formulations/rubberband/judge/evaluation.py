@@ -39,7 +39,7 @@ from optplan.formulations.rubberband.judge.completion import completion_quantile
 from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE, TOLERANCE
 from optplan.formulations.rubberband.laws.convolutions import expected_shortfall, least_possible_s
-from optplan.formulations.rubberband.laws.execution import group_instances, list_runs
+from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.maxima import expected_maximum
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
@@ -148,7 +148,7 @@ def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Eval
     limit = instance.limit_name
     if not all(check.holds for check in checks):
         return Evaluation(float("nan"), {limit: float("nan")}, {}, tuple(checks))
-    figures = [_follow(instance, solution, bracket) for bracket in range(len(instance.brackets))]
+    figures = [_follow(instance, chain, bracket) for bracket, chain in enumerate(solution.brackets)]
     measures = _measure(instance, figures, solution)
     consumption = {DEADLINE: measures["expected_s"]} if limit == DEADLINE else {BUDGET: measures["expected_usd"]}
     if instance.confidence is not None:
@@ -161,6 +161,22 @@ def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Eval
             checks[-1] = _check_confidence(instance.confidence, chance)
     objective = measures["expected_usd" if instance.objective is Objective.COST else "expected_s"]
     return Evaluation(objective, consumption, measures, tuple(checks))
+
+
+def expected_costs(instance: RubberBandInstance, bracket: int, chain: Sequence[StageAllocation]) -> tuple[float, float]:
+    """Return the expected seconds and US dollars of one bracket alone, as :func:`evaluate` does, without its checks.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bracket
+        Which one, from zero.
+    chain
+        Its (allowed) allocations.
+    """
+    figures = _follow(instance, chain, bracket)
+    return figures.expected_s, figures.expected_usd
 
 
 def _measure(
@@ -189,16 +205,16 @@ def _measure(
     return measures
 
 
-def _follow(instance: RubberBandInstance, solution: RubberBandSolution, bracket: int) -> _BracketFigures:
+def _follow(instance: RubberBandInstance, chain: Sequence[StageAllocation], bracket: int) -> _BracketFigures:
     """Follow one bracket from stage to stage."""
-    cloud, chain = instance.cloud, solution.brackets[bracket]
+    cloud = instance.cloud
     growth_s = training_s = busy = held_s = 0.0
     before = started = 0
     for stage, allocation in enumerate(chain):
         option = cost_of(instance, bracket, stage, allocation.gpus)
         stage_s, stage_busy = float(option.expected_s[0]), float(option.busy_gpu_s[0])
         new = max(allocation.instances - before, 0)
-        latest_s = float(expected_latest_s(instance, np.array(new)))
+        latest_s = float(expected_latest_s(instance, np.array(new))) if new else 0.0
         grown_s = cloud.provision_s.expected_s + latest_s if new else 0.0
         growth_s += grown_s
         training_s += stage_s
@@ -207,7 +223,7 @@ def _follow(instance: RubberBandInstance, solution: RubberBandSolution, bracket:
         started += new
         before = allocation.instances
     compute_usd = cloud.price_usd_per_s * held_s if cloud.is_per_instance else cloud.gpu_price_usd_per_s * busy
-    cohorts = group_instances(list_runs(instance, solution, bracket))
+    cohorts = group_held([each.instances for each in chain]) if instance.has_minimum_charges else ()
     missing_s = sum(c.count * expected_shortfall_s(instance, bracket, chain, c.first, c.last) for c in cohorts)
     return _BracketFigures(
         growth_s=growth_s,
@@ -240,15 +256,19 @@ def expected_shortfall_s(
     Returns
     -------
     float
-        E[max(minimum charge - life, 0)] in seconds; zero per function.
+        E[max(minimum charge - life, 0)] in seconds; zero per function. Cached.
     """
     minimum_s = instance.cloud.minimum_charge_s
     if not instance.has_minimum_charges:
         return 0.0
-    summands = life_summands(instance, bracket, chain, first, last)
-    if least_possible_s(summands) >= minimum_s:
-        return 0.0
-    return expected_shortfall(summands, minimum_s)
+    lived = tuple((each.instances, each.gpus) for each in chain[first : last + 1])
+    key = ("shortfall", bracket, first, chain[first - 1].instances if first else 0, lived)
+    if key not in instance.judge_cache:
+        summands = life_summands(instance, bracket, chain, first, last)
+        lasts = least_possible_s(summands) >= minimum_s
+        instance.judge_cache[key] = 0.0 if lasts else expected_shortfall(summands, minimum_s)
+    short_s: float = instance.judge_cache[key]
+    return short_s
 
 
 def _check_shape(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:

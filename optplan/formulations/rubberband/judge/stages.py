@@ -111,7 +111,7 @@ def stage_cdf(instance: RubberBandInstance, bracket: int, stage: int, gpus: int,
 
 
 def stage_law(instance: RubberBandInstance, bracket: int, stage: int, gpus: int) -> GridLaw:
-    """Return the distribution of the time that a stage's trials take, on a grid; cached.
+    """Return the distribution of the time that a stage's trials take, on a grid.
 
     Parameters
     ----------
@@ -122,14 +122,9 @@ def stage_law(instance: RubberBandInstance, bracket: int, stage: int, gpus: int)
     gpus
         GPUs used, a (allowed).
     """
-    which = instance.brackets[bracket][stage]
-    key = ("law", which.trials, which.iterations, gpus)
-    if key not in instance.judge_cache:
-        expected_s = float(cost_of(instance, bracket, stage, gpus).expected_s[0])
-        time, waves, long_chains, short_chains = _queue(instance, which, gpus)
-        instance.judge_cache[key] = time.last_law(waves, long_chains, short_chains, expected_s)
-    law: GridLaw = instance.judge_cache[key]
-    return law
+    expected_s = float(cost_of(instance, bracket, stage, gpus).expected_s[0])
+    time, waves, long_chains, short_chains = _queue(instance, instance.brackets[bracket][stage], gpus)
+    return time.last_law(waves, long_chains, short_chains, expected_s)
 
 
 def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) -> TrialTime:
@@ -150,10 +145,14 @@ def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) 
 
 
 def _queue(instance: RubberBandInstance, stage: Stage, gpus: int) -> tuple[TrialTime, int, int, int]:
-    """Return how a stage runs: the time of a trial, the trials of a long chain, and how many long and short chains."""
-    read = read_allocations(instance, stage.trials, np.array([gpus], dtype=np.int64))
-    chains = count_chains(stage.trials, read.slots)
-    return trial_time(instance, stage, int(read.gpus_per_trial[0])), *(int(count[0]) for count in chains)  # type: ignore[return-value]
+    """Return how a stage runs: a trial's time, a long chain's trials, how many long and short chains; cached."""
+    key = ("queue", stage.trials, stage.iterations, gpus)
+    if key not in instance.judge_cache:
+        read = read_allocations(instance, stage.trials, np.array([gpus], dtype=np.int64))
+        chains = (int(count[0]) for count in count_chains(stage.trials, read.slots))
+        instance.judge_cache[key] = trial_time(instance, stage, int(read.gpus_per_trial[0])), *chains
+    queue: tuple[TrialTime, int, int, int] = instance.judge_cache[key]
+    return queue
 
 
 def _list_allowed(instance: RubberBandInstance, trials: int) -> Allocations:

@@ -139,17 +139,21 @@ def group_instances(runs: Sequence[StageRun]) -> tuple[Cohort, ...]:
     Releasing the oldest first never costs more than another order: no instance gives up before its minimum charge more
     of it than it must.
     """
+    return group_held([run.held for run in runs])
+
+
+def group_held(counts: Sequence[int]) -> tuple[Cohort, ...]:
+    """Group instances by when they come and go, from how many are held in each stage; see :func:`group_instances`."""
     cohorts: list[Cohort] = []
     held: deque[tuple[int, int]] = deque()  # (first stage, count), the oldest first
-    following = [*(run.held for run in runs[1:]), 0]
-    for run, after in zip(runs, following, strict=True):
-        if run.added:
-            held.append((run.stage, run.added))
-        surplus = run.held - after
+    for stage, (before, now, after) in enumerate(zip([0, *counts], counts, [*counts[1:], 0], strict=False)):
+        if now > before:
+            held.append((stage, now - before))
+        surplus = now - after
         while surplus > 0:
             first, count = held.popleft()
             gone = min(count, surplus)
-            cohorts.append(Cohort(gone, first, run.stage))
+            cohorts.append(Cohort(gone, first, stage))
             if count > gone:
                 held.appendleft((first, count - gone))
             surplus -= gone

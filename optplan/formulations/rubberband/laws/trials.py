@@ -22,6 +22,7 @@ from optplan.formulations.rubberband.laws.convolutions import (
     law_of_cdf,
 )
 from optplan.formulations.rubberband.laws.maxima import expected_maximum
+from optplan.formulations.rubberband.laws.shelf import Shelf
 from optplan.schema import FloatArray, IntArray
 
 #: Deviations above zero from which on a normal training time needs no clipping, as for single distributions.
@@ -32,6 +33,10 @@ _REACH = 10.0
 
 #: Expected seconds below zero, relative to the mean, that need no clipping.
 _NEGLIGIBLE_SHARE = 1e-12
+
+#: Grid points of all distributions that are remembered; each takes some 50 bytes with what is derived from it.
+_MOST_POINTS = 1 << 22
+_SHELF = Shelf(_MOST_POINTS)
 
 
 def count_chains(trials: int, slots: IntArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -112,15 +117,18 @@ class TrialTime:
 
     def chain_law(self, trials: int) -> GridLaw:
         """Return the distribution of the time of several trials in series."""
-        if trials not in self._laws:
+
+        def add_up() -> GridLaw:
             summands, offset = self._training
-            parts = [(law, count * trials) for law, count in [*summands, (self.start, 1)]]
-            self._laws[trials] = add_laws(parts, trials * offset)
-        return self._laws[trials]
+            return add_laws([(law, count * trials) for law, count in [*summands, (self.start, 1)]], trials * offset)
+
+        return _SHELF.find((self._content, trials), add_up, _count_points)
 
     @cached_property
-    def _laws(self) -> dict[int, GridLaw]:
-        return {}
+    def _content(self) -> tuple[object, ...]:
+        """What everything here follows from."""
+        parts = (self.start, self.pace, self.iteration)
+        return *(part.content_hash() for part in parts), self.mean_s, self.iterations
 
     def expected_last(self, waves: int, long_chains: int, short_chains: int) -> float:
         """Return the expected end of the last of several chains, by convolution.
@@ -132,6 +140,10 @@ class TrialTime:
         long_chains, short_chains
             How many there are of each; at least one long one.
         """
+        key = (self._content, waves, long_chains, short_chains)
+        return _SHELF.find(key, lambda: self._expect_last(waves, long_chains, short_chains), lambda _: 1)
+
+    def _expect_last(self, waves: int, long_chains: int, short_chains: int) -> float:
         single = self._single_random()
         if waves == 1 and single is not None:
             constant = self.expected_s - single.expected_s
@@ -166,6 +178,12 @@ class TrialTime:
         """
         if self.deviation_s == 0:
             return GridLaw(expected_s, 1.0, np.ones(1))
+        key = (self._content, waves, long_chains, short_chains, expected_s)
+        return _SHELF.find(
+            key, lambda: self._find_last_law(waves, long_chains, short_chains, expected_s), _count_points
+        )
+
+    def _find_last_law(self, waves: int, long_chains: int, short_chains: int, expected_s: float) -> GridLaw:
         if self.is_normal:
             reach = _REACH * math.sqrt(waves) * self.deviation_s
             ends = (waves * self.expected_s - reach, waves * self.expected_s + reach)
@@ -185,3 +203,7 @@ class TrialTime:
             return np.where(t >= mean * (1 - _NEGLIGIBLE_SHARE), 1.0, 0.0)
         cdf: FloatArray = ndtr((t - mean) / deviation)
         return cdf
+
+
+def _count_points(law: GridLaw) -> int:
+    return law.mass.size

@@ -48,7 +48,7 @@ from optplan.formulations.rubberband.exact.bracket_choice import (
     write_solution,
 )
 from optplan.formulations.rubberband.exact.stage_options import StageOptions, stage_options
-from optplan.formulations.rubberband.judge.evaluation import evaluate
+from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_costs
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.formulations.rubberband.published.greedy import Ladder, Rungs, walk_down
 from optplan.schema import IntArray
@@ -69,8 +69,7 @@ LadderMaker = Callable[[RubberBandInstance, int], list[Ladder]]
 
 def judge_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:
     """Have a chain of an instance with one bracket evaluated."""
-    measures = evaluate(alone, RubberBandSolution(brackets=(chain,))).measures
-    return PricedChain(chain, measures["expected_s"], measures["expected_usd"])
+    return PricedChain(chain, *expected_costs(alone, 0, chain))
 
 
 def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
@@ -267,16 +266,15 @@ class _Predictor:
     alone: RubberBandInstance
     judge: Judge
     ladders: Sequence[Ladder]
-    judged: dict[Chain, PricedChain]
+    judged: dict[tuple[tuple[int, int], ...], PricedChain]
 
     def __call__(self, rungs: Rungs) -> PricedChain:
-        chain = tuple(
-            StageAllocation(instances=int(ladder.instances[rung]), gpus=int(ladder.gpus[rung]))
-            for ladder, rung in zip(self.ladders, rungs, strict=True)
-        )
-        if chain not in self.judged:
-            self.judged[chain] = self.judge(self.alone, chain)
-        return self.judged[chain]
+        steps = zip(self.ladders, rungs, strict=True)
+        chosen = tuple((int(ladder.instances[rung]), int(ladder.gpus[rung])) for ladder, rung in steps)
+        if chosen not in self.judged:
+            chain = tuple(StageAllocation(instances=instances, gpus=gpus) for instances, gpus in chosen)
+            self.judged[chosen] = self.judge(self.alone, chain)
+        return self.judged[chosen]
 
 
 def _run_greedy(
@@ -325,7 +323,7 @@ def _plan_bracket(
     size, most = static[0].allocations[0].instances, alone.cloud.most_instances
     sizes = {factor * size if most is None else min(factor * size, most) for factor in WARM_STARTS}
     steps, options = make_ladders(alone, max(sizes)), _list_options(alone)
-    judged: dict[Chain, PricedChain] = {static[0].allocations: static[0]}
+    judged = {tuple((each.instances, each.gpus) for each in static[0].allocations): static[0]}
     found = []
     for instances in sorted(sizes):
         start = static[0].allocations if instances == size else _hold(options, instances)
