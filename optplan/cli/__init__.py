@@ -28,6 +28,7 @@ from optplan.cli.frontiers import frontier
 from optplan.cli.imports import import_data
 from optplan.cli.job_imports import import_jobs
 from optplan.cli.measuring import probe
+from optplan.cli.price_imports import import_prices
 from optplan.cli.profiling import profile
 from optplan.cli.replanning import replan
 from optplan.cli.running import logs, run, status, stop
@@ -101,6 +102,7 @@ _COMMANDS = (
     bench,
 )
 import_data.add_command(import_jobs)
+import_data.add_command(import_prices)
 import_data.add_command(import_spot_trace)
 import_data.add_command(import_nccl_tests)
 for _command in _COMMANDS:

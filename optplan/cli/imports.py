@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from optplan.cli.amending import amend, amendments, amendments_but
+from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import flag, force_option, instance_argument, known_name, output_option, read_duration
+from optplan.cli.options import flag, force_option, known_name, output_option, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget
@@ -19,7 +19,6 @@ from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget
 if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.formulations.srift.data.instance import SriftInstance
 
 _Instance = TypeVar("_Instance", bound="Instance")
 
@@ -32,10 +31,6 @@ _GAVEL_EXAMPLES = (
     "optplan import gavel --trace msr.trace --throughputs physical_cluster_throughputs.json -o mine.json",
     "optplan import gavel --trace msr.trace --throughputs throughputs.json --gpu v100 --unconsolidated --json",
 )
-_PRICES_EXAMPLES = (
-    "optplan import prices mine.json --catalog aws-2026-05.csv --instance-type t4=g4dn.12xlarge -o priced.json",
-    "optplan import prices mine.json --catalog list.csv --date 2026-05 --instance-type t4=T4 --spot t4 --json",
-)
 
 
 def list_timings() -> list[str]:
@@ -45,20 +40,26 @@ def list_timings() -> list[str]:
     return [timing.value for timing in Timing]
 
 
-def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str | None, float]:
-    """Read prices into US dollars per hour, by GPU type, or under None for the only one; click calls this."""
-    prices: dict[str | None, float] = {}
+def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str | None, float | str]:
+    """Read prices into US dollars per hour, by GPU type, or under None for the only one; click calls this.
+
+    The name of a price that ships with the package, ``aws:p4d.24xlarge``, stays as it is.
+    """
+    prices: dict[str | None, float | str] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
+        key = name if equals else None
+        if key in prices:
+            message = f"{flag(option)}: two prices {f'of {name!r} ' if name else ''}are given; give one"
+            raise UsageError(message)
+        if ":" in value:
+            prices[key] = value
+            continue
         amount = parse_budget(value, what=flag(option))
         if amount.unit not in PERIOD_HOURS:
             message = (
                 f"{flag(option)}: got {text!r}; money for an hour, a day or a month is needed, as in 0.978usd/hour"
             )
-            raise UsageError(message)
-        key = name if equals else None
-        if key in prices:
-            message = f"{flag(option)}: two prices {f'of {name!r} ' if name else ''}are given; give one"
             raise UsageError(message)
         prices[key] = amount.value / PERIOD_HOURS[amount.unit]
     return prices
@@ -79,25 +80,17 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
     return widths.get("", widths)
 
 
-def read_assignments(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    """Read names for GPU types, as in ``t4=g4dn.12xlarge``, or one without a GPU type; click calls this."""
-    assigned: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            name, value = "", text
-        if not value or (equals and not name):
-            raise UsageError(_ask_for_type(flag(option), text))
-        if name in assigned:
-            message = f"{flag(option)}: {name!r} is given twice; give it once"
-            raise UsageError(message)
-        assigned[name] = value
-    return assigned
-
-
-@click.group(name="import", cls=Group, examples=(_SIA_EXAMPLES[0], _GAVEL_EXAMPLES[0], _PRICES_EXAMPLES[0]))
+@click.group(
+    name="import",
+    cls=Group,
+    examples=(
+        "optplan import jobs jobs.txt --from sacct --throughput throughput.csv --price aws:p4d.24xlarge -o mine.json",
+        _SIA_EXAMPLES[0],
+        "optplan import prices mine.json --instance-type a100=aws:p4d.24xlarge --region us-east-1 -o priced.json",
+    ),
+)
 def import_data() -> None:
-    """Make an instance from a public trace and its profiles, or fill in prices and how often spot VMs are lost."""
+    """Make an instance from a log of jobs or a public trace, or fill in prices and how often spot VMs are lost."""
 
 
 @import_data.command(
@@ -153,7 +146,7 @@ def import_data() -> None:
     multiple=True,
     metavar="AMOUNT",
     callback=read_prices,
-    help="Of one GPU, such as 0.978usd/hour; for several types t4=0.978usd/hour, may be repeated.",
+    help="Of one GPU, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated.",
 )
 @click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
 @click.option("--application", "applications", multiple=True, metavar="NAME", help="Only these; may be repeated.")
@@ -175,7 +168,7 @@ def import_sia(
     slowdown: bool,
     timing: str,
     applications: tuple[str, ...],
-    prices: dict[str | None, float],
+    prices: dict[str | None, float | str],
     price_source: str,
     name: str | None,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -267,116 +260,29 @@ def import_gavel(
     return deliver(instance, outputs, as_json=as_json)
 
 
-@import_data.command(
-    name="prices", cls=Command, short_help="Into an instance, from a price list.", examples=_PRICES_EXAMPLES
-)
-@instance_argument
-@click.option(
-    "--catalog",
-    required=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="A price list, such as SkyPilot's.",
-)
-@click.option(
-    "--instance-type",
-    "instance_types",
-    required=True,
-    multiple=True,
-    metavar="TYPE=NAME",
-    callback=read_assignments,
-    help="What the list calls a type of the instance: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be "
-    "repeated. For the one type of a search: g4dn.12xlarge.",
-)
-@click.option("--region", metavar="NAME", help="Where; the cheapest region unless given.")
-@click.option("--spot", multiple=True, metavar="TYPE", help="Take the spot price of this type; may be repeated.")
-@click.option("--date", metavar="DATE", help="When the prices held, where the file's name does not say it.")
-@click.option("--name", metavar="NAME", help="Name of the instance.")
-@amendments
-@output_option("the instance as JSON; needed unless --json is given")
-@force_option
-def import_prices(
-    *,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
-    instance_name: str,
-    catalog: Path,
-    instance_types: dict[str, str],
-    region: str | None,
-    spot: tuple[str, ...],
-    date: str | None,
-    name: str | None,
-    **changes: Any,  # noqa: ANN401 - the options that change the instance
-) -> int:
-    """Fill prices into an instance, with their source and date.
-
-    Into the GPU types of boa, the price of one GPU; those that are not named keep theirs, so that several lists can be
-    read one after the other. Into the cloud of rubberband, the price of an instance, its GPUs and its region. Into the
-    types of VM of srift, the price of a VM, its instance type and its region; those that are spot VMs get spot prices.
-    """
-    from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.formulations.rubberband.data.instance import RubberBandInstance
-    from optplan.formulations.srift.data.instance import SriftInstance
-    from optplan.instances.catalog import read_price_list, set_cloud_price, set_prices
-    from optplan.instances.files import read_instance
-    from optplan.instances.vm_prices import set_vm_prices
-
-    outputs = open_output(output, force=force, as_json=as_json)
-    instance = read_instance(instance_name)
-    if isinstance(instance, RubberBandInstance):
-        if set(instance_types) != {""} or spot:
-            message = "--instance-type: a search has one instance type; give its name alone, as in g4dn.12xlarge"
-            raise UsageError(f"{message}, and no --spot: its instances cannot be taken away")
-        price = read_price_list(catalog, date=date).price_of(instance_types[""], region)
-        cloud = set_cloud_price(instance, price)
-        return deliver(amend(rename(cloud, name), changes), outputs, as_json=as_json)
-    if not isinstance(instance, BoaInstance | SriftInstance):
-        formulation = getattr(instance, "formulation", "")
-        message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, which has no prices of GPU types"
-        raise UsageError(message)
-    if "" in instance_types:
-        raise UsageError(_ask_for_type("--instance-type", instance_types[""]))
-    types, what = _list_types(instance)
-    for named in instance_types:
-        _check_type("--instance-type", named, types, what)
-    for named in spot:
-        _check_type("--spot", named, instance_types, what)
-    prices = read_price_list(catalog, date=date)
-    found = {named: prices.price_of(listed, region) for named, listed in instance_types.items()}
-    priced: BoaInstance | SriftInstance
-    if isinstance(instance, SriftInstance):
-        priced = set_vm_prices(instance, found, spot=spot)
-    else:
-        priced = set_prices(instance, found, spot=spot)
-    return deliver(amend(rename(priced, name), changes), outputs, as_json=as_json)
-
-
-def _list_types(instance: BoaInstance | SriftInstance) -> tuple[Mapping[str, object], str]:
-    """Return what an instance has a price for, by name, and what that is called."""
-    from optplan.formulations.boa.data.instance import BoaInstance
-
-    return (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
-
-
-def _ask_for_type(option: str, text: str) -> str:
-    return f"{option}: got {text!r}; a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"
-
-
-def price_types(instance: BoaInstance, prices: Mapping[str | None, float], source: str) -> BoaInstance:
+def price_types(instance: BoaInstance, prices: Mapping[str | None, float | str], source: str) -> BoaInstance:
     """Return the instance with the prices that the user gave, by GPU type; None stands for the only one."""
-    types = dict(instance.gpu_types)
+    from optplan.instances.catalog import set_prices
+    from optplan.instances.price_snapshots import find_price
+
     for given, price in prices.items():
+        types = dict(instance.gpu_types)
         if given is None and len(types) > 1:
             message = f"--price: there are several GPU types; say of which one, as in {next(iter(types))}=0.978usd/hour"
             raise UsageError(message)
         gpu_type = next(iter(types)) if given is None else given
-        _check_type("--price", gpu_type, types)
-        types[gpu_type] = types[gpu_type].replace(price_usd_per_hour=price, price_source=source)
-    return instance.replace(gpu_types=types) if prices else instance
+        check_type("--price", gpu_type, types)
+        if isinstance(price, str):
+            found, spot = find_price(price)
+            instance = set_prices(instance, {gpu_type: found}, spot={gpu_type} if spot else ())
+        else:
+            types[gpu_type] = types[gpu_type].replace(price_usd_per_hour=price, price_source=source)
+            instance = instance.replace(gpu_types=types)
+    return instance
 
 
-def _check_type(option: str, gpu_type: str, known: Mapping[str, object], what: str = "GPU type") -> None:
+def check_type(option: str, gpu_type: str, known: Mapping[str, object], what: str = "GPU type") -> None:
+    """Refuse a GPU type that the instance does not have."""
     if gpu_type not in known:
         message = f"{option}: no {what} {gpu_type!r}; {nearest_name_hint(gpu_type, known)}"
         raise UsageError(message)

@@ -192,7 +192,7 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     multiple=True,
     metavar="AMOUNT",
     callback=read_prices,
-    help="Of one GPU, such as 0.978usd/hour.",
+    help="Of one GPU, such as 0.978usd/hour, aws:p4d.24xlarge or azure:T4@eastus:spot.",
 )
 @click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
 @click.option("--name", metavar="NAME", help="Name of the instance; the log's unless given.")
@@ -221,7 +221,7 @@ def import_jobs(
     epochs: dict[str, tuple[float, ...]],
     max_width: int | None,
     rescale: float | None,
-    prices: dict[str | None, float],
+    prices: dict[str | None, float | str],
     price_source: str,
     name: str | None,
     output: Path | None,

@@ -55,7 +55,7 @@ _L4_HOSTS = {4: 1, 8: 1, 12: 1, 16: 1, 32: 1, 24: 2, 48: 4, 96: 8}
 _L4_HOST = re.compile(r"g2-standard-(\d+)")
 
 #: AWS's local zones (use1-atl2-az1) sell few types, at spot prices that are no market's.
-_LOCAL_ZONE = re.compile(r"[a-z0-9]+-[a-z]+\d+-az\d+")
+LOCAL_ZONE = re.compile(r"[a-z0-9]+-[a-z]+\d+-az\d+")
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class PriceList:
     Attributes
     ----------
     file
-        Its file's name.
+        What complaints call it: its file's name.
     provider
         Who publishes it.
     date
@@ -194,7 +194,7 @@ class PriceList:
     def _tell(self, best: Offer, same: Sequence[Offer]) -> GpuPrice:
         """Make the price of an offer, and of its kind's spot offers."""
         gpus, whole_usd = round(best.gpus), best.price_usd_per_hour or 0.0
-        spot = [o.spot_usd_per_hour for o in same if o.spot_usd_per_hour and not _LOCAL_ZONE.fullmatch(o.zone)]
+        spot = [o.spot_usd_per_hour for o in same if o.spot_usd_per_hour and not LOCAL_ZONE.fullmatch(o.zone)]
         spot_usd = statistics.median(spot) if spot else None
         joined = "; host and GPUs listed apart, added" if best.is_joined else ""
         what = f"{best.instance_type} ({gpus} x {best.gpu or 'GPU'}{joined})"
@@ -218,8 +218,8 @@ class PriceList:
             region=best.region,
             price_usd_per_hour=whole_usd / gpus,
             spot_usd_per_hour=None if spot_usd is None else spot_usd / gpus,
-            source=f"{on_demand} ({self.file})",
-            spot_source="" if spot_usd is None else f"{as_spot} ({self.file})",
+            source=on_demand,
+            spot_source="" if spot_usd is None else as_spot,
             date=self.date,
         )
 

@@ -45,9 +45,7 @@ def test_prices_are_filled_in(run: Runner, command: tuple[str, ...], tmp_path: P
     assert data["budget"] == "6usd/hour"
     assert data["gpu_types"]["v100"] == {
         "price_usd_per_hour": 3.0,
-        "price_source": (
-            "cloud on-demand list price of box (8 x V100), 24 USD/h in east, divided by 8 (cloud-2026-05.csv)"
-        ),
+        "price_source": ("cloud on-demand list price of box (8 x V100), 24 USD/h in east, divided by 8"),
         "price_date": "2026-05",
     }
     assert run("solve", path).code == 0
@@ -95,3 +93,29 @@ def test_somewhere_to_go(run: Runner, command: tuple[str, ...]) -> None:
     told = run(*command, "--instance-type", "v100=box")
     assert (told.code, told.out) == (2, "")
     assert "--output: say where to write the instance" in told.err
+
+
+def test_prices_that_ship(run: Runner, write_instance: Callable[..., Path]) -> None:
+    """Without a list those of the package are taken, by instance type or by provider and GPU."""
+    command = ("import", "prices", write_instance(), "--json", "--instance-type")
+    told = run(*command, "v100=p3.2xlarge", "--region", "us-west-2", "--spot", "v100")
+    assert told.data["gpu_types"]["v100"]["price_source"].startswith("AWS spot price of p3.2xlarge (1 x V100), ")
+    told = run(*command, "v100=google:V100")
+    assert told.data["gpu_types"]["v100"]["price_usd_per_hour"] == 2.48
+    assert told.data["gpu_types"]["v100"]["price_date"] == "2026-05"
+    assert "--date: has a meaning with --catalog only" in run(*command, "v100=google:V100", "--date", "May").err
+    assert "ask for a spot price by --spot TYPE" in run(*command, "v100=google:V100:spot").err
+    assert "'V100' is in the shipped prices of aws, azure, google; say whose" in run(*command, "v100=V100").err
+
+
+def test_a_price_that_ships_by_its_name(run: Runner, tmp_path: Path) -> None:
+    """``--price`` takes money or a name, for an import of jobs too."""
+    log = tmp_path / "log.csv"
+    log.write_text("submit,hours,gpus\n" + "".join(f"2026-03-{d:02d},1,2\n" for d in range(1, 29)), encoding="utf-8")
+    command = ("import", "jobs", log, "--from", "csv", "--yes", "--assume", "linear", "--json", "--price")
+    told = run(*command, "aws:p4d.24xlarge@us-east-1")
+    assert told.data["gpu_types"]["gpu"]["price_usd_per_hour"] == pytest.approx(21.9576 / 8)
+    spot = run(*command, "aws:p4d.24xlarge@us-east-1:spot")
+    assert spot.data["gpu_types"]["gpu"]["price_source"].startswith("AWS spot price of p4d.24xlarge")
+    assert "a spot price is taken and nothing said of interruptions" in spot.err
+    assert "--price: 'awz' ships no prices; did you mean 'aws'?" in run(*command, "awz:x").err

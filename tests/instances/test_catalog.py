@@ -100,7 +100,7 @@ def test_a_price_says_where_it_comes_from(prices: Path) -> None:
     found = read_price_list(prices).price_of("quad.large", "east")
     assert (found.gpu, found.gpus, found.region, found.date) == ("T4", 4, "east", "2026-05")
     assert (found.price_usd_per_hour, found.spot_usd_per_hour) == (1.0, 0.4)  # 4 / 4, (1.2 + 2) / 2 / 4
-    source = "cloud on-demand list price of quad.large (4 x T4), 4 USD/h in east, divided by 4 (cloud-2026-05-vms.csv)"
+    source = "cloud on-demand list price of quad.large (4 x T4), 4 USD/h in east, divided by 4"
     assert found.source == source
     assert "cloud spot price of quad.large (4 x T4), 1.6 USD/h in east, median of 2 zones, divided" in found.spot_source
 

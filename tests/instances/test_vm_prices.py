@@ -50,7 +50,7 @@ def test_a_whole_vm_is_priced(instance: SriftInstance, listed: PriceList) -> Non
     priced = set_vm_prices(instance, {"p3.8xlarge": listed.price_of("quad", "east")})
     vm = priced.types["p3.8xlarge"]
     assert (vm.price_usd_per_hour, vm.instance_type, vm.region, vm.price_date) == (12.0, "quad", "east", "2026-05")
-    assert vm.price_source == "cloud on-demand list price of quad (4 x V100), 12 USD/h in east (cloud-2026-05.csv)"
+    assert vm.price_source == "cloud on-demand list price of quad (4 x V100), 12 USD/h in east"
     assert priced.types["g3.8xlarge"] == instance.types["g3.8xlarge"]
 
 

@@ -1,0 +1,159 @@
+"""``optplan import prices``: from a price list, or from those that ship, into an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.amending import amend, amendments
+from optplan.cli.commands import Command
+from optplan.cli.imports import check_type, deliver, open_output, rename
+from optplan.cli.options import flag, force_option, instance_argument, output_option
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.srift.data.instance import SriftInstance
+    from optplan.instances.catalog import GpuPrice
+
+_EXAMPLES = (
+    "optplan import prices mine.json --catalog aws-2026-05.csv --instance-type t4=g4dn.12xlarge -o priced.json",
+    "optplan import prices mine.json --instance-type t4=aws:g4dn.12xlarge --region us-east-1 --spot t4 --json",
+)
+
+
+def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    """Read names for GPU types, as in ``t4=g4dn.12xlarge``, or one without a GPU type; click calls this."""
+    assigned: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            name, value = "", text
+        if not value or (equals and not name):
+            raise UsageError(_ask_for_type(flag(option), text))
+        if name in assigned:
+            message = f"{flag(option)}: {name!r} is given twice; give it once"
+            raise UsageError(message)
+        assigned[name] = value
+    return assigned
+
+
+@click.command(
+    name="prices",
+    cls=Command,
+    short_help="Into an instance, from a price list.",
+    examples=_EXAMPLES,
+    renamed={"prices": "--instance-type"},
+)
+@instance_argument
+@click.option(
+    "--catalog",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A price list, such as SkyPilot's; the prices that ship with optplan unless given.",
+)
+@click.option(
+    "--instance-type",
+    "instance_types",
+    required=True,
+    multiple=True,
+    metavar="TYPE=NAME",
+    callback=_read_assignments,
+    help="What the list calls a type of the instance: t4=g4dn.12xlarge, or t4=T4 for the cheapest with it; may be "
+    "repeated. For the one type of a search: g4dn.12xlarge. Of the prices that ship also t4=azure:T4.",
+)
+@click.option("--region", metavar="NAME", help="Where; the cheapest region unless given.")
+@click.option("--spot", multiple=True, metavar="TYPE", help="Take the spot price of this type; may be repeated.")
+@click.option("--date", metavar="DATE", help="When the prices held, where the file's name does not say it.")
+@click.option("--name", metavar="NAME", help="Name of the instance.")
+@amendments
+@output_option("the instance as JSON; needed unless --json is given")
+@force_option
+def import_prices(
+    *,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    instance_name: str,
+    catalog: Path | None,
+    instance_types: dict[str, str],
+    region: str | None,
+    spot: tuple[str, ...],
+    date: str | None,
+    name: str | None,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Fill prices into an instance, with their source and date.
+
+    Into the GPU types of boa, the price of one GPU; those that are not named keep theirs, so that several lists can be
+    read one after the other. Into the cloud of rubberband, the price of an instance, its GPUs and its region. Into the
+    types of VM of srift, the price of a VM, its instance type and its region; those that are spot VMs get spot prices.
+    """
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.rubberband.data.instance import RubberBandInstance
+    from optplan.formulations.srift.data.instance import SriftInstance
+    from optplan.instances.catalog import set_cloud_price, set_prices
+    from optplan.instances.files import read_instance
+    from optplan.instances.vm_prices import set_vm_prices
+
+    outputs = open_output(output, force=force, as_json=as_json)
+    look_up = _find_prices(catalog, date, region)
+    instance = read_instance(instance_name)
+    if isinstance(instance, RubberBandInstance):
+        if set(instance_types) != {""} or spot:
+            message = "--instance-type: a search has one instance type; give its name alone, as in g4dn.12xlarge"
+            raise UsageError(f"{message}, and no --spot: its instances cannot be taken away")
+        cloud = set_cloud_price(instance, look_up(instance_types[""]))
+        return deliver(amend(rename(cloud, name), changes), outputs, as_json=as_json)
+    if not isinstance(instance, BoaInstance | SriftInstance):
+        formulation = getattr(instance, "formulation", "")
+        message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, which has no prices of GPU types"
+        raise UsageError(message)
+    if "" in instance_types:
+        raise UsageError(_ask_for_type("--instance-type", instance_types[""]))
+    types, what = _list_types(instance)
+    for named in instance_types:
+        check_type("--instance-type", named, types, what)
+    for named in spot:
+        check_type("--spot", named, instance_types, what)
+    found = {named: look_up(listed) for named, listed in instance_types.items()}
+    priced: BoaInstance | SriftInstance
+    if isinstance(instance, SriftInstance):
+        priced = set_vm_prices(instance, found, spot=spot)
+    else:
+        priced = set_prices(instance, found, spot=spot)
+    return deliver(amend(rename(priced, name), changes), outputs, as_json=as_json)
+
+
+def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> Callable[[str], GpuPrice]:
+    """Return what finds the price of an instance type or a GPU: in a list, or among the prices that ship."""
+    from optplan.instances.catalog import read_price_list
+    from optplan.instances.price_snapshots import find_price
+
+    if catalog is not None:
+        listed = read_price_list(catalog, date=date)
+        return lambda name: listed.price_of(name, region)
+    if date is not None:
+        raise UsageError("--date: has a meaning with --catalog only; the prices that ship have their dates")
+
+    def look_up(name: str) -> GpuPrice:
+        price, spot = find_price(name, region)
+        if spot:
+            raise UsageError(f"--instance-type: got {name!r}; ask for a spot price by --spot TYPE")
+        return price
+
+    return look_up
+
+
+def _list_types(instance: BoaInstance | SriftInstance) -> tuple[Mapping[str, object], str]:
+    """Return what an instance has a price for, by name, and what that is called."""
+    from optplan.formulations.boa.data.instance import BoaInstance
+
+    return (instance.gpu_types, "GPU type") if isinstance(instance, BoaInstance) else (instance.types, "type of VM")
+
+
+def _ask_for_type(option: str, text: str) -> str:
+    return f"{option}: got {text!r}; a GPU type and its name in the list are needed, as in t4=g4dn.xlarge"

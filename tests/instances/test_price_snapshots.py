@@ -1,0 +1,94 @@
+"""Prices that ship with the package: what is there, how it is named, and that it is what the lists say."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from optplan.errors import DataError, UsageError
+from optplan.instances.price_snapshots import PROVIDERS, find_price, read_priced_name, read_snapshot
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "build_price_snapshots.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "usd", "spot_usd", "source"),
+    [
+        # 3.912 for four, as AWS lists it; the median of the zones 1.4134, 1.3211, 1.326, 1.2875, 1.3061, over 4.
+        ("aws:g4dn.12xlarge@us-east-1", 0.978, 1.3211 / 4, "AWS on-demand list price of g4dn.12xlarge (4 x T4), 3.912"),
+        ("g4dn.12xlarge@us-east-1", 0.978, 1.3211 / 4, "AWS on-demand list price"),
+        ("azure:T4@eastus", 0.526, 0.204246, "Azure on-demand list price of Standard_NC4as_T4_v3 (1 x T4)"),
+        ("gcp:V100@us-central1", 2.48, 1.24, "Google Cloud on-demand list price of 1 x V100 without a host"),
+        ("google:a2-highgpu-8g@us-central1", (5.91582 + 23.47126) / 8, None, "host and GPUs listed apart, added"),
+        # Floor prices and placeholders are left out.
+        ("aws:p3.2xlarge@us-east-1", 3.06, None, "AWS on-demand list price of p3.2xlarge (1 x V100), 3.06 USD/h"),
+    ],
+)
+def test_prices_that_ship(text: str, usd: float, spot_usd: float | None, source: str) -> None:
+    """Of one GPU, with who says so; the file plays no part in it."""
+    price, spot = find_price(text)
+    assert price.price_usd_per_hour == pytest.approx(usd, rel=1e-5)
+    assert spot_usd is None or price.spot_usd_per_hour == pytest.approx(spot_usd, rel=1e-5)
+    assert source in price.source
+    assert ".json" not in price.source
+    assert price.date.startswith("202")
+    assert not spot
+
+
+def test_a_name_can_ask_for_the_spot_price() -> None:
+    """At its end, after the region."""
+    assert read_priced_name("aws:p4d.24xlarge@us-west-2:spot") == ("aws", "p4d.24xlarge", "us-west-2", True)
+    assert find_price("aws:p4d.24xlarge@us-west-2:spot")[1]
+
+
+def test_nothing_that_is_doubtful_ships() -> None:
+    """Spot prices are below those on demand, and no local zone has one."""
+    for provider in set(PROVIDERS.values()):
+        offers = read_snapshot(provider).offers
+        assert len({offer.gpu for offer in offers}) > 5
+        for offer in offers:
+            assert offer.price_usd_per_hour is not None
+            assert offer.spot_usd_per_hour is None or offer.spot_usd_per_hour < offer.price_usd_per_hour
+            assert "-lax" not in offer.zone or offer.spot_usd_per_hour is None
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (
+            "T4",
+            DataError,
+            r"'T4' is in the shipped prices of aws, azure, google; say whose, as in aws:T4, azure:T4, go",
+        ),
+        ("p4d.24xlrge", DataError, r"is in the shipped prices of nobody; did you mean 'p4d\.24xlarge'\?"),
+        ("aws:p4d", DataError, r"prices of AWS: has no instance type or GPU 'p4d'"),
+        (
+            "aws:T4@mars",
+            DataError,
+            r"prices of AWS: has no on-demand price of 'T4' in region 'mars'; there is one in: us",
+        ),
+        ("azure:H200@eastus2:spot", DataError, r"prices of Azure: no spot price of 'H200' is listed in eastus2"),
+        ("oracle:x", UsageError, r"prices: 'oracle' ships no prices; known: aws, azure, google, gcp"),
+        ("aws:", UsageError, r"prices: got 'aws:'; an instance type is needed, as in aws:p4d\.24xlarge"),
+    ],
+)
+def test_names_that_are_refused(text: str, error: type[Exception], message: str) -> None:
+    """Each with what there is."""
+    with pytest.raises(error, match=message):
+        find_price(text)
+
+
+def test_snapshots_are_what_the_script_writes(data_pack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written again from the public lists they are the same, byte by byte."""
+    spec = importlib.util.spec_from_file_location("build_price_snapshots", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, script)  # dataclasses look their module up
+    spec.loader.exec_module(script)
+    for name, listed in script.LISTS.items():
+        shipped = (script.FOLDER / f"{name}.json").read_text(encoding="utf-8")
+        assert script.write_snapshot(data_pack / "catalog", listed) == shipped
