@@ -97,23 +97,28 @@ def sensitivity(
 
     The widths stay as planned, the jobs run at their true speeds. Shown are completion time and use of the budget, and
     how far the plan is from what somebody who knew each truth could do with the same use of it. Errors are relative
-    standard deviations; at least one is needed.
+    standard deviations. Those that are not given are, class by class, what the log says that an instance of `optplan
+    import jobs` comes from; of other instances at least one is needed.
 
     Exits with 3 when no plan keeps the limit.
     """
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.boa.study.sampling import logged_errors
     from optplan.solving import analyse_sensitivity
     from optplan.solving import solve as solve_instance
 
     given = {"speedup": speedup, "noise": noise, "size": size, "arrival": arrival}
-    errors = {name: error for name, error in given.items() if error is not None}
-    if not any(errors.values()):
-        raise UsageError("no errors to sample; give at least one of --speedup, --noise, --size, --arrival, as in 10%")
+    errors: dict[str, Any] = {name: error for name, error in given.items() if error is not None}
     outputs = Outputs({"--output": output, "--plot": plot, "--report": report_path}, force=force, as_json=as_json)
     if "--report" in outputs:
         from optplan.reporting.pages import require_packages
 
         require_packages()
     instance = read_amended(instance_name, changes)
+    if isinstance(instance, BoaInstance):
+        errors["by_class"] = logged_errors(instance, without=errors)
+    if not any(errors.values()):
+        raise UsageError("no errors to sample; give at least one of --speedup, --noise, --size, --arrival, as in 10%")
     with Progress("sensitivity") as progress:
         result = solve_instance(instance, solver=solver, gap=gap, on_event=progress.listen)
         if result.infeasibility is not None:

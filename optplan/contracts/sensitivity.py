@@ -93,6 +93,8 @@ class Sensitivity(FrozenModel):
         Amounts and units of the limits, by name.
     errors
         By name, the relative standard deviations that were sampled.
+    errors_by_class
+        By class, then by name, where those of a class were others.
     samples, robust_samples, seed
         How many, and from which seed; the robust plan is made from other samples than it is judged by.
     plans
@@ -109,6 +111,7 @@ class Sensitivity(FrozenModel):
     limits: ByName[float]
     limit_units: ByName[str]
     errors: ByName[float]
+    errors_by_class: ByName[ByName[float]] = Field(default_factory=dict)
     samples: Annotated[int, Field(ge=1)]
     robust_samples: Annotated[int, Field(ge=0)]
     seed: Annotated[int, Field(ge=0)]

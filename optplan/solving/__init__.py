@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import optplan
 from optplan.contracts import (
@@ -260,7 +260,7 @@ def explain(
 def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and how to run them
     instance: Instance,
     result: Result[Solution],
-    errors: Mapping[str, float],
+    errors: Mapping[str, Any],
     *,
     samples: int = 1000,
     robust_samples: int = 0,
@@ -278,8 +278,8 @@ def analyse_sensitivity(  # noqa: PLR0913 - what is asked, how many samples, and
     result
         Its result, with a solution.
     errors
-        Relative standard deviations by name; for BOA ``speedup``, ``noise``, ``size``, ``arrival``
-        (:class:`optplan.formulations.boa.study.sampling.EstimateErrors`).
+        Relative standard deviations by name; for BOA ``speedup``, ``noise``, ``size``, ``arrival``, and ``by_class``
+        for those of single classes (:class:`optplan.formulations.boa.study.sampling.EstimateErrors`).
     samples
         How many truths to draw.
     robust_samples

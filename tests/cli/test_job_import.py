@@ -133,3 +133,20 @@ def test_wrong_options(
     told = run(*command, *options, "--json")
     assert (told.code, told.out) == (code, "")
     assert message in told.error["message"]
+
+
+def test_sensitivity_takes_the_logs_own_errors(run: Runner, command: tuple[str, ...], tmp_path: Path) -> None:
+    """Of both classes 6 jobs: rates by 1 / sqrt(6) = 41 %; sizes do not differ, the speedup is only assumed."""
+    path = tmp_path / "mine.json"
+    run(*command, "--yes", "--assume", "amdahl:0.1", "--budget", "4gpu", "-o", path)
+    told = run("sensitivity", path, "--samples", "5")
+    assert told.code == 0
+    assert "5 samples in which the estimates are wrong: arrival rates by 41 %, class by class" in told.out
+    also = run("sensitivity", path, "--samples", "5", "--speedup", "10%", "--json").data
+    assert (also["errors"]["speedup"], also["errors"]["arrival"]) == (0.1, 0.0)
+    assert also["errors_by_class"]["vision"] == {"arrival": pytest.approx(6**-0.5)}
+    other = run("sensitivity", path, "--samples", "5", "--arrival", "5%")
+    assert "wrong: arrival rates by 5 % (one" in other.out
+    nothing = run("sensitivity", path, "--samples", "5", "--arrival", "0")
+    assert nothing.code == 2
+    assert "no errors to sample" in nothing.err

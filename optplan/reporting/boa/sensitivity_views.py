@@ -30,11 +30,14 @@ _UNITS = {"gpu": "GPUs on average", "usd/hour": "US dollars an hour"}
 
 
 def say_errors(found: Sensitivity) -> str:
-    """Say what was sampled."""
-    errors = join_words(
-        [f"{_ERROR_WORDS[name]} by {format_share(error)}" for name, error in found.errors.items() if error]
-    )
-    return f"{found.samples:,} samples in which the estimates are wrong: {errors} (one standard deviation)."
+    """Say what was sampled: errors of all classes alike, and those of each by itself."""
+    said = [f"{_ERROR_WORDS[name]} by {format_share(error)}" for name, error in found.errors.items() if error]
+    for name, words in _ERROR_WORDS.items():
+        own = [errors[name] for errors in found.errors_by_class.values() if errors.get(name)]
+        if own:
+            span = dict.fromkeys(format_share(error) for error in (min(own), max(own)))
+            said.append(f"{words} by {' to '.join(span)}, class by class")
+    return f"{found.samples:,} samples in which the estimates are wrong: {join_words(said)} (one standard deviation)."
 
 
 def list_figures(found: Sensitivity) -> Table:

@@ -17,16 +17,34 @@ look best: there is always a width that happens to be quicker than it should be.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from optplan.formulations.boa.data.instance import BoaInstance, Problem
 from optplan.formulations.boa.data.job_classes import Widths
-from optplan.schema import NUMBER, FloatArray, FrozenModel
+from optplan.schema import NUMBER, ByName, Fields, FloatArray, FrozenModel
 from optplan.speedup import TableSpeedup
+
+_Error = Annotated[float, Field(ge=0, le=2), NUMBER]
+
+
+class ClassErrors(FrozenModel):
+    """How wrong the estimates of one class may be; None for as wrong as those of all.
+
+    Parameters
+    ----------
+    speedup, noise, size, arrival
+        As in :class:`EstimateErrors`.
+    """
+
+    speedup: _Error | None = None
+    noise: _Error | None = None
+    size: _Error | None = None
+    arrival: _Error | None = None
 
 
 class EstimateErrors(FrozenModel):
@@ -44,19 +62,64 @@ class EstimateErrors(FrozenModel):
         Of each class's epoch sizes, all by the same factor.
     arrival
         Of each class's arrival rate.
+    by_class
+        Where those of a class are others, as of a class that a log has few jobs of (:func:`logged_errors`).
     """
 
-    speedup: Annotated[float, Field(ge=0, le=2), NUMBER] = 0.0
-    noise: Annotated[float, Field(ge=0, le=2), NUMBER] = 0.0
-    size: Annotated[float, Field(ge=0, le=2), NUMBER] = 0.0
-    arrival: Annotated[float, Field(ge=0, le=2), NUMBER] = 0.0
+    speedup: _Error = 0.0
+    noise: _Error = 0.0
+    size: _Error = 0.0
+    arrival: _Error = 0.0
+    by_class: ByName[ClassErrors] = Field(default_factory=dict)
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(
+            self,
+            *,
+            speedup: float = ...,
+            noise: float = ...,
+            size: float = ...,
+            arrival: float = ...,
+            by_class: Mapping[str, ClassErrors | Fields] = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _check(self) -> EstimateErrors:
-        if not (self.speedup or self.noise or self.size or self.arrival):
+        own = (error for each in self.by_class.values() for error in each.to_json_data().values())
+        if not (self.speedup or self.noise or self.size or self.arrival or any(own)):
             message = "all errors are zero; give at least one of speedup, noise, size and arrival, such as speedup 0.1"
             raise ValueError(message)
         return self
+
+    def of(self, name: str) -> EstimateErrors:
+        """Return the errors of one class."""
+        own = self.by_class.get(name)
+        return self if own is None else self.model_copy(update=own.to_json_data())
+
+
+def logged_errors(instance: BoaInstance, *, without: Collection[str] = ()) -> dict[str, dict[str, float]]:
+    """Return how wrong the estimates of each class may be as far as the log says that they come from.
+
+    Parameters
+    ----------
+    instance
+        From a log, or classes of it; see ``classes.*.logged``.
+    without
+        Kinds of error that are left out.
+
+    Returns
+    -------
+    dict
+        By class, then by kind: ``arrival``, ``size`` and ``speedup``, for ``EstimateErrors(by_class=...)``; nothing for
+        classes that come from no log.
+    """
+    found = {}
+    for name, job_class in instance.classes.items():
+        if (logged := job_class.logged) is not None:
+            errors = {"arrival": logged.arrival_error, "size": logged.size_error, "speedup": logged.speedup_error}
+            found[name] = {kind: error for kind, error in errors.items() if error and kind not in without}
+    return {name: errors for name, errors in found.items() if errors}
 
 
 @dataclass(frozen=True)
@@ -87,17 +150,17 @@ def draw_factors(instance: BoaInstance, errors: EstimateErrors, *, seed: int, nu
     rng = np.random.default_rng(np.random.SeedSequence((seed, number)))
     factors = {}
     for name, job_class in instance.classes.items():
-        options, reference = instance.options(name), job_class.reference_width
-        arrival, size = (float(_draw(rng, error, np.ones(1))[0]) for error in (errors.arrival, errors.size))
-        speed = _draw(rng, errors.noise, np.ones(options.widths.size), independent=True)
+        options, reference, own = instance.options(name), job_class.reference_width, errors.of(name)
+        arrival, size = (float(_draw(rng, error, np.ones(1))[0]) for error in (own.arrival, own.size))
+        speed = _draw(rng, own.noise, np.ones(options.widths.size), independent=True)
         if len(instance.gpu_types) == 1:
             speed[options.widths == reference] = 1.0
         for gpu_type in options.gpu_types:
             pairs = options.of_type(gpu_type)
             distance = np.log(options.widths[pairs] / reference)
-            speed[pairs] *= _draw(rng, errors.speedup, distance / (np.abs(distance).max() or 1.0))
+            speed[pairs] *= _draw(rng, own.speedup, distance / (np.abs(distance).max() or 1.0))
             if len(instance.gpu_types) > 1:
-                speed[pairs] *= _draw(rng, errors.speedup, np.ones(1))
+                speed[pairs] *= _draw(rng, own.speedup, np.ones(1))
         factors[name] = ClassFactors(arrival, size, speed)
     return factors
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from optplan.contracts.judgement import Evaluation, PathCosts
 from optplan.contracts.sensitivity import SampledPlan, Sensitivity, SensitivityRequest
-from optplan.errors import InfeasibleError, UsageError, VerificationError
+from optplan.errors import DataError, InfeasibleError, UsageError, VerificationError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.formulations.boa.exact.paths import solve_costs
@@ -100,10 +100,15 @@ def analyse_sensitivity(
     ------
     UsageError
         When the instance has no budget, or other processes cannot be started.
+    DataError
+        When errors are those of a class that the instance does not have.
     InfeasibleError
         When no plan keeps the limits on average over the robust samples.
     """
     samples, seed = request.samples, request.seed
+    for name in errors.by_class:
+        if name not in instance.classes:
+            raise DataError(f"by_class.{name}", "there is no such class", nearest_name_hint(name, instance.classes))
     watch = Stopwatch(None, request.on_event)
     run_instance, run_solution = as_run(instance, solution)
     plans: list[tuple[str, BoaSolution, float | None]] = [("planned", run_solution, None)]
@@ -128,7 +133,8 @@ def analyse_sensitivity(
         objective_unit="s",
         limits=instance.limits,
         limit_units={limit: instance.limit_unit(limit).value for limit in instance.limit_names},
-        errors=errors.model_dump(),
+        errors=errors.model_dump(exclude={"by_class"}),
+        errors_by_class={name: each.to_json_data() for name, each in errors.by_class.items()},
         samples=samples,
         robust_samples=request.robust_samples,
         seed=seed,

@@ -10,7 +10,7 @@ import pytest
 
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors
+from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors, logged_errors
 from optplan.instances.files import read_instance
 from optplan.schema import FloatArray
 
@@ -48,7 +48,7 @@ def build_types() -> BoaInstance:
 
 def draw(instance: BoaInstance, name: str, **errors: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the factors (S,), (S,), (S, K) of a class's arrivals, sizes and speeds in many samples."""
-    sizes = EstimateErrors(**errors)
+    sizes = EstimateErrors.parse(errors)
     drawn = [draw_factors(instance, sizes, seed=7, number=number)[name] for number in range(SAMPLES)]
     return (
         np.array([each.arrival for each in drawn]),
@@ -194,4 +194,41 @@ def test_continuous_problem_is_sampled_as_it_is_run() -> None:
 def test_errors_that_are_refused(errors: dict[str, Any], message: str) -> None:
     """None at all, out of range, not a number, unknown."""
     with pytest.raises(DataError, match=message):
-        EstimateErrors(**errors)
+        EstimateErrors.parse(errors)
+
+
+def test_errors_of_single_classes() -> None:
+    """They take the place of those of all, kind by kind; what is drawn for other classes stays the same."""
+    instance = build()
+    alike = draw_factors(instance, EstimateErrors(arrival=0.2, size=0.1), seed=0, number=0)
+    own = EstimateErrors(arrival=0.2, size=0.1, by_class={"first": {"arrival": 0.0, "speedup": 0.3}})
+    drawn = draw_factors(instance, own, seed=0, number=0)
+    assert (drawn["first"].arrival, drawn["first"].size) == (1.0, alike["first"].size)
+    assert drawn["first"].speed.tolist() != alike["first"].speed.tolist()
+    assert (drawn["second"].arrival, drawn["second"].size) == (alike["second"].arrival, alike["second"].size)
+    with pytest.raises(DataError, match="all errors are zero"):
+        EstimateErrors(by_class={"first": {"arrival": 0.0}})
+
+
+def test_errors_that_a_log_says() -> None:
+    """Those of the record that an import leaves; none for classes without one, none of zero, none that is left out."""
+    logged = {
+        "jobs": 4,
+        "measured_jobs": 4,
+        "span_hours": 100.0,
+        "rate_low_per_hour": 0.01,
+        "rate_high_per_hour": 0.1,
+        "size_spread": 0.4,
+        "gpus": 2.0,
+        "run_s": 60.0,
+        "gpu_hours": 1.0,
+        "arrival_error": 0.5,
+        "size_error": 0.2,
+    }
+    instance = build()
+    first = instance.classes["first"].replace(logged=logged)
+    instance = instance.replace(classes={**instance.classes, "first": first})
+    assert logged_errors(instance) == {"first": {"arrival": 0.5, "size": 0.2}}
+    assert logged_errors(instance, without=["size"]) == {"first": {"arrival": 0.5}}
+    assert logged_errors(instance, without=["size", "arrival"]) == {}
+    assert logged_errors(build()) == {}

@@ -63,7 +63,7 @@ def analysed(instance: BoaInstance, **settings: Any) -> tuple[Result[Solution], 
 
 def truths(instance: BoaInstance, numbers: range, seed: int = 3) -> list[BoaInstance]:
     """Return the samples of those numbers."""
-    errors = EstimateErrors(**ERRORS)
+    errors = EstimateErrors.parse(ERRORS)
     return [apply_factors(instance, draw_factors(instance, errors, seed=seed, number=number)) for number in numbers]
 
 
@@ -178,7 +178,7 @@ def test_robust_plan_is_best_on_average(instance: BoaInstance) -> None:
     result = solve(instance)
     run_instance, plan = as_run(instance, BoaSolution.parse((result.solution or Solution()).to_json_data()))
     own = truths(run_instance, range(10, 40))
-    robust = solve_robust(run_instance, EstimateErrors(**ERRORS), first=10, samples=30, seed=3)
+    robust = solve_robust(run_instance, EstimateErrors.parse(ERRORS), first=10, samples=30, seed=3)
     judged = [evaluate(truth.replace(budget=None), robust.solution) for truth in own]
     mean = np.mean([each.objective for each in judged])
     assert robust.objective == pytest.approx(mean)
@@ -197,7 +197,7 @@ def test_robust_plan_is_judged_by_other_samples() -> None:
     """It is made from the samples after those that both plans are judged by."""
     instance = read("boa-two-classes")
     _, found = analysed(instance, robust_samples=30)
-    robust = solve_robust(instance, EstimateErrors(**ERRORS), first=6, samples=30, seed=3)
+    robust = solve_robust(instance, EstimateErrors.parse(ERRORS), first=6, samples=30, seed=3)
     planned, other = found.plans
     assert (other.solution, other.bound) == (robust.solution, robust.bound)
     again = [evaluate(truth, robust.solution).objective for truth in truths(instance, range(6))]
