@@ -153,9 +153,8 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     "--throughput",
     "throughputs",
     multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Measured: CSV or JSON with class, gpus, samples_per_s, as `optplan profile speedup` writes it.",
+    metavar="[CLASS=]FILE",
+    help="Measured: CSV or JSON with class, gpus, samples_per_s, or what `optplan profile speedup` wrote of a class.",
 )
 @click.option(
     "--assume",
@@ -215,7 +214,7 @@ def import_jobs(
     class_pattern: str | None,
     class_column: str | None,
     yes: bool,
-    throughputs: tuple[Path, ...],
+    throughputs: tuple[str, ...],
     assumed: dict[str, str],
     fit: bool,
     epochs: dict[str, tuple[float, ...]],
@@ -237,7 +236,7 @@ def import_jobs(
     from optplan.instances.job_logs import LogFormat, LogReading, read_log
     from optplan.instances.job_logs.boa import LogTerms, build_log_instance
     from optplan.instances.job_logs.records import RULES
-    from optplan.instances.job_logs.speedups import SpeedupSources, Throughputs, read_throughputs
+    from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_measured
 
     outputs = open_output(output, force=force, as_json=as_json)
     if class_pattern is not None and class_column is not None:
@@ -255,9 +254,10 @@ def import_jobs(
         until=until,
         gpu_type=gpu_type,
     )
-    measured: Throughputs = {}
-    for path in throughputs:
-        measured |= read_throughputs(path)
+    measured = Measured({})
+    for text in throughputs:
+        class_name, equals, path = text.rpartition("=")
+        measured = measured.add(read_measured(Path(path), class_name if equals else ""))
     with Progress("reading the log"):
         jobs, left_out = read_log(log, reading)
     classes, said = _find_classes(jobs, class_pattern, class_column, left_out, yes=yes)

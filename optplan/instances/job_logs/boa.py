@@ -51,7 +51,7 @@ class LogTerms:
     max_width
         Largest width where a formula says the speedup; None takes the widest of the log, or 8 if that is more.
     rescale_s
-        Seconds of a start or a change of width; None for nothing, as nobody says it.
+        Seconds of a start or a change of width; None for what was measured of a class, and nothing where it was not.
     epochs
         Relative sizes of the epochs, by class, or under an empty name for all others; one epoch unless given.
     """
@@ -128,9 +128,12 @@ def build_log_instance(
     instance = BoaInstance(
         name=terms.name,
         description=f"{sum(len(e.jobs) for e in estimates.values()):,} jobs of {len(estimates)} classes of a log.",
-        source=_tell_source(estimates, terms, (since_s, until_s), max_width, left_out),
+        source=_tell_source(estimates, terms, (since_s, until_s), max_width, left_out)
+        | _tell_pauses(estimates, speedups.measured.rescale_s, terms),
         classes={
-            name: _make_class(name, estimate, gpu_type, max_width, terms, spread, (until_s - since_s))
+            name: _make_class(name, estimate, gpu_type, max_width, terms, spread, until_s - since_s).replace(
+                rescale_s=_find_pause(name, speedups, terms)
+            )
             for name, estimate in estimates.items()
         },
         gpu_types={gpu_type: GpuType()},
@@ -208,6 +211,10 @@ def _pool_spread(estimates: Mapping[str, _Estimate]) -> float:
     return float(np.median(spreads)) if spreads else _UNKNOWN_SPREAD
 
 
+def _find_pause(name: str, speedups: SpeedupSources, terms: LogTerms) -> float:
+    return speedups.measured.rescale_s.get(name, 0.0) if terms.rescale_s is None else terms.rescale_s
+
+
 def _spread(sizes: FloatArray) -> float:
     mean = float(sizes.mean())
     return float(sizes.std(ddof=1)) / mean if mean > 0 else 0.0
@@ -234,7 +241,6 @@ def _make_class(
         arrival_rate_per_hour=float(round_shared(estimate.rate.per_hour)),
         epoch_size_gpu_hours=round_shared(size_h * shares / shares.sum()),
         speedup={gpu_type: estimate.speedup.curve},
-        rescale_s=terms.rescale_s or 0.0,
         reference_width=estimate.speedup.reference_width,
         widths=Widths(max=max_width) if known is None else None,
         logged=LoggedJobs(
@@ -276,13 +282,23 @@ def _tell_source(
     if any(e.speedup.curve.known_widths() is None for e in estimates.values()):
         said = "as given" if terms.max_width else "assumed, of the log or 8 if that is more"
         source["largest width"] = f"{max_width}, {said}"
-    if terms.rescale_s is None:
-        source["pauses"] = "assumed to take no time: the log does not say what a start or a change of width costs"
     if not terms.epochs:
         source["epochs"] = "assumed: one, with one speedup"
     if str(left_out):
         source["left out"] = str(left_out)
     return source
+
+
+def _tell_pauses(estimates: Mapping[str, object], measured: Mapping[str, float], terms: LogTerms) -> dict[str, str]:
+    """Say where the pauses come from that nobody states."""
+    if terms.rescale_s is not None:
+        return {}
+    known, unknown = [name for name in estimates if name in measured], [n for n in estimates if n not in measured]
+    said = [f"measured: {', '.join(known)}"] if known else []
+    if unknown:
+        whose = f" of {', '.join(unknown)}" if known else ""
+        said.append(f"assumed{whose}: none; the log does not say what a start or a change of width costs")
+    return {"pauses": "; ".join(said)}
 
 
 def _tell_dispersion(estimates: Mapping[str, _Estimate]) -> str:

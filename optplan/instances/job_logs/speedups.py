@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,30 +67,81 @@ class FoundSpeedup:
         return np.asarray(self.curve.at(widths)[0])
 
 
-def read_throughputs(path: Path) -> Throughputs:
-    """Read throughputs: CSV with the columns ``class``, ``gpus`` and ``samples_per_s``, or JSON with the same fields.
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of classes.
 
-    JSON is a list of objects, or an object with one such list among its fields.
+    Attributes
+    ----------
+    throughputs
+        Widths and throughputs, by class, in any unit.
+    rescale_s
+        Seconds of a start or a change of width, by class, where they were measured too.
+    """
+
+    throughputs: Throughputs
+    rescale_s: Mapping[str, float] = field(default_factory=dict)
+
+    def add(self, other: Measured) -> Measured:
+        """Return both; where both know a class, the other counts."""
+        return Measured({**self.throughputs, **other.throughputs}, {**self.rescale_s, **other.rescale_s})
+
+
+def read_measured(path: Path, name: str = "") -> Measured:
+    """Read what was measured: throughputs of classes, or what ``optplan profile speedup`` wrote of one.
+
+    Throughputs are CSV with the columns ``class``, ``gpus`` and ``samples_per_s``, or JSON with the same fields: a list
+    of objects, or an object with one such list among its fields.
+
+    Parameters
+    ----------
+    path
+        The file.
+    name
+        Of the class that a profile is of; the file's name unless given.
 
     Raises
     ------
     DataError
         When the file cannot be read, or a figure is missing or not positive.
     """
+    data: Any = read_data(path) if path.suffix == ".json" else None
+    if isinstance(data, Mapping) and "speedup" in data:
+        return _read_profile(path, name or path.stem, data)
+    if name:
+        fix = "leave its name away, or give what `optplan profile speedup` wrote of the class"
+        raise DataError(str(path), f"is a table of throughputs, which names its classes itself (not {name!r})", fix)
     found: Throughputs = defaultdict(lambda: ([], []))
-    for line, (name, gpus, rate) in _list_json(path) if path.suffix == ".json" else read_rows(path, THROUGHPUT_COLUMNS):
+    rows = _list_objects(path, data) if path.suffix == ".json" else read_rows(path, THROUGHPUT_COLUMNS)
+    for line, (each, gpus, rate) in rows:
         samples = parse_number(path, line, "samples_per_s", rate)
         if samples <= 0:
             raise DataError(f"{path}:{line}", f"samples_per_s is {rate}; a number above zero is needed", "leave it out")
-        found[name][0].append(parse_whole(path, line, "gpus", gpus))
-        found[name][1].append(samples)
+        found[each][0].append(parse_whole(path, line, "gpus", gpus))
+        found[each][1].append(samples)
     if not found:
         raise DataError(str(path), "has no throughputs", f"give rows of {', '.join(THROUGHPUT_COLUMNS)}")
-    return dict(found)
+    return Measured(dict(found))
 
 
-def _list_json(path: Path) -> list[tuple[int, tuple[str, ...]]]:
-    data: Any = read_data(path)
+def _read_profile(path: Path, name: str, data: Mapping[str, Any]) -> Measured:
+    """Read the fields of a class that `optplan profile speedup` wrote: a table on one type of GPU, and its pauses."""
+    curves = data["speedup"]
+    if not isinstance(curves, Mapping) or len(curves) != 1:
+        raise DataError(f"{path.name}: speedup", "one table, of one type of GPU, is needed", "leave the others out")
+    gpu_type, curve = next(iter(curves.items()))
+    table = TableSpeedup.parse(curve, path=f"{path.name}: speedup.{gpu_type}")
+    if table.num_epochs is not None:
+        raise DataError(f"{path.name}: speedup.{gpu_type}", "has a row for each epoch", "give one row for all")
+    pause = data.get("rescale_s")
+    if pause is not None and not (isinstance(pause, int | float) and 0 <= pause < math.inf):
+        raise DataError(f"{path.name}: rescale_s", f"got {show_value(pause)}; seconds are needed", "correct it")
+    pauses = {} if pause is None else {name: float(pause)}
+    return Measured({name: (table.gpus.tolist(), table.speedup.tolist())}, pauses)
+
+
+def _list_objects(path: Path, data: object) -> list[tuple[int, tuple[str, ...]]]:
+    """Return the rows of a list of objects, or of the one such list among an object's fields."""
     if isinstance(data, Mapping):
         lists = [value for value in data.values() if isinstance(value, list) and value and isinstance(value[0], dict)]
         data = lists[0] if len(lists) == 1 else None
@@ -101,7 +152,7 @@ def _list_json(path: Path) -> list[tuple[int, tuple[str, ...]]]:
     for number, each in enumerate(data):
         if not isinstance(each, dict) or not set(THROUGHPUT_COLUMNS) <= set(each):
             raise DataError(f"{path}[{number}]", f"got {show_value(each)}", needed)
-        rows.append((number, tuple(str(each[name]) for name in THROUGHPUT_COLUMNS)))
+        rows.append((number, tuple(str(each[column]) for column in THROUGHPUT_COLUMNS)))
     return rows
 
 
@@ -132,15 +183,15 @@ class SpeedupSources:
 
     Attributes
     ----------
-    throughputs
-        Measured, by class.
+    measured
+        What was measured.
     assumed
         Stated, by class; under an empty name for all that are not known otherwise.
     fits
         Whether the log's own runs at several widths may be fitted.
     """
 
-    throughputs: Throughputs
+    measured: Measured
     assumed: Mapping[str, str]
     fits: bool = True
 
@@ -152,8 +203,8 @@ class SpeedupSources:
         DataError
             When nothing says it.
         """
-        if name in self.throughputs:
-            return _tabulate(*self.throughputs[name])
+        if name in self.measured.throughputs:
+            return _tabulate(*self.measured.throughputs[name])
         if name in self.assumed:
             return _assume(self.assumed[name])
         runs = [(job.gpus, job.run_s / SECONDS_PER_HOUR) for job in jobs if job.run_s]

@@ -10,7 +10,7 @@ from optplan.errors import DataError, DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.boa import LogTerms, build_log_instance
 from optplan.instances.job_logs.records import Job, LeftOut
-from optplan.instances.job_logs.speedups import SpeedupSources, Throughputs
+from optplan.instances.job_logs.speedups import Measured, SpeedupSources, Throughputs
 
 HOUR = 3600.0
 
@@ -27,11 +27,12 @@ def _build(
     *,
     assumed: Mapping[str, str] | None = None,
     throughputs: Throughputs | None = None,
+    pauses: Mapping[str, float] | None = None,
     left_out: LeftOut | None = None,
     **terms: object,
 ) -> BoaInstance:
     given: dict[str, object] = {"since_s": 0.0, "until_s": 100 * HOUR, **terms}
-    sources = SpeedupSources(throughputs or {}, {"": "linear"} if assumed is None else assumed)
+    sources = SpeedupSources(Measured(throughputs or {}, pauses or {}), {"": "linear"} if assumed is None else assumed)
     made = LogTerms("mine", {"log": "jobs.txt"}, "by hand", **given)  # type: ignore[arg-type]
     return build_log_instance({name: list(jobs) for name, jobs in classes.items()}, sources, made, left_out)
 
@@ -57,13 +58,23 @@ def test_everything_assumed_is_said() -> None:
     said = _build({"a": [_job(1), _job(2)]}).source
     assert said["speedups"] == "a: assumed: linear"
     assert said["epochs"].startswith("assumed: one")
-    assert said["pauses"].startswith("assumed to take no time")
+    assert said["pauses"].startswith("assumed: none; the log does not say")
     assert said["largest width"].startswith("8, assumed")
     told = _build({"a": [_job(1), _job(2)]}, epochs={"": (1.0, 3.0)}, rescale_s=30.0, max_width=16)
     assert not {"epochs", "pauses"} & set(told.source)
     assert told.source["largest width"] == "16, as given"
     assert told.classes["a"].epoch_size_gpu_hours.tolist() == pytest.approx([1.0, 3.0])
     assert told.classes["a"].rescale_s == 30.0
+
+
+def test_pauses_that_were_measured() -> None:
+    """They hold for their class, unless the user states one for all."""
+    jobs = {"a": [_job(1), _job(2)], "b": [_job(1), _job(2)]}
+    instance = _build(jobs, pauses={"a": 40.0})
+    assert [each.rescale_s for each in instance.classes.values()] == [40.0, 0.0]
+    assert instance.source["pauses"].startswith("measured: a; assumed of b: none")
+    stated = _build(jobs, pauses={"a": 40.0}, rescale_s=7.0)
+    assert [each.rescale_s for each in stated.classes.values()] == [7.0, 7.0]
 
 
 def test_arrivals_without_a_size_count_as_arrivals() -> None:

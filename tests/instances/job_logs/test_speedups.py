@@ -10,7 +10,7 @@ import pytest
 
 from optplan.errors import DataError, UsageError
 from optplan.instances.job_logs.records import Job
-from optplan.instances.job_logs.speedups import SpeedupSources, read_assumption, read_throughputs
+from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_assumption, read_measured
 
 TABLE = "class,gpus,samples_per_s\nvision,1,100\nvision,2,180\nvision,4,300\n"
 
@@ -28,7 +28,21 @@ def test_throughputs_come_as_csv_or_json(tmp_path: Path) -> None:
     listed.write_text(json.dumps(rows), encoding="utf-8")
     within.write_text(json.dumps({"device": "T4", "throughputs": rows}), encoding="utf-8")
     expected = {"vision": ([1, 2, 4], [100.0, 180.0, 300.0])}
-    assert read_throughputs(table) == read_throughputs(listed) == read_throughputs(within) == expected
+    assert read_measured(table) == read_measured(listed) == read_measured(within) == Measured(expected)
+
+
+def test_a_profile_of_one_class(tmp_path: Path) -> None:
+    """What `optplan profile speedup` writes: its class has the file's name, or the one that is given."""
+    curve = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.8, 3.0], "provenance": ["measured"] * 3}
+    path = tmp_path / "vision.json"
+    path.write_text(json.dumps({"reference_width": 1, "rescale_s": 42, "speedup": {"t4": curve}}), encoding="utf-8")
+    figures = ([1, 2, 4], [1.0, 1.8, 3.0])
+    assert read_measured(path) == Measured({"vision": figures}, {"vision": 42.0})
+    assert read_measured(path, "nlp") == Measured({"nlp": figures}, {"nlp": 42.0})
+    table = tmp_path / "t.csv"
+    table.write_text(TABLE, encoding="utf-8")
+    with pytest.raises(DataError, match=r"is a table of throughputs, which names its classes itself \(not 'nlp'\)"):
+        read_measured(table, "nlp")
 
 
 @pytest.mark.parametrize(
@@ -39,6 +53,14 @@ def test_throughputs_come_as_csv_or_json(tmp_path: Path) -> None:
         ("t.csv", TABLE + "vision,0,5\n", r"t\.csv:5: gpus is '0'; a whole number of at least 1"),
         ("t.csv", "class,gpus,samples_per_s\n", r"has no throughputs; give rows of class, gpus, samples_per_s"),
         ("t.json", '[{"class": "x"}]', r"t\.json\[0\]: got \{'class': 'x'\}; a list of objects with class, gpus"),
+        ("t.json", '{"speedup": {}}', r"t\.json: speedup: one table, of one type of GPU, is needed"),
+        ("t.json", '{"speedup": {"t4": {"form": "amdahl"}}}', r"t\.json: speedup\.t4"),
+        ("t.json", '{"speedup": {"t4": {"gpus": [1], "speedup": [[1], [1]]}}}', r"has a row for each epoch; give one"),
+        (
+            "t.json",
+            '{"speedup": {"t4": {"gpus": [1], "speedup": [1]}}, "rescale_s": "long"}',
+            r"t\.json: rescale_s: got 'long'; seconds are needed",
+        ),
         ("t.json", '{"a": 1}', r"t\.json: is no table of throughputs; a list of objects with class, gpus"),
     ],
 )
@@ -46,7 +68,7 @@ def test_throughputs_that_are_refused(tmp_path: Path, name: str, text: str, mess
     """Naming file and row."""
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message):
-        read_throughputs(tmp_path / name)
+        read_measured(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -68,21 +90,21 @@ def test_what_is_known_best_comes_first() -> None:
     """Measured, then stated for the class, then its own runs, then what is stated for all."""
     measured = {"vision": ([1, 2, 4], [100.0, 180.0, 300.0])}
     runs, narrow = _runs((1, 4.0), (2, 2.5), (4, 1.8)), _runs((2, 1.0), (2, 2.0))
-    sources = SpeedupSources(measured, {"nlp": "power:0.5", "": "linear"})
+    sources = SpeedupSources(Measured(measured), {"nlp": "power:0.5", "": "linear"})
     assert sources.find("vision", runs).words == "measured at 1, 2, 4 GPUs"
     assert sources.find("nlp", runs).words == "assumed: power:0.5"
     assert sources.find("other", runs).words.startswith("fitted to 3 runs on 1, 2, 4 GPUs: ")
     assert sources.find("other", narrow).words == "assumed: linear"
-    assert SpeedupSources({}, {"": "linear"}, fits=False).find("other", runs).words == "assumed: linear"
+    assert SpeedupSources(Measured({}), {"": "linear"}, fits=False).find("other", runs).words == "assumed: linear"
     with pytest.raises(DataError, match=r"classes\.x\.speedup: is not known: all ran on 2 GPUs; give --throughput"):
-        SpeedupSources({}, {}).find("x", narrow)
+        SpeedupSources(Measured({}), {}).find("x", narrow)
 
 
 def test_a_fit_to_runs_finds_the_law_they_follow() -> None:
     """Runs of 10 h / s(k) under Amdahl's law with 10 %, at five widths, with noise of 5 %: within a few per cent."""
     rng = np.random.default_rng(0)
     runs = [(k, 10.0 * (0.1 + 0.9 / k) * float(np.exp(0.05 * rng.standard_normal()))) for k in (1, 2, 4, 8, 16) * 20]
-    found = SpeedupSources({}, {}).find("x", _runs(*runs))
+    found = SpeedupSources(Measured({}), {}).find("x", _runs(*runs))
     assert found.at(np.array([16]))[0] == pytest.approx(1 / (0.1 + 0.9 / 16), rel=0.05)
     assert "single runs scatter by 5%" in found.words
     assert found.warning == ""
@@ -92,15 +114,15 @@ def test_a_fit_to_runs_finds_the_law_they_follow() -> None:
 
 def test_two_widths_are_no_test_of_a_law() -> None:
     """Nor are three of which one hardly ever comes."""
-    pair = SpeedupSources({}, {}).find("x", _runs(*[(2, 2.0), (4, 1.2)] * 20))
+    pair = SpeedupSources(Measured({}), {}).find("x", _runs(*[(2, 2.0), (4, 1.2)] * 20))
     assert pair.warning.startswith("two widths carry the fit")
-    rare = SpeedupSources({}, {}).find("x", _runs(*[(2, 2.0), (4, 1.2)] * 20, (8, 0.9)))
+    rare = SpeedupSources(Measured({}), {}).find("x", _runs(*[(2, 2.0), (4, 1.2)] * 20, (8, 0.9)))
     assert rare.warning.startswith("two widths carry the fit")
 
 
 def test_wider_jobs_that_are_larger_are_pointed_out() -> None:
     """Runs that take longer on more GPUs say nothing of the speedup."""
-    found = SpeedupSources({}, {}).find("x", _runs(*[(1, 1.0), (2, 2.0), (4, 4.0)] * 5))
+    found = SpeedupSources(Measured({}), {}).find("x", _runs(*[(1, 1.0), (2, 2.0), (4, 4.0)] * 5))
     assert found.warning == "the fit ends at its bound; were jobs on more GPUs larger ones?"
 
 
@@ -109,14 +131,14 @@ def test_many_runs_are_thinned_and_give_the_same_fit() -> None:
     rng = np.random.default_rng(0)
     widths = rng.choice([1, 2, 4], 30_000, p=[0.7, 0.2, 0.1])
     hours = 10.0 / widths**0.8 * np.exp(0.3 * rng.standard_normal(30_000))
-    found = SpeedupSources({}, {}).find("x", _runs(*zip(widths.tolist(), hours.tolist(), strict=True)))
+    found = SpeedupSources(Measured({}), {}).find("x", _runs(*zip(widths.tolist(), hours.tolist(), strict=True)))
     assert "fitted to 30,000 runs" in found.words
     assert found.at(np.array([4]))[0] == pytest.approx(4**0.8, rel=0.03)
 
 
 def test_between_widths_of_a_table_and_beyond() -> None:
     """Three GPUs lie between 180 and 300 on a line of logarithms; eight are not known."""
-    found = SpeedupSources({"x": ([1, 2, 4], [100.0, 180.0, 300.0])}, {}).find("x", [])
+    found = SpeedupSources(Measured({"x": ([1, 2, 4], [100.0, 180.0, 300.0])}), {}).find("x", [])
     three = 1.8 * (3 / 1.8) ** (np.log(1.5) / np.log(2))
     assert found.at(np.array([1, 3, 4])).tolist() == pytest.approx([1.0, three, 3.0])
     assert np.isnan(found.at(np.array([8]))[0])
