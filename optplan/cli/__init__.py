@@ -19,6 +19,7 @@ import click
 import optplan
 from optplan.cli.bandwidth import bandwidth, import_nccl_tests
 from optplan.cli.benchmarks import bench
+from optplan.cli.calibration import calibrate
 from optplan.cli.catalogue import list_registered, schema, show
 from optplan.cli.commands import Group
 from optplan.cli.comparison import compare
@@ -91,6 +92,7 @@ _COMMANDS = (
     status,
     logs,
     stop,
+    calibrate,
     verify,
     show,
     list_registered,

@@ -198,7 +198,7 @@ class Retime(Protocol):
 class Calibrate(Protocol):
     """From an instance and what was measured to an instance that says so."""
 
-    def __call__(self, instance: Any, standing: Standing, /) -> tuple[Instance, tuple[str, ...]]:  # noqa: ANN401
+    def __call__(self, instance: Any, plan: Any, standing: Standing, /) -> tuple[Instance, tuple[str, ...]]:  # noqa: ANN401
         """Return the instance with what was measured in place of what it said, and a line for each change."""
 
 

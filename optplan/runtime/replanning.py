@@ -84,7 +84,7 @@ class Replanner:
         state.t = max(state.t, now_s)
         standing = take_stock(state, since_s=state.replans[-1].t if state.replans else 0.0, limits=self._limits)
         if standing.trials or standing.nodes:
-            instance, _ = formulation.calibrate(instance, standing)
+            instance, _ = formulation.calibrate(instance, plan, standing)
         found = formulation.continue_plan(instance, plan, standing, partial(solve, gap=_GAP, time_limit_s=_TIME_S))
         if found.plan is None:
             reason = "" if found.infeasibility is None else f": {found.infeasibility.reason}"

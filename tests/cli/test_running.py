@@ -118,3 +118,37 @@ def test_runs_beside_one_another(run: Runner, plan: Path, tmp_path: Path) -> Non
     assert (tmp_path / "both.html").is_file()
     both = run("status", *folders, "--json").data["runs"]
     assert [both[str(folder)]["status"] for folder in folders] == ["ended", "paused"]
+
+
+def test_what_a_run_measured_goes_back_into_the_instance(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """Half as slow again: 15 s and 9 s an iteration, listed and written; the next plan says so."""
+    out, measured = tmp_path / "run", tmp_path / "measured.json"
+    assert run("run", plan, "--slower", "1.5", "--replan-above", "never", "--out", out).code == 0
+    told = run("calibrate", out, TEXTBOOK, "-o", measured)
+    assert told.code == 0
+    assert "training.seconds_per_iteration.1: 15 s, was 10 s" in told.out
+    assert "training.seconds_per_iteration.2: 9 s, was 6 s" in told.out
+    solved = run("solve", measured, "--deadline", "10min", "--plan", tmp_path / "next.json")
+    assert solved.code == 0
+    assert run("run", tmp_path / "next.json", "--slower", "1.0", "--json").code == 0
+    assert (
+        run("calibrate", out, TEXTBOOK, "--json").data["instance"]["source"]["measured"].startswith("in a run of plan")
+    )
+    told = run("calibrate", out, "srift-case2")
+    assert (told.code, "is a run of a rubberband plan, and srift-case2 is of srift" in told.err) == (2, True)
+
+
+@pytest.mark.parametrize("part", ["a lot", "-5%", "nan"])
+def test_parts_that_are_none_are_refused(run: Runner, plan: Path, part: str) -> None:
+    """A part is a number, with or without a sign of per cent, or the word never."""
+    told = run("run", plan, "--replan-above", part)
+    assert (told.code, "a part is needed, as in 20%, or 'never'" in told.err) == (2, True)
+
+
+def test_a_rest_that_is_infeasible_has_an_exit_code_of_its_own(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """The textbook search at a third of its speed cannot keep its deadline; the page of the status says so."""
+    out = tmp_path / "run"
+    told = run("run", plan, "--slower", "3", "--out", out)
+    assert (told.code, "the rest has become infeasible" in told.out) == (3, True)
+    assert run("status", out, "--report", tmp_path / "page.html").code == 0
+    assert "the rest has become infeasible" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.spending:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
+    calibrate=f"{_HERE}.study.calibration:calibrate",
     dual_bound=f"{_HERE}.judge.duality:dual_bound",
     build_pareto=f"{_HERE}.study.frontiers:build_pareto",
     solvers=(

@@ -21,6 +21,7 @@ FORMULATION = Formulation(
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
     build_plan=f"{_HERE}.planning:build_plan",
+    calibrate=f"{_HERE}.study.calibration:calibrate",
     build_pareto=f"{_HERE}.study.pareto:build_pareto",
     solvers=(
         SolverEntry(

@@ -25,6 +25,7 @@ from optplan.formulations.rubberband.data.training import (
     ScaledSeconds,
     TrainingProfile,
 )
+from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.units import format_duration
 
 #: Relative deviations below it are none.
@@ -35,13 +36,19 @@ _SKEWED = 1.0 / 6.0
 _FEWEST = 4
 
 
-def calibrate(instance: RubberBandInstance, standing: Standing) -> tuple[RubberBandInstance, tuple[str, ...]]:
+def calibrate(
+    instance: RubberBandInstance,
+    plan: RubberBandPlan,  # noqa: ARG001 - what trials had is in what was measured; the contract names the parameter
+    standing: Standing,
+) -> tuple[RubberBandInstance, tuple[str, ...]]:
     """Write what was measured into the training profile and the cloud.
 
     Parameters
     ----------
     instance
         What the plan was made from.
+    plan
+        Not used.
     standing
         What was measured: latencies of iterations at the widths that trials had, what starting and storing them took,
         launches, and prices.

@@ -1,0 +1,56 @@
+"""``optplan calibrate``: what a run measured, written back into the instance, so that the next plan is made from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import note, print_answer, print_json
+from optplan.cli.options import force_option, output_option
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+
+
+@click.command(
+    cls=Command,
+    short_help="Write what a run measured back into an instance.",
+    examples=(
+        "optplan calibrate runs/first search.yaml -o measured.json",
+        "optplan calibrate runs/first rubberband-resnet101-20min -o measured.json",
+    ),
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("name", metavar="INSTANCE")
+@output_option("the instance with what was measured")
+@force_option
+def calibrate(folder: Path, name: str, *, output: Path | None, force: bool, as_json: bool) -> int:
+    """Put what the run in DIR measured in place of what INSTANCE says: times of iterations, starts, launches, prices.
+
+    Every figure that is another one now is listed. What was not measured stays as it was; seconds of iterations at
+    other widths keep their ratio to those that were. The next `optplan solve` plans with it.
+    """
+    from optplan.formulations import formulation_of
+    from optplan.instances.files import read_instance, write_json
+    from optplan.runtime.running import read_run
+    from optplan.runtime.stock import take_stock
+
+    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    state, _, _ = read_run(folder)
+    instance = read_instance(name)
+    formulation = formulation_of(instance)
+    if formulation.name != state.plan.formulation:
+        problem = f"{folder} is a run of a {state.plan.formulation} plan, and {name} is of {formulation.name}"
+        raise UsageError(f"{problem}; give the instance that the plan was made from")
+    calibrated, changes = formulation.calibrate(instance, state.plan, take_stock(state))
+    source = dict(calibrated.source) | {"measured": f"in a run of plan {state.plan.plan_id[:12]}"}
+    calibrated = calibrated.replace(source=source)
+    if as_json:
+        print_json({"changes": list(changes), "instance": calibrated.to_json_data()})
+    else:
+        print_answer(*(changes or ("all is as the instance says",)))
+    outputs.save("--output", lambda path: write_json(calibrated, path, overwrite=force))
+    if output is None and not as_json:
+        note("give -o FILE to write the instance")
+    return outputs.exit_code(0)
