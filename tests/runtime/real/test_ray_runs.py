@@ -99,7 +99,7 @@ def test_several_workers(run_alone: RunAlone, folder: Path, plan_stages: PlanSta
 
 
 def test_nodes_of_the_autoscaler(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> None:
-    """None is there at first; two are launched for the first stages and given back in the end; each is paid from its request."""
+    """None at first; two are launched for the first stages and given back in the end; each is paid from its request."""
     prepare(folder, plan_stages(*STAGES, iterations=10), QUADRATIC, RATES)
     run_alone("ray_runs.py", folder, "autoscaled")
     counts = [int(count) for count in (folder / "machines").read_text(encoding="utf-8").split()]
