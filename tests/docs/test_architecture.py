@@ -49,10 +49,11 @@ def test_the_picture_has_the_storeys_that_are_kept_in_their_order() -> None:
 
 
 def test_the_picture_has_every_formulation_and_its_rooms() -> None:
-    """Each formulation that is drawn has every room that is drawn, and no other."""
+    """Every formulation has the rooms that are drawn, no other, and beside them its registration and planning."""
     drawn = set(list_drawn())
     assert {*formulations(), *ROOMS} <= drawn
     for name in formulations():
         folder = ROOT / "optplan" / "formulations" / name
         rooms = {room.name for room in folder.iterdir() if room.is_dir() and room.name != "__pycache__"}
         assert rooms == ROOMS
+        assert {path.name for path in folder.glob("*.py")} == {"__init__.py", "planning.py"}

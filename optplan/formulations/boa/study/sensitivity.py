@@ -24,8 +24,8 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pol
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
+from optplan.formulations.boa.planning import as_run
 from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors
-from optplan.formulations.boa.whole_widths import as_run
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 
