@@ -92,7 +92,27 @@ class Solve(Protocol):
     """A solver."""
 
     def __call__(self, instance: Any, request: SolveRequest, /) -> Answer[Any]:  # noqa: ANN401 - the formulation's
-        """Look for the best solution until it is proven or the time is over."""
+        """Look for the best solution until it is proven or the time is over.
+
+        What a solver's own text adds is what its answer is worth, and what it raises besides.
+
+        Parameters
+        ----------
+        instance
+            One that the solver's entry takes, with its limits.
+        request
+            Gap, time limit, seed and listener; a solver looks at those that mean anything to it.
+
+        Returns
+        -------
+        Answer
+            With a bound only where something proves it.
+
+        Raises
+        ------
+        UsageError
+            When a limit that the problem needs is missing.
+        """
 
 
 class Supports(Protocol):

@@ -38,22 +38,10 @@ _DRAWN_POINTS = 1000
 def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve problem (1), or (7) with tables and without quotas, exactly.
 
-    Parameters
-    ----------
-    instance
-        Problem continuous, with a budget and without quotas.
-    request
-        For the gap.
-
-    Returns
-    -------
-    Answer
-        With a Lagrangian certificate and one-sided shadow prices.
+    With a Lagrangian certificate and one-sided shadow prices.
 
     Raises
     ------
-    UsageError
-        When the instance has no budget.
     UnsupportedError
         When several types meet closed forms.
     """

@@ -45,23 +45,8 @@ from optplan.solvers.paths.effort import Effort, OutOfEffortError
 def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the problems with whole widths exactly.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, policy pure or mixed, with a budget.
-    request
-        Gap and time limit.
-
-    Returns
-    -------
-    Answer
-        With a Lagrangian certificate, and an enumerated one where the bound of a pure plan rests on it; one-sided
-        shadow prices of the mixed problem.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
+    With a Lagrangian certificate, and an enumerated one where the bound of a pure plan rests on it; one-sided
+    shadow prices of the mixed problem.
     """
     budget, graphs = instance.budget_amount(), state_graphs(instance)
     if instance.policy is Policy.MIXED:
@@ -104,22 +89,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
 def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Find the best plan that gives each class one width for the whole job: a common policy, not the optimum.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget.
-    request
-        Gap and time limit.
-
-    Returns
-    -------
-    Answer
-        Without a bound: what is proven about plans of one width says nothing about others.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
+    Without a bound: what is proven about plans of one width says nothing about others.
     """
     graphs = switching.LinkedGraphs.from_costs([_merge_layers(costs) for costs in cost_steps(instance)])
     found = single.solve_pure(graphs, instance.budget_amount(), gap=request.gap, effort=Effort(request.stopwatch))

@@ -37,23 +37,8 @@ from optplan.solvers.paths.effort import Effort, OutOfEffortError
 def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the problems with whole widths exactly, with any limits and changes.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, policy pure or mixed, with a budget.
-    request
-        Gap and time limit.
-
-    Returns
-    -------
-    Answer
-        With a Lagrangian certificate, and an enumerated one or a tree where the bound of a pure plan rests on it;
-        one-sided shadow prices, of the mixed problem, of every limit.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
+    With a Lagrangian certificate, and an enumerated one or a tree where the bound of a pure plan rests on it;
+    one-sided shadow prices, of the mixed problem, of every limit.
     """
     family, effort = state_linked(instance), Effort(request.stopwatch)
     if instance.policy is Policy.PURE:

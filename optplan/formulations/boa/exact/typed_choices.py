@@ -160,22 +160,7 @@ def _state_options(instance: BoaInstance, name: str, rows: IntArray, columns: In
 def solve_typed_choices(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve problem (7) exactly, with any quotas and real widths on any types.
 
-    Parameters
-    ----------
-    instance
-        Problem continuous, with a budget.
-    request
-        Gap and time limit.
-
-    Returns
-    -------
-    Answer
-        With a Lagrangian certificate and one-sided shadow prices of every limit.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
+    With a Lagrangian certificate and one-sided shadow prices of every limit.
     """
     stated = state_types(instance, np.array(list(instance.limits.values())))
     if not instance.quotas:

@@ -103,24 +103,13 @@ _OUT_OF_TIME = _Run(Termination.TIME_LIMIT, None, 0.0)
 def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the continuous problem with CVXPY and Clarabel.
 
-    Parameters
-    ----------
-    instance
-        Problem continuous, with a budget.
-    request
-        Gap and time limit, looked at between classes while the program is stated; the method has no randomness.
-
-    Returns
-    -------
-    Answer
-        One row of real widths per class; none when time ran out before the engine had the program. The bound is what
-        the engine's dual value of the budget proves. The shadow price is that dual value; at a kink of a table's
-        frontier it lies between the prices of the two sides.
+    One row of real widths per class; none when time ran out before the engine had the program. The bound is what
+    the engine's dual value of the budget proves. The shadow price is that dual value; at a kink of a table's
+    frontier it lies between the prices of the two sides. The time limit is looked at between classes while the
+    program is stated; the method has no randomness.
 
     Raises
     ------
-    UsageError
-        When the instance has no budget.
     UnsupportedError
         When the problem is not the continuous one.
     EngineError

@@ -24,22 +24,10 @@ from optplan.solvers.budgeted_paths import OUT_OF_TIME, BudgetedPaths, PathsOutc
 def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve as a mixed-integer program, or for mixed plans as a linear program, in HiGHS.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget.
-    request
-        Gap, seed, time limit.
-
-    Returns
-    -------
-    Answer
-        The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers.
+    The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers.
 
     Raises
     ------
-    UsageError
-        When the instance has no budget.
     EngineError
         When HiGHS fails.
     """
@@ -51,22 +39,10 @@ def solve_highs(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
 def solve_cp_sat(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve in CP-SAT with costs rounded to integers; see :mod:`optplan.solvers.cpsat` for what that means.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, policy pure, with a budget.
-    request
-        Gap, seed, time limit.
-
-    Returns
-    -------
-    Answer
-        The bound is CP-SAT's word, for the real problem.
+    The bound is CP-SAT's word, for the real problem.
 
     Raises
     ------
-    UsageError
-        When the instance has no budget.
     EngineError
         When CP-SAT fails.
     """
@@ -77,22 +53,10 @@ def solve_cp_sat(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolu
 def solve_enumeration(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve by looking at every pure plan.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, policy pure, with a budget; tiny.
-    request
-        Its listener is used, and its time limit only before the plans are looked at.
-
-    Returns
-    -------
-    Answer
-        Optimal; the bound is the objective.
+    Optimal; the bound is the objective. The time limit counts only before the plans are looked at.
 
     Raises
     ------
-    UsageError
-        When the instance has no budget.
     UnsupportedError
         When there are too many plans.
     """

@@ -85,22 +85,10 @@ _Ended = tuple[_Optimum | None, Termination]
 def solve_highs_lp(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve problem (7) as a linear program on HiGHS.
 
-    Parameters
-    ----------
-    instance
-        Problem continuous, with a budget.
-    request
-        Gap and time limit.
-
-    Returns
-    -------
-    Answer
-        The bound is re-derived from HiGHS's multipliers.
+    The bound is re-derived from HiGHS's multipliers.
 
     Raises
     ------
-    UsageError
-        When the instance has no budget.
     EngineError
         When HiGHS fails.
     """

@@ -49,23 +49,11 @@ _ENDINGS = {
 def solve_pyomo(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the Pyomo model with HiGHS.
 
-    Parameters
-    ----------
-    instance
-        Problem whole or rescaling, with a budget.
-    request
-        Gap, seed, time limit.
-
-    Returns
-    -------
-    Answer
-        The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers. When time
-        runs out before HiGHS has the model, there is no plan, and the bound is that of limits which are no object.
+    The bound of a pure plan is HiGHS's word; that of a mixed plan is re-derived from HiGHS's multipliers. When time
+    runs out before HiGHS has the model, there is no plan, and the bound is that of limits which are no object.
 
     Raises
     ------
-    UsageError
-        When the instance has no budget.
     UnsupportedError
         When the problem is the continuous one.
     EngineError

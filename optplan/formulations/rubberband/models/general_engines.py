@@ -61,22 +61,10 @@ _Engine = Callable[[BudgetedPaths, SolveRequest], PathsOutcome]
 def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Solve as a mixed-integer program in HiGHS.
 
-    Parameters
-    ----------
-    instance
-        Problem cheapest or fastest, with its limit.
-    request
-        Gap, seed, time limit.
-
-    Returns
-    -------
-    Answer
-        The bound is HiGHS's word, for the cost without minimum charges.
+    The bound is HiGHS's word, for the cost without minimum charges.
 
     Raises
     ------
-    UsageError
-        When the instance has no limit.
     EngineError
         When HiGHS fails.
     """
@@ -86,22 +74,10 @@ def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[R
 def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Solve in CP-SAT with costs rounded to integers; see :mod:`optplan.solvers.cpsat` for what that means.
 
-    Parameters
-    ----------
-    instance
-        Problem cheapest or fastest, with its limit.
-    request
-        Gap, seed, time limit.
-
-    Returns
-    -------
-    Answer
-        The bound is CP-SAT's word, for the real problem without minimum charges.
+    The bound is CP-SAT's word, for the real problem without minimum charges.
 
     Raises
     ------
-    UsageError
-        When the instance has no limit.
     EngineError
         When CP-SAT fails.
     """
@@ -111,22 +87,10 @@ def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[
 def solve_enumeration(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Solve by looking at every plan, minimum charges included.
 
-    Parameters
-    ----------
-    instance
-        Problem cheapest or fastest, with its limit; tiny.
-    request
-        Its listener is used, and its time limit only before the plans are looked at.
-
-    Returns
-    -------
-    Answer
-        Optimal; the bound is the objective.
+    Optimal; the bound is the objective. The time limit counts only before the plans are looked at.
 
     Raises
     ------
-    UsageError
-        When the instance has no limit.
     UnsupportedError
         When there are too many plans.
     """

@@ -75,22 +75,8 @@ def judge_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:
 def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Find the best static cluster (section 3.2): cheapest within the deadline, or fastest within the budget.
 
-    Parameters
-    ----------
-    instance
-        Problem cheapest or fastest, with its limit.
-    request
-        Its listener is used; the work is too little for its time limit.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound, or unknown when no static cluster keeps the limit.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no limit.
+    Feasible without a bound, or unknown when no static cluster keeps the limit. The work is too little for a time
+    limit.
     """
     request.stopwatch.emit("static clusters")
     return _answer(instance, request, list_static_chains, "static cluster")
@@ -99,22 +85,7 @@ def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[
 def solve_naive_elastic(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Find the best plan with one number of GPUs per trial throughout (section 6.3).
 
-    Parameters
-    ----------
-    instance
-        Problem cheapest or fastest, with its limit.
-    request
-        Its listener is used; the work is too little for its time limit.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound, or unknown when no such plan keeps the limit.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no limit.
+    Feasible without a bound, or unknown when no such plan keeps the limit. The work is too little for a time limit.
     """
     request.stopwatch.emit("constant GPUs per trial")
     return _answer(instance, request, list_naive_chains, "plan with constant GPUs per trial")
@@ -123,22 +94,8 @@ def solve_naive_elastic(instance: RubberBandInstance, request: SolveRequest) -> 
 def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Run Algorithm 2 as published: fair steps, driven by the sampled simulator.
 
-    Parameters
-    ----------
-    instance
-        Problem cheapest, with its deadline.
-    request
-        Seed of the samples, and time limit.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound, or unknown when no warm start keeps the deadline or the plan found turns out not to.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no deadline.
+    Feasible without a bound, or unknown when no warm start keeps the deadline or the plan found turns out not to.
+    The seed is that of the samples.
     """
 
     def sample_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:

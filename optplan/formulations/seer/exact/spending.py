@@ -87,18 +87,8 @@ class _Labels:
 def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
     """Spend the budget as well as whole trials can, in SEER's rounds and brackets.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    request
-        Time limit and gap, and whether the proof is to be written down.
-
-    Returns
-    -------
-    Answer
-        Optimal, ties included, with the objective as bound; where the time or the work ends first, a good choice with
-        the budget as bound.
+    Optimal, ties included, with the objective as bound; where the time or the work ends first, a good choice with
+    the budget as bound.
     """
     published = instance.brackets
     if published is None:

@@ -37,17 +37,8 @@ _ENDINGS = {"OPTIMAL": Termination.COMPLETED, "FEASIBLE": Termination.TIME_LIMIT
 def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
     """Spend the budget with CP-SAT.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    request
-        Gap, seed and time limit. One worker, so the same request gives the same answer.
-
-    Returns
-    -------
-    Answer
-        The bound is CP-SAT's word. Ties are broken as long as the time lasts.
+    The bound is CP-SAT's word. Ties are broken as long as the time lasts. One worker, so the same request gives the
+    same answer.
 
     Raises
     ------
@@ -177,17 +168,7 @@ class _Run:
 def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
     """Spend the budget by looking at every choice of rows.
 
-    Parameters
-    ----------
-    instance
-        The problem; tiny.
-    request
-        For the gap: the work is limited by :data:`MOST_CHOICES`, not by time.
-
-    Returns
-    -------
-    Answer
-        Optimal, ties included; the bound is the objective.
+    Optimal, ties included; the bound is the objective. The work is limited by :data:`MOST_CHOICES`, not by time.
 
     Raises
     ------

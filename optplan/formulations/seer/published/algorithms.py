@@ -13,19 +13,10 @@ from optplan.formulations.seer.judge.evaluation import evaluate
 def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
     """Return the published numbers of trials.
 
-    Parameters
-    ----------
-    instance
-        The problem. With a resize overhead, which the paper leaves out, rounds and brackets are sized with it.
-    request
-        For the gap.
-
-    Returns
-    -------
-    Answer
-        The objective is what is spent on training; the bound is the budget, with its certificate, so that the gap says
-        how much of it the floors leave unused. Where quality is the objective, it is the expected final loss, without a
-        bound; the plan is the same, because it knows no prior.
+    The objective is what is spent on training; the bound is the budget, with its certificate, so that the gap says
+    how much of it the floors leave unused. Where quality is the objective, it is the expected final loss, without a
+    bound; the plan is the same, because it knows no prior. With a resize overhead, which the paper leaves out,
+    rounds and brackets are sized with it.
     """
     published = instance.brackets
     if published is None:

@@ -22,20 +22,10 @@ from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 def solve_best_first(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
     """Find the cheapest, or the fastest, fleet within the limits, with proof.
 
-    Parameters
-    ----------
-    instance
-        The problem, of any kind.
-    request
-        Gap and time limit, and whether a certificate is wanted.
-
-    Returns
-    -------
-    Answer
-        Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs.
-        A search that ends proves its bound by a tree, within the time that is left. Where time or memory runs out, the
-        least bound of all that was not looked at is the bound. Infeasible: with the nearest limits, or the nearest
-        global batches, that some fleet can keep.
+    Of fleets with the same objective the one with less of the other of time and cost, then the one with fewer VMs.
+    A search that ends proves its bound by a tree, within the time that is left. Where time or memory runs out, the
+    least bound of all that was not looked at is the bound. Infeasible: with the nearest limits, or the nearest
+    global batches, that some fleet can keep.
     """
     goal, space = LeastGoal(instance), FleetSpace(instance)
     end = space.search(goal, request.stopwatch, gap=request.gap)

@@ -25,17 +25,8 @@ def solve_cp_sat(instance: SriftInstance, request: SolveRequest) -> Answer[Srift
     The model (:mod:`optplan.formulations.srift.models.fleet_model`) holds counts and batches as integer variables;
     true times are looked up fleet by fleet, and a fleet once looked at is excluded.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    request
-        Gap, seed and time limit. One worker, so the same request gives the same answer.
-
-    Returns
-    -------
-    Answer
-        The bound is CP-SAT's word: that of the relaxation, or the objective where no better fleet is left.
+    The bound is CP-SAT's word: that of the relaxation, or the objective where no better fleet is left. One worker,
+    so the same request gives the same answer.
 
     Raises
     ------
@@ -86,17 +77,8 @@ def _answer(
 def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
     """Look at every fleet, in plain Python, and price each that reaches the batch.
 
-    Parameters
-    ----------
-    instance
-        The problem; tiny.
-    request
-        Only its listener is used: the work is limited by :data:`MOST_CHOICES`, not by time.
-
-    Returns
-    -------
-    Answer
-        Optimal, or infeasible; of equally good fleets the first one.
+    Optimal, or infeasible; of equally good fleets the first one. The work is limited by :data:`MOST_CHOICES`, not
+    by time.
 
     Raises
     ------

@@ -258,18 +258,8 @@ def largest_batch(instance: SriftInstance, name: str) -> int:
 def solve_cost_aware(instance: SriftInstance, request: SolveRequest) -> Answer[SriftSolution]:
     """Run the cost-aware policy, CAP: fill the cheapest VMs first (section 5.2).
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    request
-        Its listener is used; the work is too little for its time limit.
-
-    Returns
-    -------
-    Answer
-        Feasible without a bound; without a fleet and with a warning where the policy makes none, or one that breaks a
-        limit.
+    Feasible without a bound; without a fleet and with a warning where the policy makes none, or one that breaks a
+    limit. The work is too little for a time limit.
     """
     return _answer_static(instance, request, "cost-aware policy", fill_cost_aware(instance))
 
