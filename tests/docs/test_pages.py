@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,6 +99,19 @@ def test_every_solver_is_explained() -> None:
         entry.name for each in formulations().values() for entry in each.solvers if f"`{entry.name}`" not in text
     ]
     assert not missing
+
+
+def test_the_sample_log_is_what_its_script_writes() -> None:
+    """Written again from its seed it is the same: it is made up, and no real trace is behind it."""
+    spec = importlib.util.spec_from_file_location("build_sample_log", ROOT / "benchmarks" / "build_sample_log.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = script  # dataclasses look their module up
+    spec.loader.exec_module(script)
+    del sys.modules[spec.name]
+    lines = [script.HEADER, *script.list_lines(random.Random(script.SEED))]
+    assert (DOCS / "examples" / "sacct.txt").read_text(encoding="utf-8").splitlines() == lines
 
 
 def test_every_page_is_in_the_navigation() -> None:

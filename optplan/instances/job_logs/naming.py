@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from optplan.errors import UsageError, show_value
@@ -19,6 +19,7 @@ _DECADES = ((1.0, "small"), (10.0, "medium"), (100.0, "large"), (float("inf"), "
 _SEPARATORS = re.compile(r"[\s_\-./:=,+#@\[\]()]+")
 #: What is a number, a date or a hash, and so belongs to one job.
 _OWN = re.compile(r"\d[\dT]*|[0-9a-f]*\d[0-9a-f]*(?<=[0-9a-f]{6})|v?\d+(?:e\d+)?", re.IGNORECASE)
+_HASH = re.compile(r"[0-9a-f]{6,}", re.IGNORECASE)
 _WORD_AND_NUMBER = re.compile(r"(?P<word>[A-Za-z]+)(?P<number>\d+)")
 #: The class of jobs that have no name.
 UNNAMED = "jobs"
@@ -102,15 +103,18 @@ def _find_stems(names: Iterable[str]) -> dict[str, str]:
     """Return the stem of each name; empty where nothing is left."""
     tokens = {name: _SEPARATORS.split(name) for name in names}
     numbers: dict[str, set[str]] = defaultdict(set)
+    hashes: Counter[str] = Counter()  # of letters only, of which a word such as "facade" is none where it comes again
     for words in tokens.values():
         for token in words:
+            if token.isalpha() and _HASH.fullmatch(token):
+                hashes[token] += 1
             # Most tokens are words or numbers; the regular expression is for the others, as a log has a million names.
             if not token.isalpha() and not token.isdecimal() and (match := _WORD_AND_NUMBER.fullmatch(token)):
                 numbers[match["word"]].add(match["number"])
 
     def is_shared(token: str) -> bool:
         if token.isalpha():
-            return True
+            return hashes[token] != 1
         if not token or token.isdecimal() or _OWN.fullmatch(token):
             return False
         match = _WORD_AND_NUMBER.fullmatch(token)

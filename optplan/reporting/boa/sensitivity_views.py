@@ -31,13 +31,16 @@ _UNITS = {"gpu": "GPUs on average", "usd/hour": "US dollars an hour"}
 
 def say_errors(found: Sensitivity) -> str:
     """Say what was sampled: errors of all classes alike, and those of each by itself."""
-    said = [f"{_ERROR_WORDS[name]} by {format_share(error)}" for name, error in found.errors.items() if error]
+    alike = [f"{_ERROR_WORDS[name]} by {format_share(error)}" for name, error in found.errors.items() if error]
+    single = []
     for name, words in _ERROR_WORDS.items():
         own = [errors[name] for errors in found.errors_by_class.values() if errors.get(name)]
         if own:
             span = dict.fromkeys(format_share(error) for error in (min(own), max(own)))
-            said.append(f"{words} by {' to '.join(span)}, class by class")
-    return f"{found.samples:,} samples in which the estimates are wrong: {join_words(said)} (one standard deviation)."
+            single.append(f"{words} by {' to '.join(span)}")
+    said = [join_words(alike)] if alike else []
+    said += [f"class by class {join_words(single)}"] if single else []
+    return f"{found.samples:,} samples in which the estimates are wrong: {'; '.join(said)} (one standard deviation)."
 
 
 def list_figures(found: Sensitivity) -> Table:
