@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from optplan.errors import OutputError
 from optplan.runtime.budget_watch import BudgetWatch
 from optplan.runtime.cluster import committed_usd, release_all, spent_gpu_hours
 from optplan.runtime.journal import Journal
@@ -166,7 +167,32 @@ class Driver:
         int
             The exit code: 0 when it has ended, 1 when every trial failed, 3 when the rest cannot keep its limits any
             more, 4 at a limit, 130 when interrupted.
+
+        Raises
+        ------
+        OutputError
+            When nothing can be written any more. What runs was stopped then, and nodes were given back: another driver
+            finds what is left.
         """
+        try:
+            return self._follow()
+        except OutputError:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Stop what runs and give nodes back, although it cannot be written down."""
+        executor, names = self._executor, sorted(self._state.active)
+        until_s = executor.now_s() + self._limits.grace_s + _ROUND_S
+        for name in names:
+            executor.stop(name, self._limits.grace_s)
+        left = set(names)
+        while left and executor.now_s() < until_s:
+            events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
+            left -= {event.operation for event in events if isinstance(event, Finished | Failed)}
+        executor.release_nodes([name for pool in self._state.pools.values() for name in sorted(pool)])
+
+    def _follow(self) -> int:
         while True:
             now_s = self._executor.now_s()
             self._check_limits(now_s)
@@ -358,6 +384,9 @@ class Driver:
             case Failed():
                 if event.operation in state.active:
                     self._note(self._failed(event))
+                    if event.no_room:
+                        trial = state.operations[event.operation].operation.trial
+                        self._halt_for(LIMIT, f"{trial} {event.why}; make room, then go on with --resume")
 
     @staticmethod
     def _failed(event: Failed) -> OperationFailed:

@@ -98,6 +98,7 @@ class Ending:
     why: str
     blameless: bool = False
     hopeless: bool = False
+    no_room: bool = False
 
 
 class FolderExecutor(ABC, Generic[Handle]):
@@ -160,9 +161,12 @@ class FolderExecutor(ABC, Generic[Handle]):
         """Ask an operation to store its state and end; after the grace, or at once if it did nothing, it is killed."""
         if operation in self._running:
             running = self._running[operation]
-            (running.folder / STOP).touch()
             self._read_progress(running)
             running.kill_at_s = self.now_s() + (grace_s if running.offset else 0.0)
+            try:
+                (running.folder / STOP).touch()
+            except OSError:  # no room to ask in
+                running.kill_at_s = self.now_s()
 
     def poll(self, until_s: float) -> list[Event]:
         """Return what has happened; wait until something does, or until the time has come."""
@@ -288,6 +292,7 @@ class FolderExecutor(ABC, Generic[Handle]):
             tail=_read_tail(self._log_of(operation.trial)),
             blameless=ending.blameless,
             hopeless=ending.hopeless,
+            no_room=ending.no_room,
             iterations=stored.get("iterations"),
             metrics=stored.get("metrics", {}),
             checkpoint=kept,

@@ -60,7 +60,7 @@ class Journal:
                 folder.chmod(0o700)
                 self._lock = _hold(folder / _LOCK)
             self._connection = _open(path, writable=writable)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, *OptplanErrors) as error:
             self._unlock()
             if isinstance(error, OptplanErrors):
                 raise
@@ -187,10 +187,11 @@ def _open(path: Path, *, writable: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == 0 and not writable:  # its driver was killed before the run was written down
+    is_empty = not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if is_empty and not writable:  # its driver was killed before the run was written down
         connection.close()
         raise UsageError(f"{path.parent}: no run is there; give the folder that --out named")
-    if new or version == 0:
+    if new or is_empty:
         connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
     elif version != SCHEMA_VERSION:
         connection.close()

@@ -233,6 +233,8 @@ class Failed:
         Whether it is not the trial's fault, as when its node is lost: it does not count as a failure of the trial.
     hopeless
         Whether trying again would fail again, as when there is nothing to import.
+    no_room
+        Whether it could not write: the run is paused.
     iterations, metrics, checkpoint
         What it had stored on the way, for the next attempt; None and empty where it had not.
     """
@@ -243,6 +245,7 @@ class Failed:
     tail: str = ""
     blameless: bool = False
     hopeless: bool = False
+    no_room: bool = False
     iterations: int | None = None
     metrics: Metrics = field(default_factory=dict)
     checkpoint: Checkpoint | None = None

@@ -12,7 +12,7 @@ from functools import partial
 
 from optplan.contracts.plan import Plan
 from optplan.errors import UnsupportedError, UsageError
-from optplan.formulations import formulation_of
+from optplan.formulations import formulation_named
 from optplan.instances.parsing import parse_instance
 from optplan.runtime.cluster import meter
 from optplan.runtime.records import Noted, Record, Replanned
@@ -77,15 +77,15 @@ class Replanner:
 
     def _plan_rest(self, now_s: float, drift: Drift) -> list[Record]:
         plan, state = self._state.plan, self._state
+        continue_plan = formulation_named(plan.formulation).continue_plan
         if not plan.instance:
             raise UnsupportedError("the plan does not hold its instance; make it anew with `optplan solve --plan`")
         instance = parse_instance(plan.instance, path="plan.instance")
-        formulation = formulation_of(instance)
         state.t = max(state.t, now_s)
         standing = take_stock(state, since_s=state.replans[-1].t if state.replans else 0.0, limits=self._limits)
         if standing.trials or standing.nodes:
-            instance, _ = formulation.calibrate(instance, plan, standing)
-        found = formulation.continue_plan(instance, plan, standing, partial(solve, gap=_GAP, time_limit_s=_TIME_S))
+            instance, _ = formulation_named(plan.formulation).calibrate(instance, plan, standing)
+        found = continue_plan(instance, plan, standing, partial(solve, gap=_GAP, time_limit_s=_TIME_S))
         if found.plan is None:
             reason = "" if found.infeasibility is None else f": {found.infeasibility.reason}"
             advice = "--resume with that limit goes on, and so it does as planned with --replan-above never"

@@ -10,6 +10,7 @@ Under torchrun each worker runs this; the first decides when to stop and tells t
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -31,8 +32,10 @@ from optplan.runtime.trainables import Session, import_trainable, make_trainer
 OPERATION, PROGRESS, STORED, OUTCOME = "operation.json", "progress.jsonl", "stored.json", "outcome.json"
 STOP, LOCK = "stop", "lock"
 
-#: Exit code of a process that would fail again.
-HOPELESS = 3
+#: Exit codes of a process that would fail again, and of one that could not write.
+HOPELESS, NO_ROOM = 3, 4
+#: What the system says where nothing can be written: disk or quota full, file too large, folder read-only.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 #: What a trial's log may grow to.
 LOG_BYTES = 8_000_000
 
@@ -81,7 +84,8 @@ def main(folder: Path) -> int:
     Returns
     -------
     int
-        0 when it ended in good order or runs already, 3 when trying again would fail again, 1 when it failed otherwise.
+        0 when it ended in good order or runs already, 3 when trying again would fail again, 4 when there was no room to
+        write, 1 when it failed otherwise.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's, which asks in good order
     operation: dict[str, Any] = json.loads((folder / OPERATION).read_text(encoding="utf-8"))
@@ -97,6 +101,9 @@ def main(folder: Path) -> int:
     except OptplanError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201 - into the trial's log
         return HOPELESS
+    except OSError as error:
+        traceback.print_exc()
+        return NO_ROOM if error.errno in _NO_ROOM else 1
     except Exception:  # noqa: BLE001 - whatever the user's code raises is what failed
         traceback.print_exc()
         return 1

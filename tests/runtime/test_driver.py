@@ -302,6 +302,11 @@ def test_journals_of_another_version_are_refused(plan_of: PlanOf, tmp_path: Path
         connection.execute("PRAGMA user_version = 9")
     with pytest.raises(DataError, match=r"journal\.sqlite: has version 9; understood: 1; use the release"):
         resume(tmp_path / "run")
+    with sqlite3.connect(tmp_path / "run" / "journal.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 0")
+    for look in (resume, read_run):
+        with pytest.raises(DataError, match=r"journal\.sqlite: has version 0; understood: 1; use the release"):
+            look(tmp_path / "run")
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_before_the_first_trial(plan_of: PlanOf, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import signal
 import sys
 import traceback
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
-from optplan.errors import UsageError
+from optplan.errors import OutputError, UsageError
 from optplan.instances.files import read_instance
 from optplan.runtime.checkpoints import hash_folder, is_whole, prune, store
 from optplan.runtime.outcomes import RunOutcome
@@ -248,6 +249,99 @@ def test_kill_9_of_driver_and_trials_changes_nothing(plan_of: PlanOf, tmp_path: 
         state, _, _ = read_run(out)
         ended = [(o.operation.segment, o.operation.trial) for o in state.operations.values() if o.phase == "ended"]
         assert len(ended) == len(set(ended)), "nothing that ended was repeated"
+
+
+@pytest.mark.parametrize("kind", ["SegmentEnded", "NodeReleasing", "OperationWanted", "OperationStarted"])
+def test_kill_9_of_the_driver_during_a_resize(plan_of: PlanOf, tmp_path: Path, kind: str) -> None:
+    """Between the end of a trial on one GPU and its start on two: intent written or not, process started or not."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+
+    def drive() -> int:
+        ended = [False]
+
+        def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
+            ended[0] = ended[0] or (type(record).__name__ == "SegmentEnded" and record.segment == "b1-s1")
+            if ended[0] and type(record).__name__ == kind:
+                _kill_self()
+
+        return run_here(plan, out, listener=listen).code
+
+    assert _fork(drive) == -signal.SIGKILL
+    outcome = resume(out)
+    assert outcome.winner is not None
+    assert (outcome.code, outcome.winner.trial, outcome.winner.iterations) == (0, FAST, 40)
+    state, _, _ = read_run(out)
+    assert sorted(o.operation.segment for o in state.operations.values()) == [*["b1-s1"] * 4, "b1-s2"]
+    assert not any(o.phase == "failed" for o in state.operations.values())
+
+
+def test_the_loss_of_a_node_is_survived(plan_of: PlanOf, tmp_path: Path) -> None:
+    """All processes on one of two nodes are killed at once: its two trials start again, and the winner is the same."""
+    plan, out, killed = plan_of("rubberband-two-stages"), tmp_path / "run", list[int]()
+
+    def listen(record: Any) -> None:  # noqa: ANN401 - a record, or progress
+        if type(record).__name__ == "Progressed" and not killed:
+            state, _, _ = read_run(out)
+            node = next(iter(state.nodes))
+            for each in state.operations.values():
+                if node in each.operation.place:
+                    path = out / "operations" / each.operation.id / "process.json"
+                    killed.append(json.loads(path.read_text(encoding="utf-8"))["pid"])
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    outcome = run_here(plan, out, space=[each | {"wait_s": 0.1} for each in RATES], listener=listen)
+    assert len(killed) == 2
+    assert outcome.winner is not None
+    assert (outcome.code, outcome.failed, outcome.winner.trial) == (0, {}, FAST)
+    assert outcome.winner.metric == pytest.approx(loss_after(0.3, 40), abs=1e-12)
+    state, _, _ = read_run(out)
+    ended = [(o.operation.segment, o.operation.trial) for o in state.operations.values() if o.phase == "ended"]
+    assert len(ended) == len(set(ended)) == 5
+    assert outcome.segments[0].failures == 2
+
+
+def _limit_files(size: int) -> None:
+    """Let no file of this process, and of those that it starts, grow beyond a size, as a full disk would."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def test_a_full_disk_pauses_the_run(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Checkpoints of 2 MB where files may have 1 MB: paused with the reason, nobody is blamed; with room it goes on."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+
+    def drive() -> int:
+        _limit_files(1_000_000)
+        return run_here(plan, out, space=[each | {"bytes": 2_000_000} for each in RATES]).code
+
+    assert _fork(drive) == 4
+    state, _, _ = read_run(out)
+    assert state.paused is not None
+    assert state.paused.why.endswith("could not write what it has to store; make room, then go on with --resume")
+    assert not state.active
+    assert not any(state.pools.values())
+    outcome = resume(out)
+    assert outcome.winner is not None
+    assert (outcome.code, outcome.failed, outcome.winner.trial, outcome.winner.iterations) == (0, {}, FAST, 40)
+
+
+def test_a_journal_that_cannot_be_written_stops_everything(plan_of: PlanOf, tmp_path: Path) -> None:
+    """The driver may write files of 60 kB: it stops its trials and says so; where there is room the run goes on."""
+    plan, out = plan_of("rubberband-two-stages"), tmp_path / "run"
+
+    def drive() -> int:
+        _limit_files(60_000)
+        with pytest.raises(OutputError, match=r"cannot be written .*; make room, then go on with --resume"):
+            run_here(plan, out, space=[each | {"wait_s": 0.02} for each in RATES])
+        return 7
+
+    assert _fork(drive) == 7
+    known = [json.loads(path.read_text(encoding="utf-8")) for path in out.glob("operations/*/process.json")]
+    assert known
+    assert not any(map(_is_alive, known))
+    outcome = resume(out)
+    assert outcome.winner is not None
+    assert (outcome.code, outcome.failed, outcome.winner.trial, outcome.winner.iterations) == (0, {}, FAST, 40)
 
 
 def test_ctrl_c_stores_everything_and_pauses(plan_of: PlanOf, tmp_path: Path) -> None:

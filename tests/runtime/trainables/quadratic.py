@@ -41,6 +41,7 @@ class Quadratic:
     def save_checkpoint(self, folder: str) -> None:
         """Store x and the number of steps."""
         (Path(folder) / "state.json").write_text(json.dumps([self.x, self.done]), encoding="utf-8")
+        (Path(folder) / "weights").write_bytes(bytes(self.config.get("bytes", 0)))
 
     def load_checkpoint(self, folder: str) -> None:
         """Read them."""
