@@ -32,6 +32,7 @@ from typing import Any
 from optplan.errors import DataError
 from optplan.runtime.checkpoints import store
 from optplan.runtime.records import plain
+from optplan.runtime.trial_files import OUTCOME, PROGRESS, STOP, bound_log, write
 
 #: Seconds between two looks at what a command has reported.
 _LOOK_S = 0.05
@@ -57,8 +58,6 @@ def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
     DataError
         When there is no such program, or a line of its metrics is none.
     """
-    from optplan.runtime.worker import OUTCOME, PROGRESS, STOP, bound_log, write
-
     root, save = Path(operation["root"]), folder / "save"
     shutil.rmtree(save, ignore_errors=True)
     save.mkdir()

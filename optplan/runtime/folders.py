@@ -27,7 +27,7 @@ from optplan.runtime.protocol import (
     Operation,
     Progressed,
 )
-from optplan.runtime.worker import OPERATION, OUTCOME, PROGRESS, STOP, STORED, write
+from optplan.runtime.trial_files import OPERATION, OUTCOME, PROGRESS, STOP, STORED, write
 
 #: Characters of a log's end that tell why a process failed.
 _TAIL = 2000

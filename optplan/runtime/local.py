@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from optplan.errors import MissingExtraError
 from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, read, say_code
 from optplan.runtime.protocol import Capabilities, NodeReady, NodeRequest, Operation
-from optplan.runtime.worker import HOPELESS, LOCK, NO_ROOM, write
+from optplan.runtime.trial_files import LOCK, write
+from optplan.runtime.worker import HOPELESS, NO_ROOM
 
 if TYPE_CHECKING:
     import psutil

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 from optplan.runtime import worker
+from optplan.runtime.trial_files import OPERATION
 
 #: Exit code of a worker that does not see the run's folder.
 UNSEEN = 5
@@ -39,7 +40,7 @@ class Worker:
 
     @staticmethod
     def _run(folder: Path, rank: int, workers: int, meeting: str | None) -> int:
-        path = folder / worker.OPERATION
+        path = folder / OPERATION
         if not path.is_file():
             return UNSEEN
         log = os.open(

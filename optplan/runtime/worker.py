@@ -28,16 +28,12 @@ from optplan.errors import DataError, OptplanError
 from optplan.runtime.checkpoints import store
 from optplan.runtime.records import plain
 from optplan.runtime.trainables import Session, import_trainable, make_trainer
-
-OPERATION, PROGRESS, STORED, OUTCOME = "operation.json", "progress.jsonl", "stored.json", "outcome.json"
-STOP, LOCK = "stop", "lock"
+from optplan.runtime.trial_files import LOCK, OPERATION, OUTCOME, PROGRESS, STOP, STORED, bound_log, write
 
 #: Exit codes of a process that would fail again, and of one that could not write.
 HOPELESS, NO_ROOM = 3, 4
 #: What the system says where nothing can be written: disk or quota full, file too large, folder read-only.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-#: What a trial's log may grow to.
-LOG_BYTES = 8_000_000
 
 
 class _Team(Protocol):
@@ -216,28 +212,6 @@ class _Training:
             "complete": complete,
             "timings": timings,
         }
-
-
-def write(path: Path, data: Mapping[str, Any]) -> None:
-    """Write plain data, whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    with scratch.open("w", encoding="utf-8") as file:
-        json.dump(data, file)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.rename(path)
-
-
-def bound_log(path: Path) -> None:
-    """Cut a log that has become too long to its last part; its writers append."""
-    if not path.is_file() or path.stat().st_size <= LOG_BYTES:
-        return
-    with path.open("r+b") as log:
-        log.seek(-LOG_BYTES // 4, os.SEEK_END)
-        rest = log.read()
-        log.seek(0)
-        log.write(b"... (the beginning was cut off)\n" + rest[rest.find(b"\n") + 1 :])
-        log.truncate()
 
 
 if __name__ == "__main__":

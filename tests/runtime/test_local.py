@@ -24,7 +24,7 @@ from optplan.runtime.checkpoints import hash_folder, is_whole, prune, store
 from optplan.runtime.outcomes import RunOutcome
 from optplan.runtime.protocol import Checkpoint
 from optplan.runtime.running import read_run, resume, run
-from optplan.runtime.worker import bound_log
+from optplan.runtime.trial_files import bound_log
 from optplan.solving import build_plan, solve
 
 PlanOf = Callable[..., Plan]

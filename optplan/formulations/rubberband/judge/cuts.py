@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
 from optplan.formulations.rubberband.judge.walks import Walks
 from optplan.schema import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks
+
+class Grid(Protocol):
+    """What a cut looks at of all walks of a bracket: nodes by stage, and what growing between them takes."""
+
+    held: IntArray
+
+    @property
+    def options(self) -> Sequence[object]:
+        """What each stage can get."""
+
+    @property
+    def growth_parts(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]] | None:
+        """Seconds and US dollars of growing, as a part of each node left and one of each entered, where there are."""
+
+    @property
+    def next_growth(self) -> tuple[FloatArray, FloatArray]:
+        """Seconds and US dollars (K - 1,) of growing from each node to the next."""
+
+    def run_least(self, stage: int, usd_weight: float, s_weight: float) -> FloatArray:
+        """Return by node (K,) the least weighted sum of an option of a stage."""
+
+    def grow_from(self, node: int) -> tuple[FloatArray, FloatArray]:
+        """Return seconds and US dollars of growing from a node to each later one."""
 
 
 class Frontier:
@@ -35,7 +57,7 @@ class Frontier:
 class Cut:
     """Walks wanted: those whose weighted sum, with the least that can follow, is within a limit."""
 
-    def __init__(self, walks: BracketWalks, usd_weight: float, s_weight: float, limit: float) -> None:
+    def __init__(self, walks: Grid, usd_weight: float, s_weight: float, limit: float) -> None:
         self.usd_weight = usd_weight
         self.s_weight = s_weight
         self.limit = limit
@@ -52,7 +74,7 @@ class Cut:
         """Return weighted sums."""
         return self.usd_weight * usd + self.s_weight * seconds
 
-    def _look_ahead(self, walks: BracketWalks, ahead: FloatArray) -> FloatArray:
+    def _look_ahead(self, walks: Grid, ahead: FloatArray) -> FloatArray:
         """Return the least that follows a node: at an earlier node or itself for nothing, or after growing."""
         rest = np.minimum.accumulate(ahead)
         if walks.growth_parts is not None:
