@@ -28,6 +28,7 @@ from optplan.formulations.rubberband.exact.stage_options import StageOptions, st
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.held import Growth, HeldGraph
+from optplan.solvers.paths.held.thrift import Thrift
 
 #: Pairs of a number of instances and an allocation that a stage may have.
 _MOST_PAIRS = 4_000_000
@@ -136,7 +137,8 @@ def state_chain(
     graph = HeldGraph.from_layers((start_usd, start_s), state_growth(instance, held), layers)
     # A price for every second and a minimum charge are what the rules of thrift are for.
     graph = replace(graph, needed=np.concatenate(needed))
-    return Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
+    chain = Chain(graph, held, used, state_charges(instance, bracket, graph, held, used))
+    return chain.keep(Thrift(graph).list_useful()) if instance.cloud.is_per_instance else chain
 
 
 def require_size(pairs: int) -> None:

@@ -100,10 +100,13 @@ class MinimumCharges:
         """Bound what (L,) instances released after the last stage pay on top, given how many came in each stage."""
         least, most = np.zeros(len(options)), np.zeros(len(options))
         # Once a stage takes the minimum charge alone, only those that came later can miss any of it.
-        lasting = np.flip(np.logical_or.accumulate(np.flip(self.lasting[options], axis=1), axis=1), axis=1)
+        some = np.flatnonzero(~self.lasting[options[:, -1]] & released.any(axis=1))
+        if not some.size:
+            return least, most
+        lasting = np.logical_or.accumulate(self.lasting[options[some]][:, ::-1], axis=1)[:, ::-1]
         price, minimum_s = self.instance.cloud.price_usd_per_s, self.instance.cloud.minimum_charge_s
         for first in range(options.shape[1]):
-            rows = np.flatnonzero((released[:, first] > 0) & ~lasting[:, first])
+            rows = some[(released[some, first] > 0) & ~lasting[:, first]]
             if rows.size:
                 mean_s, variance = self._life(options[rows], first)
                 missing = minimum_s - mean_s

@@ -261,7 +261,7 @@ class _Search:
         labels, node = self.labels, self.labels.node
         growing = np.ones(node.size, dtype=bool)
         for cut in self.cuts:
-            least = self._weigh(cut, labels) + cut.sweep.least_growing(layer)[node]
+            least = self._weigh(cut, labels) + cut.sweep.least_growing[layer][node]
             growing &= least <= cut.limit
         growers = np.flatnonzero(growing)
         hub, upper = np.empty(0, dtype=np.intp), node.size

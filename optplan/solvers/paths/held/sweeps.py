@@ -135,9 +135,18 @@ class Sweep:
             rest[node] = min(rest[node], float(cost.min()))
         return rest
 
-    def least_growing(self, layer: int) -> FloatArray:
-        """Return (K,) a lower bound, exact without waits, of what follows a node when the path grows to a layer."""
-        return self._least_growing(self.ahead[layer])
+    @cached_property
+    def least_growing(self) -> tuple[FloatArray, ...]:
+        """By layer (K,) a lower bound, exact without waits, of what follows a node when the path grows to the layer."""
+        return tuple(self._least_growing(ahead) for ahead in self.ahead)
+
+    @cached_property
+    def through(self) -> FloatArray:
+        """(O,) The least cost of a path through each option."""
+        graph = self.graph
+        layer = np.repeat(np.arange(graph.num_layers), np.diff(graph.first_option))
+        least: FloatArray = self.arrive[layer, graph.node] + self.run + self.rest[layer, graph.node]
+        return least
 
     def _least_growing(self, ahead: FloatArray) -> FloatArray:
         entered = ahead + self._enter if self._wait is None else ahead + self._enter + self._factor * self._wait[1]
@@ -163,7 +172,4 @@ class Cut:
 
     def through(self, layer: int) -> FloatArray:
         """Return the least cost of a path through each option of a layer, in the options' order."""
-        options = self.sweep.graph.options(layer)
-        node = self.sweep.graph.node[options]
-        least: FloatArray = self.sweep.arrive[layer, node] + self.sweep.run[options] + self.sweep.rest[layer, node]
-        return least
+        return self.sweep.through[self.sweep.graph.options(layer)]

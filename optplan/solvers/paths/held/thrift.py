@@ -60,6 +60,17 @@ class Thrift:
                 self._last_needed[needed[needed == graph.node[own]]] = layer
         self._last_needed_above = np.maximum.accumulate(self._last_needed[::-1])[::-1]
 
+    def list_useful(self) -> IntArray:
+        """List the options that a path which keeps the rules may take: the others' excess is never needed again."""
+        graph = self.graph
+        if graph.needed is None:
+            return np.arange(graph.node.size)
+        layer = np.repeat(np.arange(graph.num_layers), np.diff(graph.first_option))
+        kept = self._last_needed_above[graph.node] > layer
+        if self._simple:  # in the first layer, every excess is one that waits
+            kept &= (layer > 0) | (self._last_needed[graph.node] > layer)
+        return np.flatnonzero(kept | (graph.node == graph.needed))
+
     def may_move(self, state: IntArray, node: IntArray, target: IntArray) -> NDArray[np.bool_]:
         """Say whether labels may move from their nodes to others; the arrays broadcast.
 
