@@ -25,15 +25,15 @@ from optplan.solvers.paths.held.charges import (
     no_charge,
     skip_dominated_from_above,
 )
-from optplan.solvers.paths.held.sweeps import Cut
+from optplan.solvers.paths.held.sweeps import Cut, CutBundle
 from optplan.solvers.paths.held.thrift import FORBIDDEN, FREE, Thrift
 from optplan.solvers.paths.skyline import expand_ranges
 
 if TYPE_CHECKING:
     from optplan.solvers.paths.held.graphs import HeldGraph
 
-#: Pairs of a label and a node that are looked at in one go; bounds the memory.
-_PAIRS_AT_ONCE = 1 << 19
+#: Pairs of a label and a node, under each cut, that are looked at in one go; bounds the memory.
+_NUMBERS_AT_ONCE = 1 << 20
 #: Labels that are charged in one go, and whole paths that are charged exactly.
 _CHARGED_AT_ONCE = 1 << 14
 _SETTLED_AT_ONCE = 1 << 5
@@ -163,6 +163,8 @@ def find_candidates(
     search = _Search(graph, cuts, effort, charges)
     for layer in range(graph.num_layers):
         search.advance(layer)
+        if not search.labels.node.size:
+            return HeldPaths(np.empty(0), np.empty(0), np.empty((0, graph.num_layers), dtype=np.intp))
     return search.conclude()
 
 
@@ -204,7 +206,7 @@ class _Search:
 
     def __init__(self, graph: HeldGraph, cuts: tuple[Cut, ...], effort: Effort, charges: Charges | None) -> None:
         self.graph = graph
-        self.cuts = cuts
+        self.cuts = CutBundle(cuts, graph.num_nodes)
         self.effort = effort
         self.charges = charges
         nowhere = np.empty(0)
@@ -218,10 +220,7 @@ class _Search:
     def advance(self, layer: int) -> None:
         """Replace the labels by those of the next layer."""
         options = self.graph.options(layer)
-        alive = np.ones(options.stop - options.start, dtype=bool)
-        for cut in self.cuts:
-            alive &= cut.through(layer) <= cut.limit
-        usable = options.start + np.flatnonzero(alive)
+        usable = options.start + np.flatnonzero(self.cuts.keeps_options(options))
         targets, first = np.unique(self.graph.node[usable], return_index=True)
         parent, slot = self._arrive(layer, targets) if layer else (np.full(targets.size, -1), np.arange(targets.size))
         arrived = self._add_steps(layer, parent, targets[slot])
@@ -246,7 +245,8 @@ class _Search:
         """Return the (label, position of its target) pairs within the cuts, by target."""
         parents, slots = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
         for block, candidates in self._pair_up(layer, targets):
-            for piece in np.array_split(block, 1 + block.size * candidates.size // _PAIRS_AT_ONCE):
+            numbers = block.size * candidates.size * max(self.cuts.count, 1)
+            for piece in np.array_split(block, 1 + numbers // _NUMBERS_AT_ONCE):
                 slot, position = np.nonzero(self._is_inside(layer, candidates, targets[piece]))
                 parents.append(candidates[position])
                 slots.append(piece[slot])
@@ -259,10 +259,7 @@ class _Search:
         Whatever is above a whole block may shrink to all of it, so that the undominated among them will do.
         """
         labels, node = self.labels, self.labels.node
-        growing = np.ones(node.size, dtype=bool)
-        for cut in self.cuts:
-            least = self._weigh(cut, labels) + cut.sweep.least_growing[layer][node]
-            growing &= least <= cut.limit
+        growing = self.cuts.keep(labels.low_value, labels.low_consumption, self.cuts.least_growing(layer)[:, node])
         growers = np.flatnonzero(growing)
         hub, upper = np.empty(0, dtype=np.intp), node.size
         for block in np.array_split(np.arange(targets.size), 1 + targets.size // _TARGETS_AT_ONCE)[::-1]:
@@ -280,17 +277,10 @@ class _Search:
         labels = self.labels.take(candidates)
         value, consumption = self.graph.growth.between(labels.node[None, :], targets[:, None])
         value, consumption = value + labels.low_value, consumption + labels.low_consumption
-        inside = np.ones(value.shape, dtype=bool)
+        inside = self.cuts.keep(value, consumption, self.cuts.ahead(layer)[:, targets][:, :, None])
         if self.thrift is not None:
             inside &= self.thrift.may_move(labels.state, labels.node, targets[:, None])
-        for cut in self.cuts:
-            ahead = cut.sweep.ahead[layer, targets][:, None]
-            inside &= cut.sweep.weigh(value, consumption) + ahead <= cut.limit
         return inside
-
-    def _weigh(self, cut: Cut, labels: _Labels) -> FloatArray:
-        """Return the cost of labels under a cut's weights."""
-        return cut.sweep.weigh(labels.low_value, labels.low_consumption)
 
     def _add_steps(self, layer: int, parent: IntArray, node: IntArray) -> _Labels:
         """Return labels that have come to a node, not run there yet."""
@@ -313,9 +303,8 @@ class _Search:
 
     def _find_inside(self, layer: int, labels: _Labels) -> IntArray:
         """Return the positions of labels after a layer that stay within the cuts and the rules."""
-        inside = labels.state != FORBIDDEN
-        for cut in self.cuts:
-            inside &= self._weigh(cut, labels) + cut.sweep.rest[layer, labels.node] <= cut.limit
+        rest = self.cuts.rest(layer)[:, labels.node]
+        inside = self.cuts.keep(labels.low_value, labels.low_consumption, rest) & (labels.state != FORBIDDEN)
         return np.flatnonzero(inside)
 
     def _keep(self, layer: int, option: IntArray, parent: IntArray, labels: _Labels) -> None:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.solvers.paths.families import FloatArray, IntArray
 
@@ -173,3 +174,65 @@ class Cut:
     def through(self, layer: int) -> FloatArray:
         """Return the least cost of a path through each option of a layer, in the options' order."""
         return self.sweep.through[self.sweep.graph.options(layer)]
+
+
+class CutBundle:
+    """Several cuts, looked at together.
+
+    Parameters
+    ----------
+    cuts
+        None at all keep everything.
+    num_nodes
+        Of their graph, K.
+    """
+
+    def __init__(self, cuts: tuple[Cut, ...], num_nodes: int) -> None:
+        self._num_nodes = num_nodes
+        self._sweeps = [cut.sweep for cut in cuts]
+        self._value_weight = np.array([sweep.value_weight for sweep in self._sweeps])
+        self._consumption_weight = np.array([sweep.consumption_weight for sweep in self._sweeps])
+        self._limit = np.array([cut.limit for cut in cuts])
+
+    @property
+    def count(self) -> int:
+        """How many there are, C."""
+        return len(self._sweeps)
+
+    def keeps_options(self, options: slice) -> NDArray[np.bool_]:
+        """Say for each of some options whether a path through it is within all cuts."""
+        if not self._sweeps:
+            return np.ones(options.stop - options.start, dtype=np.bool_)
+        through = np.array([sweep.through[options] for sweep in self._sweeps])
+        return np.asarray((through <= self._limit[:, None]).all(axis=0))
+
+    def ahead(self, layer: int) -> FloatArray:
+        """Return (C, K) the least cost of every node's own option and what follows it."""
+        return self._stack([sweep.ahead[layer] for sweep in self._sweeps])
+
+    def rest(self, layer: int) -> FloatArray:
+        """Return (C, K) the least cost of what follows every node."""
+        return self._stack([sweep.rest[layer] for sweep in self._sweeps])
+
+    def least_growing(self, layer: int) -> FloatArray:
+        """Return (C, K) what :attr:`Sweep.least_growing` says of a layer."""
+        return self._stack([sweep.least_growing[layer] for sweep in self._sweeps])
+
+    def keep(self, value: FloatArray, consumption: FloatArray, follows: FloatArray) -> NDArray[np.bool_]:
+        """Say whether what has such costs is within all cuts.
+
+        Parameters
+        ----------
+        value, consumption
+            Costs so far, of any shape.
+        follows
+            (C, ...) Least cost of what follows, under each cut's weights; broadcasts with the costs.
+        """
+        if not self._sweeps:
+            return np.ones(value.shape, dtype=np.bool_)
+        each = (-1, *(1,) * value.ndim)
+        weighed = self._value_weight.reshape(each) * value + self._consumption_weight.reshape(each) * consumption
+        return np.asarray((weighed + follows <= self._limit.reshape(each)).all(axis=0))
+
+    def _stack(self, rows: list[FloatArray]) -> FloatArray:
+        return np.array(rows) if rows else np.empty((0, self._num_nodes))
