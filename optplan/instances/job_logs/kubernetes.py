@@ -51,7 +51,7 @@ def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_
     for where, item in jobs or pods:
         try:
             row = read(item, clock, class_column, where)
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
             left_out.add(BROKEN, where, str(error))
             continue
         if row.run_s is not None and row.run_s < 0:
@@ -109,8 +109,8 @@ def _read_pod(item: Mapping[str, Any], clock: Clock, class_column: str | None, w
     row = _make_row(item, clock, class_column, where)
     return row._replace(
         id=f"{metadata.get('namespace', '')}/{owner}" if owner else row.id,
-        part=metadata.get("name", ""),
-        name=owner or row.name,
+        part=row.name,
+        name=str(owner) or row.name,
         start_s=start_s,
         run_s=_subtract(end_s, start_s) if ending not in ("running", "pending") else None,
         gpus=_count_gpus(spec),
@@ -124,10 +124,10 @@ def _make_row(item: Mapping[str, Any], clock: Clock, class_column: str | None, w
     metadata = item.get("metadata", {})
     labels = {**(metadata.get("labels") or {}), "namespace": metadata.get("namespace", "")}
     return Row(
-        id=metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}",
+        id=str(metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"),
         part="",
-        name=metadata.get("name", ""),
-        label=labels.get(class_column, "") if class_column else "",
+        name=str(metadata.get("name", "")),
+        label=str(labels.get(class_column, "")) if class_column else "",
         submit_s=clock.read(metadata.get("creationTimestamp") or ""),
         start_s=None,
         run_s=None,
@@ -150,7 +150,7 @@ def _count_gpus(pod: Mapping[str, Any]) -> int:
 
 def _find_type(pod: Mapping[str, Any]) -> str:
     selector = pod.get("nodeSelector") or {}
-    return next((selector[label] for label in _TYPE_LABELS if label in selector), "")
+    return next((str(selector[label]) for label in _TYPE_LABELS if label in selector), "")
 
 
 def _subtract(end_s: float | None, start_s: float | None) -> float | None:

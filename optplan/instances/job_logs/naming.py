@@ -17,6 +17,8 @@ _SWEEP = 4
 #: GPU-hours that part sizes, as the generator of Sia's traces does, and the names of what lies between.
 _DECADES = ((1.0, "small"), (10.0, "medium"), (100.0, "large"), (float("inf"), "extra-large"))
 _SEPARATORS = re.compile(r"[\s_\-./:=,+#@\[\]()]+")
+#: Characters of a word at most; what is longer belongs to one job.
+_LONGEST_WORD = 64
 #: What is a number, a date or a hash, and so belongs to one job.
 _OWN = re.compile(r"\d[\dT]*|[0-9a-f]*\d[0-9a-f]*(?<=[0-9a-f]{6})|v?\d+(?:e\d+)?", re.IGNORECASE)
 _HASH = re.compile(r"[0-9a-f]{6,}", re.IGNORECASE)
@@ -115,7 +117,7 @@ def _find_stems(names: Iterable[str]) -> dict[str, str]:
     def is_shared(token: str) -> bool:
         if token.isalpha():
             return hashes[token] != 1
-        if not token or token.isdecimal() or _OWN.fullmatch(token):
+        if not token or len(token) > _LONGEST_WORD or token.isdecimal() or _OWN.fullmatch(token):
             return False
         match = _WORD_AND_NUMBER.fullmatch(token)
         return match is None or len(numbers[match["word"]]) < _SWEEP

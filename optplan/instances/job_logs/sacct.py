@@ -13,7 +13,7 @@ from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
-from optplan.errors import DataError
+from optplan.errors import DataError, show_value
 from optplan.instances.csv_tables import open_rows
 from optplan.instances.job_logs.records import BACKWARDS, BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
@@ -28,7 +28,10 @@ _NEEDED = (("JobID",), ("State",), ("Submit", "Start"), ("Elapsed", "End"), ("Al
 #: What is read of each row, in this order, before the column that names classes.
 _READ = ("JobID", "State", "JobName", "Submit", "Start", "End", "Elapsed", "AllocTRES", "ReqTRES", "Cluster")
 _WAITING = re.compile(r"(?P<array>.+)_\[(?P<tasks>[\d,:\-]+)(?:%\d+)?\]")
-_GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d+)")
+_TASKS = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+#: Tasks of an array at most, in Slurm.
+_MOST_TASKS = 4_000_001
+_GPU = re.compile(r"gres/gpu(?::(?P<type>[^=]+))?=(?P<count>\d{1,9})", re.ASCII)
 
 
 def read_sacct(
@@ -84,9 +87,12 @@ def read_sacct(
             waiting = _WAITING.fullmatch(id_) if "[" in id_ else None
             if waiting is None:
                 yield row
-            else:
-                for number in range(_count_tasks(waiting["tasks"])):
-                    yield row._replace(id=f"{row.id}/{number}")
+                continue
+            tasks = _count_tasks(waiting["tasks"])
+            if tasks is None:
+                left_out.add(BROKEN, where, f"{show_value(id_)} is no list of tasks")
+            for number in range(tasks or 0):
+                yield row._replace(id=f"{row.id}/{number}")
     left_out.require_readable(str(path), rows_read)
 
 
@@ -141,11 +147,13 @@ def read_gpus(tres: str) -> tuple[int, str]:
     return total or sum(types.values()), max(types, key=lambda name: types[name], default="")
 
 
-def _count_tasks(tasks: str) -> int:
-    """Count the tasks of ``1,3,5-9:2``."""
+def _count_tasks(tasks: str) -> int | None:
+    """Count the tasks of ``1,3,5-9:2``; None where it is none, or more than Slurm allows."""
     count = 0
     for part in tasks.split(","):
-        span, _, step = part.partition(":")
-        first, _, last = span.partition("-")
-        count += len(range(int(first), int(last or first) + 1, int(step or 1)))
-    return count
+        match = _TASKS.fullmatch(part)
+        if match is None:
+            return None
+        first, last, step = (int(each or 0) for each in match.groups())
+        count += len(range(first, max(last, first) + 1, step or 1))
+    return count if count <= _MOST_TASKS else None

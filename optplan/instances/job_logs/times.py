@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import re
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
@@ -12,7 +14,7 @@ from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, p
 
 #: What stands for a time that is not known.
 _NOTHING = frozenset({"", "unknown", "none", "n/a", "nan", "nat", "null", "-", "invalid"})
-#: Numbers from which a time counts milliseconds: as seconds they would be the year 5138.
+#: Numbers from which a time counts milliseconds, and no duration goes: as seconds they would be the year 5138.
 _MILLISECONDS_FROM = 1e11
 #: [days-][hours:]minutes:seconds[.fraction], as Slurm has it.
 _ELAPSED = re.compile(r"(?:(?P<d>\d+)-)?(?:(?P<h>\d+):)?(?P<m>\d+):(?P<s>\d+(?:\.\d+)?)", re.ASCII)
@@ -73,19 +75,30 @@ class Clock:
         if found.tzinfo is None:
             found = found.replace(tzinfo=self.zone)
             if self.form is None and len(text) == 19:
-                self._hours[text[:13]] = found.replace(minute=0, second=0).timestamp()
-        return found.timestamp()
+                self._hours[text[:13]] = _count_seconds(found.replace(minute=0, second=0))
+        return _count_seconds(found)
 
     def _read_otherwise(self, text: str) -> float:
         """Read a number, or an ISO time followed by the word UTC."""
         if self.form is None and _NUMBER.fullmatch(text):
             number = float(text)
-            return number / 1000.0 if number >= _MILLISECONDS_FROM else number
-        if self.form is None and text.endswith(" UTC"):
-            return datetime.fromisoformat(text.removesuffix(" UTC")).replace(tzinfo=UTC).timestamp()
+            number = number / 1000.0 if number >= _MILLISECONDS_FROM else number
+            if 0.0 <= number < _MILLISECONDS_FROM:
+                return number
+        elif self.form is None and text.endswith(" UTC"):
+            return _count_seconds(datetime.fromisoformat(text.removesuffix(" UTC")).replace(tzinfo=UTC))
         shape = f"--time-format {self.form!r}" if self.form else "ISO 8601, as in 2026-03-02T00:37:00"
         message = f"{show_value(text)} is no time in the form {shape}"
         raise ValueError(message)
+
+
+def _count_seconds(moment: datetime) -> float:
+    """Return seconds since 1970; raise ValueError at the ends of what has a date."""
+    try:
+        return moment.timestamp()
+    except OverflowError:
+        message = f"{moment.year} is no year of a log"
+        raise ValueError(message) from None
 
 
 @lru_cache(maxsize=100_000)  # a long log has few different ones
@@ -111,17 +124,20 @@ def read_seconds(text: str, unit_s: float = 1.0) -> float | None:
     """
     text = text.strip()
     match = _ELAPSED.fullmatch(text)
-    if match:
-        days, hours, minutes, seconds = (float(each or 0) for each in match.groups())
-        return (days * HOURS_PER_DAY + hours) * SECONDS_PER_HOUR + minutes * SECONDS_PER_MINUTE + seconds
     if text.casefold() in _NOTHING:
         return None
-    if _NUMBER.fullmatch(text):
-        return float(text) * unit_s
-    if _ZERO.fullmatch(text):
-        return 0.0
-    try:
-        return parse_duration(text)
-    except UsageError:
+    seconds = math.inf
+    if match:
+        days, hours, minutes, rest = (float(each or 0) for each in match.groups())
+        seconds = (days * HOURS_PER_DAY + hours) * SECONDS_PER_HOUR + minutes * SECONDS_PER_MINUTE + rest
+    elif _NUMBER.fullmatch(text):
+        seconds = float(text) * unit_s
+    elif _ZERO.fullmatch(text):
+        seconds = 0.0
+    else:
+        with contextlib.suppress(UsageError):
+            seconds = parse_duration(text)
+    if seconds >= _MILLISECONDS_FROM:
         message = f"{show_value(text)} is no duration; written as in 1-02:03:04, 90min or 5.62, with a decimal point"
-        raise ValueError(message) from None
+        raise ValueError(message)
+    return seconds
