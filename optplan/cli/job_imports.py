@@ -241,6 +241,11 @@ def import_jobs(
     outputs = open_output(output, force=force, as_json=as_json)
     if class_pattern is not None and class_column is not None:
         raise UsageError("--class-pattern, --class-column: give one of them")
+    useless = {"--columns": columns, "--gpus": gpus, "--time-format": time_format} if form != LogFormat.CSV else {}
+    useless |= {"--delimiter": delimiter} if form == LogFormat.KUBERNETES else {}
+    for option, given in useless.items():
+        if given:
+            raise UsageError(f"{option}: a log of {form} says that itself; leave it out")
     reading = LogReading(
         LogFormat(form),
         timezone=timezone,

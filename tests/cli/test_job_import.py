@@ -124,6 +124,8 @@ def test_columns_and_rules(run: Runner, tmp_path: Path) -> None:
         (("--timezone", "Mars"), 2, "--timezone: got 'Mars', which is no time zone"),
         (("--since", "yesterday"), 1, "--since: 'yesterday' is no time"),
         (("--from", "lsf"), 2, "--from"),
+        (("--from", "sacct", "--gpus", "2"), 2, "--gpus: a log of sacct says that itself; leave it out"),
+        (("--from", "kubernetes", "--delimiter", ";"), 2, "--delimiter: a log of kubernetes says that itself"),
     ],
 )
 def test_wrong_options(

@@ -90,7 +90,8 @@ def read_log(path: Path, reading: LogReading) -> tuple[list[Job], LeftOut]:
     UsageError
         When there is no such time zone.
     """
-    clock, left_out = Clock(find_zone(reading.timezone), reading.time_format), LeftOut()
+    clock = Clock(find_zone(reading.timezone), reading.time_format)
+    left_out = LeftOut("item" if reading.form is LogFormat.KUBERNETES else "line")
     selection = Selection(
         rules=reading.rules,
         since_s=reading.read_moment(reading.since, "since"),

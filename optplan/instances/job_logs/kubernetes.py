@@ -35,7 +35,7 @@ def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_
     class_column
         The label whose values name classes, or ``namespace``.
     left_out
-        What is left out is counted here; numbers of lines are positions in the list.
+        What is left out is counted here.
 
     Raises
     ------

@@ -163,9 +163,16 @@ _MOST_BROKEN = 0.5
 
 
 class LeftOut:
-    """What is left out of a log, by reason: how often, where first, and what was wrong there."""
+    """What is left out of a log, by reason: how often, where first, and what was wrong there.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    unit
+        What is counted where: lines, or items of a list.
+    """
+
+    def __init__(self, unit: str = "line") -> None:
+        self._unit = unit
         self._found: dict[str, tuple[int, int, str]] = {}
 
     def add(self, reason: str, where: int, wrong: str = "") -> None:
@@ -179,10 +186,11 @@ class LeftOut:
 
     def __str__(self) -> str:
         """List numbers and reasons, as in ``3 jobs without GPUs (first: line 7)``."""
-        return "; ".join(
-            f"{count:,} {reason} (first: {', '.join(filter(None, (f'line {first:,}' if first else '', wrong)))})"
-            for reason, (count, first, wrong) in self._found.items()
-        )
+        said = []
+        for reason, (count, first, wrong) in self._found.items():
+            where = f"{self._unit} {first:,}" if first else ""
+            said.append(f"{count:,} {reason} (first: {', '.join(filter(None, (where, wrong)))})")
+        return "; ".join(said)
 
     def require_readable(self, file: str, rows: int) -> None:
         """Refuse a log of which more than half cannot be read: it is not what it is taken for.

@@ -35,8 +35,8 @@ def find_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        message = f"got {show_value(name)}, which is no time zone of this system; write it as in Europe/Berlin or UTC"
-        raise UsageError(f"timezone: {message}") from None
+        ways = "write it as in Europe/Berlin or UTC, or pip install tzdata where the system has no list of them"
+        raise UsageError(f"timezone: got {show_value(name)}, which is no time zone of this system; {ways}") from None
 
 
 class Clock:

@@ -74,7 +74,7 @@ def compare_with_log(instance: BoaInstance, result: Result[Solution]) -> Table |
             Row(
                 (
                     part.name,
-                    format_gpus(found.gpus),
+                    format_gpus(found.gpu_hours * SECONDS_PER_HOUR / found.run_s),
                     NOTHING if found.wait_s is None else format_duration(found.wait_s),
                     format_duration(found.run_s),
                     f"{found.gpu_hours:.3g}",

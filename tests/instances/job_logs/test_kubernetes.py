@@ -44,8 +44,8 @@ def test_a_job(read: Read) -> None:
 @pytest.mark.parametrize(
     ("status", "run_s", "told"),
     [
-        ({}, None, "1 sizes of pending jobs (first: line 1)"),
-        ({"startTime": "2026-03-02T00:30:00Z", "active": 1}, None, "1 sizes of running jobs (first: line 1)"),
+        ({}, None, "1 sizes of pending jobs (first: item 1)"),
+        ({"startTime": "2026-03-02T00:30:00Z", "active": 1}, None, "1 sizes of running jobs (first: item 1)"),
         (
             {
                 "startTime": "2026-03-02T00:30:00Z",

@@ -50,9 +50,9 @@ class LoggedJobs(FrozenModel):
     dispersion: Annotated[float, Field(ge=1), NUMBER] = 1.0
     size_spread: AmountOrZero
     gpus: PositiveAmount
-    run_s: AmountOrZero
+    run_s: PositiveAmount
     wait_s: AmountOrZero | None = None
-    gpu_hours: AmountOrZero
+    gpu_hours: PositiveAmount
     arrival_error: _Error
     size_error: _Error
     speedup_error: _Error = 0.0
