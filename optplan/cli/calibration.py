@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from optplan.cli.amending import amendments, read_amended
 from optplan.cli.commands import Command
 from optplan.cli.console import note, print_answer, print_json
-from optplan.cli.options import force_option, output_option
+from optplan.cli.options import force_option, instance_argument, output_option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -22,34 +24,43 @@ from optplan.errors import UsageError
     ),
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.argument("name", metavar="INSTANCE")
+@instance_argument
+@amendments
 @output_option("the instance with what was measured")
 @force_option
-def calibrate(folder: Path, name: str, *, output: Path | None, force: bool, as_json: bool) -> int:
+def calibrate(
+    folder: Path,
+    instance_name: str,
+    *,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
     """Put what the run in DIR measured in place of what INSTANCE says: times of iterations, starts, launches, prices.
 
     Every figure that is another one now is listed. What was not measured stays as it was; seconds of iterations at
     other widths keep their ratio to those that were. The next `optplan solve` plans with it.
     """
     from optplan.formulations import formulation_of
-    from optplan.instances.files import read_instance, write_json
+    from optplan.instances.files import write_json
     from optplan.runtime.running import read_run
     from optplan.runtime.stock import take_stock
 
     outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     state, _, _ = read_run(folder)
-    instance = read_instance(name)
+    instance = read_amended(instance_name, changes)
     formulation = formulation_of(instance)
     if formulation.name != state.plan.formulation:
-        problem = f"{folder} is a run of a {state.plan.formulation} plan, and {name} is of {formulation.name}"
+        problem = f"{folder} is a run of a {state.plan.formulation} plan, and {instance_name} is of {formulation.name}"
         raise UsageError(f"{problem}; give the instance that the plan was made from")
-    calibrated, changes = formulation.calibrate(instance, state.plan, take_stock(state))
+    calibrated, said = formulation.calibrate(instance, state.plan, take_stock(state))
     source = dict(calibrated.source) | {"measured": f"in a run of plan {state.plan.plan_id[:12]}"}
     calibrated = calibrated.replace(source=source)
     if as_json:
-        print_json({"changes": list(changes), "instance": calibrated.to_json_data()})
+        print_json({"changes": list(said), "instance": calibrated.to_json_data()})
     else:
-        print_answer(*(changes or ("all is as the instance says",)))
+        print_answer(*(said or ("all is as the instance says",)))
     outputs.save("--output", lambda path: write_json(calibrated, path, overwrite=force))
     if output is None and not as_json:
         note("give -o FILE to write the instance")

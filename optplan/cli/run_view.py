@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
 from optplan.cli.console import note
-from optplan.errors import OutputError
+from optplan.contracts.conditions import Mode
+from optplan.errors import OutputError, show_text
+from optplan.runtime.cluster import spent_usd
 from optplan.runtime.protocol import Progressed
 from optplan.runtime.records import (
     NodeChanged,
@@ -18,19 +21,18 @@ from optplan.runtime.records import (
     Paused,
     Record,
     Replanned,
-    SegmentBegan,
     SegmentEnded,
     SegmentOpened,
     TrialDropped,
     encode,
     plain,
 )
+from optplan.runtime.scheduler import Rules
+from optplan.runtime.state import Phase, State
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
     from rich.status import Status
-
-    from optplan.contracts.plan import Plan
 
 #: Lines of a failed trial's output that are shown.
 _TAIL_LINES = 12
@@ -41,19 +43,17 @@ class RunView:
 
     Parameters
     ----------
-    plan
-        Which is followed.
+    state
+        Of the run as it stands; the view applies to it what it hears, and nobody else has it.
+    rules
+        Of the run.
     events
         Where each record is written as a line of JSON; None writes none.
-    metric
-        What trials show.
     """
 
-    def __init__(self, plan: Plan, *, events: Path | None = None, metric: str = "loss") -> None:
-        self._segments = {segment.id: segment for segment in plan.segments}
-        self._planned_s = plan.totals().get("time_s", 0.0)
-        self._metric = metric
-        self._running: dict[str, int] = {}
+    def __init__(self, state: State, rules: Rules, *, events: Path | None = None) -> None:
+        self._state = state
+        self._rules = rules
         self._seen: dict[str, float] = {}
         self._events = events
         self._file: TextIO | None = None
@@ -88,13 +88,15 @@ class RunView:
 
     def listen(self, record: Record | Progressed) -> None:
         """Take note of a record, or of progress."""
+        if not isinstance(record, Progressed):
+            self._state.apply(record)
         if self._file is not None:
             self._file.write(self._encode(record) + "\n")
             self._file.flush()
         for line in self._tell(record):
             note(line)
         if self._status is not None:
-            self._status.update(self._line(record.t))
+            self._status.update(show_text(self.line(record.t)))
 
     def _encode(self, record: Record | Progressed) -> str:
         if isinstance(record, Progressed):
@@ -107,17 +109,13 @@ class RunView:
         when = f"[{_write(record.t)}]"
         match record:
             case SegmentOpened() if record.members:
-                segment = self._segments[record.segment]
-                return [f"{when} {segment.label or segment.id}"]
-            case SegmentBegan():
-                self._running[record.segment] = 0
+                return [f"{when} {self._name(record.segment)}"]
             case SegmentEnded():
-                self._running.pop(record.segment, None)
                 best = record.ranking[0] if record.ranking else "nobody"
                 return [f"{when} {record.segment} ended; best: {best}{self._show(best)}"]
             case Progressed() | OperationEnded():
-                value = record.metrics.get(self._metric)
-                if isinstance(value, int | float):
+                value = record.metrics.get(self._rules.metric)
+                if isinstance(value, int | float) and math.isfinite(value):
                     self._seen[record.operation.split(".")[-2]] = float(value)
             case OperationFailed():
                 tail = [f"    {line}" for line in record.tail.splitlines()[-_TAIL_LINES:]]
@@ -127,10 +125,6 @@ class RunView:
             case NodeChanged() if record.phase == "lost":
                 return [f"{when} lost {record.node}: {record.why}"]
             case Replanned():
-                from optplan.instances.parsing import parse_plan
-
-                self._segments |= {segment.id: segment for segment in parse_plan(record.plan, path="plan").segments}
-                self._planned_s = max((segment.end_s for segment in self._segments.values()), default=0.0)
                 return [f"{when} {record.why}"]
             case Noted():
                 return [f"{when} {record.text}"]
@@ -139,14 +133,36 @@ class RunView:
         return []
 
     def _show(self, trial: str) -> str:
-        return f" ({self._metric} {self._seen[trial]:.6g})" if trial in self._seen else ""
+        return f" ({self._rules.metric} {self._seen[trial]:.6g})" if trial in self._seen else ""
 
-    def _line(self, t: float) -> str:
-        left = max(0.0, self._planned_s - t)
-        stages = ", ".join(self._running) or "waiting"
-        best = min(self._seen.values(), default=None)
-        shown = "" if best is None else f" | {self._metric} {best:.6g}"
-        return f"{stages}{shown} | {_write(t)}, planned to last {_write(left)} more"
+    def _name(self, segment: str) -> str:
+        return self._state.segments[segment].segment.label or segment
+
+    def line(self, now_s: float) -> str:
+        """Say what runs, how good it is, what it has taken, and how long it is expected to go on."""
+        state = self._state
+        going = [state.segments[name] for name in sorted(state.open)]
+        parts = ["; ".join(self._name(each.segment.id) for each in going) or "waiting"]
+        if any(each.began_s is None for each in going):
+            ready = sum(node.phase is Phase.READY for node in state.nodes.values())
+            parts.append(f"waiting for nodes ({ready} are ready)")
+        alive = {t for each in going for t in each.members if not state.trials[t].why_dropped}
+        if alive:
+            parts.append(f"{len(alive):,} trial{'s' if len(alive) > 1 else ''}")
+        if self._seen:
+            best = (min if self._rules.mode is Mode.MIN else max)(self._seen, key=self._seen.__getitem__)
+            parts.append(f"best {self._rules.metric} {self._seen[best]:.6g} ({best})")
+        spent, planned = spent_usd(state, now_s), state.plan.totals().get("cost_usd")
+        if spent is not None and planned is not None:
+            parts.append(f"${spent:,.2f} of ${planned:,.2f}")
+        return " | ".join([*parts, f"{_write(now_s)}, about {_write(self._left_s(now_s))} to go"])
+
+    def _left_s(self, now_s: float) -> float:
+        """Return how long the run goes on if what is open, and what comes after it, takes what is planned."""
+        state = self._state
+        going = [each for each in map(state.segments.__getitem__, state.open) if each.opened_s is not None]
+        late_s = max(((each.opened_s or 0.0) - each.segment.expected.start_s for each in going), default=0.0)
+        return max(0.0, max((each.end_s for each in state.plan.segments), default=0.0) + late_s - now_s)
 
 
 def _write(seconds: float) -> str:

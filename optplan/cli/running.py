@@ -17,7 +17,7 @@ from optplan.cli.console import note, print_answer, print_json, print_text
 from optplan.cli.options import read_budget, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.units import Amount, BudgetUnit
+from optplan.units import Amount, BudgetUnit, parse_bytes
 
 if TYPE_CHECKING:
     from optplan.runtime.outcomes import RunOutcome
@@ -69,6 +69,7 @@ def _read_part(_: click.Context, option: click.Parameter, text: str | None) -> f
 @click.option("--grace", metavar="TIME", callback=read_duration, help="Time to store a checkpoint when stopped: 30s.")
 @click.option("--node-wait", metavar="TIME", callback=read_duration, help="How long to wait for nodes: 10min.")
 @click.option("--slots", type=click.IntRange(min=1), help="GPUs or CPU slots of this machine that may be used.")
+@click.option("--checkpoint-space", metavar="SIZE", help="What checkpoints may take, as in 20GB; 10GB by default.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a worker.")
 @click.option(
     "--replan-above",
@@ -108,9 +109,10 @@ def run(
     from optplan.cli.run_view import RunView
     from optplan.instances.files import read_plan
     from optplan.instances.plain_data import read_data
-    from optplan.runtime.running import read_run
+    from optplan.runtime.running import RunOptions, make_rules, read_run
     from optplan.runtime.running import resume as resume_run
     from optplan.runtime.running import run as run_plan
+    from optplan.runtime.state import State
 
     given = _name_options(options, budget)
     outputs = _open_outputs({"--events": events, "--report": page}, force=force, as_json=as_json)
@@ -118,14 +120,14 @@ def run(
         refused = sorted({"--space": space, "--out": out, "PLAN": plan}.items(), key=str)
         _refuse([name for name, value in refused if value is not None])
         state, rules, _ = read_run(resumed)
-        with RunView(state.plan, events=events, metric=rules.metric) as view:
+        with RunView(state, rules, events=events) as view:
             outcome = resume_run(resumed, listener=view.listen, **given)
         return _show(outcome, outputs, name=state.plan.instance_name, as_json=as_json)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
     followed = read_plan(plan)
     drawn_from = None if space is None else read_data(space)
-    with RunView(followed, events=events, metric=given.get("metric") or "loss") as view:
+    with RunView(State(followed), make_rules(followed, RunOptions(**given)), events=events) as view:
         outcome = run_plan(followed, given.pop("train", None), space=drawn_from, out=out, listener=view.listen, **given)
     return _show(outcome, outputs, name=followed.instance_name, as_json=as_json)
 
@@ -233,6 +235,8 @@ def _name_options(options: dict[str, Any], budget: Amount | None) -> dict[str, A
         raise UsageError(f"--budget: got {budget}; a run is limited in money, as in 25usd")
     names = {"deadline": "deadline_s", "grace": "grace_s", "node_wait": "node_wait_s"}
     fields = {names.get(name, name): value for name, value in options.items() if value is not None}
+    if "checkpoint_space" in fields:
+        fields["checkpoint_bytes"] = parse_bytes(fields.pop("checkpoint_space"), what="--checkpoint-space")
     if fields.get("replan_above") == _NEVER:
         fields["replan_above"] = None
     return fields if budget is None else fields | {"budget_usd": budget.value}

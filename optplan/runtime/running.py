@@ -213,7 +213,7 @@ def read_run(out: Path | str) -> tuple[State, Rules, RunOptions]:
         state = State(plan)
         for record in journal.replay():
             state.apply(record)
-        return state, _make_rules(plan, options), options
+        return state, make_rules(plan, options), options
     finally:
         journal.close()
 
@@ -227,9 +227,11 @@ def _follow(
     resumed: bool,
     listener: Listener | None,
 ) -> RunOutcome:
-    state, rules = State(plan), _make_rules(plan, options)
+    state, rules = State(plan), make_rules(plan, options)
     for record in records:
         state.apply(record)
+        if listener is not None and not resumed:
+            listener(record)
     if state.ended is not None:
         return describe(state, rules)
     with TemporaryDirectory() as scratch:
@@ -324,7 +326,8 @@ def _count_slots(plan: Plan) -> int:
     return sum(most.values())
 
 
-def _make_rules(plan: Plan, options: RunOptions) -> Rules:
+def make_rules(plan: Plan, options: RunOptions) -> Rules:
+    """Return what holds for a whole run: the options, or else what the plan says."""
     return Rules.of(plan, options.metric, options.mode, options.retries)
 
 
