@@ -57,11 +57,6 @@ class ConstantDistribution(FrozenModel):
         return 0.0
 
     @property
-    def least_s(self) -> float:
-        """Least value."""
-        return self.value_s
-
-    @property
     def is_constant(self) -> bool:
         """Whether there is only one value."""
         return True
@@ -86,10 +81,6 @@ class ConstantDistribution(FrozenModel):
     def shortfall(self, t: FloatArray) -> FloatArray:
         """Return E[max(t - X, 0)], the integral of the cdf up to t."""
         return np.maximum(t - self.value_s, 0.0)
-
-    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:  # noqa: ARG002
-        """Draw durations of the given shape."""
-        return np.full(size, self.value_s)
 
 
 class NormalDistribution(FrozenModel):
@@ -125,11 +116,6 @@ class NormalDistribution(FrozenModel):
     def deviation_s(self) -> float:
         """Standard deviation after clipping."""
         return self._moments[1]
-
-    @property
-    def least_s(self) -> float:
-        """Least value."""
-        return 0.0 if self.sd_s > 0 else self.mean_s
 
     @property
     def is_constant(self) -> bool:
@@ -176,10 +162,6 @@ class NormalDistribution(FrozenModel):
         integral: FloatArray = self.sd_s * (z * ndtr(z) + np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi))
         return integral
 
-    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
-        """Draw durations of the given shape."""
-        return np.maximum(rng.normal(self.mean_s, self.sd_s, size), 0.0)
-
 
 class LogNormalDistribution(FrozenModel):
     """A log-normal distribution: skewed, never negative.
@@ -213,11 +195,6 @@ class LogNormalDistribution(FrozenModel):
     def deviation_s(self) -> float:
         """Standard deviation."""
         return self.sd_s
-
-    @property
-    def least_s(self) -> float:
-        """Greatest lower bound."""
-        return 0.0 if self.sd_s > 0 else self.mean_s
 
     @property
     def is_constant(self) -> bool:
@@ -260,11 +237,6 @@ class LogNormalDistribution(FrozenModel):
         z = (np.log(np.maximum(t, 1e-300)) - mu) / sigma
         return np.where(t > 0, t * ndtr(z) - self.mean_s * ndtr(z - sigma), 0.0)
 
-    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
-        """Draw durations of the given shape."""
-        mu, sigma = self.log_mean, self.log_sd
-        return rng.lognormal(mu, sigma, size)
-
 
 class EmpiricalDistribution(FrozenModel):
     """Measured durations, each equally likely.
@@ -301,11 +273,6 @@ class EmpiricalDistribution(FrozenModel):
         return 0.0 if self.is_constant else float(self.values_s.std())
 
     @property
-    def least_s(self) -> float:
-        """Least value."""
-        return float(self.values_s[0])
-
-    @property
     def is_constant(self) -> bool:
         """Whether there is only one value."""
         return bool(self.values_s[0] == self.values_s[-1])
@@ -338,10 +305,6 @@ class EmpiricalDistribution(FrozenModel):
         below = np.searchsorted(self.values_s, t, side="right")
         shortfall: FloatArray = (below * t - self._sums[below]) / self.values_s.size
         return shortfall
-
-    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> FloatArray:
-        """Draw durations of the given shape."""
-        return self.values_s[rng.integers(0, self.values_s.size, size)]
 
 
 def _read_number(value: object) -> Any:  # noqa: ANN401 - what comes in, goes on to the union

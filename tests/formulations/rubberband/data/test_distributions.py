@@ -30,9 +30,9 @@ DISTRIBUTIONS = [
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)
 def test_moments_are_those_of_the_draws(distribution: Distribution) -> None:
     """Mean and deviation describe what is drawn, clipping included, and nothing drawn is negative."""
-    draws = distribution.sample(np.random.default_rng(0), 400_000)
+    draws = distribution.quantile(np.random.default_rng(0).random(400_000))
     error = distribution.deviation_s / np.sqrt(draws.size)
-    assert draws.min() >= distribution.least_s >= 0
+    assert draws.min() >= 0
     assert abs(draws.mean() - distribution.expected_s) <= 4 * error + 1e-12
     assert draws.std() == pytest.approx(distribution.deviation_s, rel=0.05)
 
@@ -53,7 +53,7 @@ def test_quantile_undoes_the_cdf(distribution: Distribution) -> None:
     quantile = distribution.quantile(probability)
     assert np.all(distribution.cdf(quantile + 1e-9) >= probability - 1e-9)
     lower = np.maximum(quantile - 1e-6, 0.0)
-    assert np.all((distribution.cdf(lower) <= probability + 1e-9) | (quantile == distribution.least_s))
+    assert np.all((distribution.cdf(lower) <= probability + 1e-9) | (quantile == 0))
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=str)

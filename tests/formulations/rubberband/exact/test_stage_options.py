@@ -132,9 +132,9 @@ def _draw_stage(instance: RubberBandInstance, gpus: int, samples: int) -> FloatA
     slots, per_trial = min(gpus, stage.trials), max(gpus // stage.trials, 1)
     seconds, x = float(training.seconds(np.array([per_trial]), np.array([1]))[0]), stage.iterations
     shape = (samples, stage.trials)
-    trained = training.iteration(seconds).sample(rng, (*shape, x)).sum(axis=2)
-    trained += x * training.pace(seconds).sample(rng, shape) - x * seconds
-    times = training.start(per_trial).sample(rng, shape) + np.maximum(trained, 0.0)
+    trained = training.iteration(seconds).quantile(rng.random((*shape, x))).sum(axis=2)
+    trained += x * training.pace(seconds).quantile(rng.random(shape)) - x * seconds
+    times = training.start(per_trial).quantile(rng.random(shape)) + np.maximum(trained, 0.0)
     ends = np.zeros((samples, slots))
     for trial in range(stage.trials):
         ends[:, trial % slots] += times[:, trial]

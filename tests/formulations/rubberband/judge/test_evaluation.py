@@ -200,11 +200,11 @@ class _BruteForce:
         self.paid = sum(count * np.maximum(life, minimum) for count, life in lives) * cloud.price_usd_per_s
 
     def draw(self, distribution: Distribution, count: int) -> FloatArray:
-        return distribution.sample(self.rng, (self.samples, count))
+        return distribution.quantile(self.rng.random((self.samples, count)))
 
     def trials(self, trials: int, seconds: float, iterations: int) -> FloatArray:
         training = self.instance.training
-        total = training.iteration(seconds).sample(self.rng, (self.samples, trials, iterations)).sum(axis=2)
+        total = training.iteration(seconds).quantile(self.rng.random((self.samples, trials, iterations))).sum(axis=2)
         total += iterations * (self.draw(training.pace(seconds), trials) - seconds)
         return np.asarray(np.maximum(total, 0.0) + self.draw(training.start_s, trials))
 

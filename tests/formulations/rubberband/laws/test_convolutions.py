@@ -94,7 +94,7 @@ def test_grids_reproduce_normal_sums(count: int, draws: int) -> None:
 def test_grids_agree_with_draws(distribution: Distribution, count: int) -> None:
     """Maxima of 16 sums of clipped, skewed or measured times, within four standard errors of brute force."""
     rng = np.random.default_rng(1)
-    latest = distribution.sample(rng, (20_000, 16, count)).sum(axis=2).max(axis=1)
+    latest = distribution.quantile(rng.random((20_000, 16, count))).sum(axis=2).max(axis=1)
     found = expected_law_maximum(add_laws([(distribution, count)]), 16, None, 0)
     assert abs(found - latest.mean()) <= 4 * latest.std() / np.sqrt(latest.size)
 
@@ -111,8 +111,8 @@ def test_normal_approximation_is_far_off_where_grids_are_needed() -> None:
 def test_mixtures_of_chains_on_grids_agree_with_draws(distribution: Distribution) -> None:
     """Three chains of two trials and four of one: the last of all, within four standard errors of brute force."""
     rng = np.random.default_rng(2)
-    long = distribution.sample(rng, (60_000, 3, 2)).sum(axis=2).max(axis=1)
-    latest = np.maximum(long, distribution.sample(rng, (60_000, 4)).max(axis=1))
+    long = distribution.quantile(rng.random((60_000, 3, 2))).sum(axis=2).max(axis=1)
+    latest = np.maximum(long, distribution.quantile(rng.random((60_000, 4))).max(axis=1))
     found = expected_law_maximum(add_laws([(distribution, 2)]), 3, add_laws([(distribution, 1)]), 4)
     assert abs(found - latest.mean()) <= 4 * latest.std() / np.sqrt(latest.size)
 
@@ -123,7 +123,7 @@ def test_different_summands_add_up() -> None:
     assert law.expected_s == pytest.approx(51.9)
     assert law.deviation_s**2 == pytest.approx(9 + 2 * MEASURED.values_s.var())
     rng = np.random.default_rng(3)
-    sums = 5.0 + NORMAL.sample(rng, 100_000) + MEASURED.sample(rng, (100_000, 2)).sum(axis=1)
+    sums = 5.0 + NORMAL.quantile(rng.random(100_000)) + MEASURED.quantile(rng.random((100_000, 2))).sum(axis=1)
     times = np.array([45.0, 50.0, 52.0, 60.0])
     assert law.cdf(times) == pytest.approx([(sums <= t).mean() for t in times], abs=0.007)
     short = np.array([np.maximum(t - sums, 0).mean() for t in times])
