@@ -40,9 +40,8 @@ _FIRST_FRACTION = 1e-3
 _FIRST_OF_WANTED = 0.125
 #: Growth of the allowance from round to round.
 _GROWTH = 2.0
-#: Labels that one enumeration may keep, and pairs that it may look at, before branching is the better way.
+#: Labels that one enumeration may keep before branching is the better way.
 _MOST_LABELS = 40_000
-_MOST_PAIRS = 1_000_000
 #: Subproblems are enumerated within this fraction of the incumbent's value at first.
 _NEAR = 6e-3
 #: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.
@@ -310,13 +309,14 @@ class _Closing:
 
     def _enumerate(self, graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, most_value: float) -> bool:
         """Find the best plan of at most a value; return whether all such plans were covered within the quick limits."""
-        quick = Effort(self.effort.stopwatch, _MOST_LABELS, _MOST_PAIRS)
+        quick = Effort(self.effort.stopwatch, _MOST_LABELS)
         try:
             paths = graphs.find_path_sets(multipliers, allowance, quick)
             if self.value - most_value > allowance:
                 self._try_sets(paths)
-            most_consumption = most_within(self.graphs.limits)
-            target = MergeTarget(multipliers, most_consumption, min(most_value, self.value + self.rounding))
+            most_consumption, most_value = most_within(self.graphs.limits), min(most_value, self.value + self.rounding)
+            most_reduced_cost = most_value + float(multipliers @ most_consumption)
+            target = MergeTarget(multipliers, most_consumption, most_value, most_reduced_cost)
             best = merge_path_sets(paths, target, quick)
         except OutOfEffortError as stop:
             if stop.limit == "time":

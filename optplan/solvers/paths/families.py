@@ -67,6 +67,11 @@ class PathBatch:
         return np.array([math.fsum(column) for column in self.consumption.T.tolist()])
 
     @property
+    def totals(self) -> tuple[float, FloatArray]:
+        """Total value and total consumptions (L,)."""
+        return self.total_value, self.total_consumption
+
+    @property
     def total_used(self) -> float:
         """Sum of the consumptions of the first limit, exactly rounded."""
         return math.fsum(self.used.tolist())
@@ -108,6 +113,10 @@ class PathSets:
     value: FloatArray
     consumption: FloatArray
     trace: Callable[[IntArray], PathBatch]
+
+    def add_up(self, chosen: IntArray) -> tuple[float, FloatArray]:
+        """Return total value and consumptions (L,) of some paths (P,), exactly rounded."""
+        return PathBatch(self.value[chosen], self.consumption[chosen], chosen).totals
 
     @property
     def used(self) -> FloatArray:

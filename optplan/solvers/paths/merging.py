@@ -1,8 +1,12 @@
-"""The best choice of one path per graph within several limits, from the graphs' sets of paths, by exhaustion.
+"""The best choice of one path per graph within the limits, from the graphs' sets of paths, by exhaustion.
 
-Sets are merged two at a time, smallest first, keeping undominated totals that can still lead to a choice of at most the
-value that is asked for. The last two are matched without forming their product: in a choice of nearly the bound's value
-no binding limit has much room left, so the partners of a total have their consumption in a narrow window.
+Sets are merged two at a time, smallest first, keeping undominated totals that can still lead to a choice that is asked
+for. The last two are matched without forming their product: with one limit the best partner of a total is the one that
+uses up what is left of it; with several, no binding limit has much room left in a choice of nearly the bound's value,
+so the partners of a total have their consumption in a narrow window.
+
+Of many graphs the totals lie so densely that there are too many of them; there a merge that keeps only some of each
+set, spread over all consumptions, finds a choice that is as good as the best or nearly so, and proves nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +20,9 @@ from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.dominance import find_undominated_vectors, weigh_criteria
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathSets
-from optplan.solvers.paths.skyline import expand_ranges
+from optplan.solvers.paths.skyline import expand_ranges, find_undominated, scale_to_one
 
-#: Pairs formed at once; bounds the memory of a merge.
+#: Pairs formed at once; bounds the memory of a merge, and how long it does not look at the clock.
 _CHUNK_PAIRS = 1 << 20
 
 
@@ -34,21 +38,24 @@ class MergeTarget:
         (L,) What the total consumption may be at most.
     most_value
         What the total value may be at most.
+    most_reduced_cost
+        What the total reduced cost may be at most.
+    most_kept
+        Totals kept of each merged set, of one limit; None for all of them, which is what exhaustion needs.
     """
 
     multipliers: FloatArray
     most_consumption: FloatArray
     most_value: float
-
-    @property
-    def most_reduced_cost(self) -> float:
-        """What the total reduced cost is at most, then."""
-        return self.most_value + float(self.multipliers @ self.most_consumption)
+    most_reduced_cost: float
+    most_kept: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    """Totals over some graphs by increasing reduced cost.
+    """Totals over some graphs, relative to the paths of least reduced cost.
+
+    They are by increasing reduced cost; with one limit by increasing consumption and decreasing value.
 
     Parameters
     ----------
@@ -72,18 +79,18 @@ class _Totals:
     parts: tuple[_Totals, _Totals] | None
     graph: int
 
+    @property
+    def least(self) -> FloatArray:
+        """(2 + L,) The least value, reduced cost and consumptions."""
+        return np.concatenate([[self.value.min(), self.reduced_cost.min()], self.consumption.min(axis=0)])
+
     def write_choice(self, position: int, choice: IntArray) -> None:
         """Enter the paths behind a total into ``choice``."""
-        if self.parts is None:
+        if self.parts is not None:
+            self.parts[0].write_choice(int(self.left[position]), choice)
+            self.parts[1].write_choice(int(self.right[position]), choice)
+        elif self.graph >= 0:
             choice[self.graph] = self.left[position]
-            return
-        self.parts[0].write_choice(int(self.left[position]), choice)
-        self.parts[1].write_choice(int(self.right[position]), choice)
-
-
-def _list_least(part: _Totals) -> FloatArray:
-    """Return (2 + L,) the least value, reduced cost and consumptions of a set."""
-    return np.concatenate([[part.value.min(), part.reduced_cost[0]], part.consumption.min(axis=0)])
 
 
 def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> IntArray | None:
@@ -94,9 +101,9 @@ def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> Int
     paths
         The graphs' sets.
     target
-        Choices beyond it need not be found.
+        Which choices are asked for.
     effort
-        Charged for every pair of partial totals; a set of totals may be no larger than what labels may be kept.
+        Charged for every pair of partial totals.
 
     Returns
     -------
@@ -108,76 +115,95 @@ def merge_path_sets(paths: PathSets, target: MergeTarget, effort: Effort) -> Int
     OutOfEffortError
         When a limit of ``effort`` is met.
     """
-    merging = _Merging(target, effort)
-    sets = [_split_off(paths, graph, target.multipliers) for graph in range(paths.starts.size - 1)]
-    if len(sets) == 1:
-        sets.append(_nothing(target.multipliers.size))
+    reduced_cost = paths.value + paths.consumption @ target.multipliers
+    owner = np.repeat(np.arange(paths.starts.size - 1), np.diff(paths.starts))
+    base = np.lexsort((reduced_cost, owner))[paths.starts[:-1]]
+    merging = _Merging(paths, base, target, effort)
+    sets = [merging.split_off(graph) for graph in np.flatnonzero(np.diff(paths.starts) > 1).tolist()]
+    sets += [merging.nothing() for _ in range(2 - len(sets))]
     # Equal sizes leave the queue in the order of their making, so the outcome is deterministic.
     queue = [(part.value.size, number, part) for number, part in enumerate(sets)]
     heapq.heapify(queue)
-    number = len(queue)
-    least = np.sum([_list_least(part) for part in sets], axis=0)
-    while len(queue) > 2:
+    least = np.sum([part.least for part in sets], axis=0)
+    for number in range(len(sets), 2 * len(sets) - 2):
         first, second = heapq.heappop(queue)[2], heapq.heappop(queue)[2]
-        rest = least - _list_least(first) - _list_least(second)
+        rest = least - first.least - second.least
         merged = merging.multiply(first, second, rest)
         if not merged.value.size:
             return None
         effort.charge_labels(0, merged.value.size)
-        least = rest + _list_least(merged)
+        least = rest + merged.least
         heapq.heappush(queue, (merged.value.size, number, merged))
-        number += 1
     first, second = heapq.heappop(queue)[2], heapq.heappop(queue)[2]
     pair = merging.match(first, second)
     if pair is None:
         return None
-    choice = np.zeros(paths.starts.size, dtype=np.intp)
+    choice = base.copy()
     first.write_choice(pair[0], choice)
     second.write_choice(pair[1], choice)
-    return choice[:-1]
-
-
-def _split_off(paths: PathSets, graph: int, multipliers: FloatArray) -> _Totals:
-    """Return the set of one graph."""
-    part = np.arange(paths.starts[graph], paths.starts[graph + 1])
-    reduced_cost = paths.value[part] + paths.consumption[part] @ multipliers
-    order = np.argsort(reduced_cost, kind="stable")
-    part = part[order]
-    return _Totals(paths.value[part], reduced_cost[order], paths.consumption[part], part, part, None, graph)
-
-
-def _nothing(num_limits: int) -> _Totals:
-    """Return the set of no graph, whose choice is written to the last place and forgotten."""
-    zero, none = np.zeros(1), np.zeros(1, dtype=np.intp)
-    return _Totals(zero, zero, np.zeros((1, num_limits)), none, none, None, -1)
+    return choice
 
 
 class _Merging:
-    """Products and matches of sets towards one target."""
+    """Products and matches of sets towards one target, all relative to the choice of least reduced cost."""
 
-    def __init__(self, target: MergeTarget, effort: Effort) -> None:
+    def __init__(self, paths: PathSets, base: IntArray, target: MergeTarget, effort: Effort) -> None:
+        self.paths = paths
+        self.base = base
         self.target = target
         self.effort = effort
+        value, consumption = paths.add_up(base)
+        #: By how much value, reduced cost and consumptions may exceed those of that choice.
+        self.gain = target.most_value - value
+        self.excess = target.most_reduced_cost - (value + float(target.multipliers @ consumption))
+        self.room = target.most_consumption - consumption
         self.weights = weigh_criteria(target.most_value, target.most_consumption)
+
+    def split_off(self, graph: int) -> _Totals:
+        """Return the set of one graph."""
+        part, base = np.arange(*self.paths.starts[graph : graph + 2]), self.base[graph]
+        value = self.paths.value[part] - self.paths.value[base]
+        consumption = self.paths.consumption[part] - self.paths.consumption[base]
+        return self._arrange(value, consumption, part, part, None, graph)
+
+    def nothing(self) -> _Totals:
+        """Return the set of no graph."""
+        zero, none = np.zeros(1), np.zeros(1, dtype=np.intp)
+        return _Totals(zero, zero, np.zeros((1, self.room.size)), none, none, None, -1)
+
+    def _arrange(
+        self,
+        value: FloatArray,
+        consumption: FloatArray,
+        left: IntArray,
+        right: IntArray,
+        parts: tuple[_Totals, _Totals] | None,
+        graph: int,
+    ) -> _Totals:
+        """Return totals that are by consumption where there is one limit."""
+        reduced_cost = value + consumption @ self.target.multipliers
+        if self.room.size == 1:
+            return _Totals(value, reduced_cost, consumption, left, right, parts, graph)
+        order = np.argsort(reduced_cost, kind="stable")
+        return _Totals(value[order], reduced_cost[order], consumption[order], left[order], right[order], parts, graph)
 
     def multiply(self, first: _Totals, second: _Totals, rest: FloatArray) -> _Totals:
         """Return the undominated totals of two sets that the rest can bring to the target.
 
         ``rest`` is the least (2 + L,) that the other sets add to value, reduced cost and consumptions.
         """
-        target = self.target
-        most = target.most_reduced_cost - rest[1]
-        partners = np.searchsorted(second.reduced_cost, most - first.reduced_cost, side="right")
-        self.effort.charge_pairs(int(partners.sum()))
+        by_cost = np.argsort(second.reduced_cost, kind="stable")
+        most = self.excess - rest[1] - first.reduced_cost
+        partners = np.searchsorted(second.reduced_cost[by_cost], most, side="right")
+        self.effort.require_pairs(int(partners.sum()))
         left, right = [], []
         for rows in _split_rows(partners):
+            self.effort.charge_pairs(int(partners[rows].sum()))
             owner, place = expand_ranges(np.zeros(rows.size, dtype=np.intp), partners[rows])
-            owner = rows[owner]
+            owner, place = rows[owner], by_cost[place]
             value = first.value[owner] + second.value[place]
             consumption = first.consumption[owner] + second.consumption[place]
-            kept = np.flatnonzero(
-                (value + rest[0] <= target.most_value) & (consumption + rest[2:] <= target.most_consumption).all(axis=1)
-            )
+            kept = np.flatnonzero((value + rest[0] <= self.gain) & (consumption + rest[2:] <= self.room).all(axis=1))
             kept = kept[self._filter(value[kept], consumption[kept])]
             left.append(owner[kept])
             right.append(place[kept])
@@ -185,55 +211,72 @@ class _Merging:
         value = first.value[lefts] + second.value[rights]
         consumption = first.consumption[lefts] + second.consumption[rights]
         kept = self._filter(value, consumption)
-        reduced_cost = value[kept] + consumption[kept] @ target.multipliers
-        order = np.argsort(reduced_cost, kind="stable")
-        kept = kept[order]
-        return _Totals(
-            value[kept], reduced_cost[order], consumption[kept], lefts[kept], rights[kept], (first, second), -1
-        )
+        if self.target.most_kept is not None and kept.size > self.target.most_kept:
+            reduced_cost = value[kept] + consumption[kept] @ self.target.multipliers
+            kept = kept[_spread(consumption[kept, 0], reduced_cost, self.target.most_kept)]
+        return self._arrange(value[kept], consumption[kept], lefts[kept], rights[kept], (first, second), -1)
 
     def match(self, first: _Totals, second: _Totals) -> tuple[int, int] | None:
         """Return the positions of the pair of least value within the target, or None."""
-        target = self.target
+        if self.room.size == 1:
+            return self._match_skylines(first, second)
         order, low, high = self._find_windows(first, second)
         sizes = np.maximum(high - low, 0)
-        self.effort.charge_pairs(int(sizes.sum()))
-        best_value, best = float(np.nextafter(target.most_value, np.inf)), None
+        best_value, best = float(np.nextafter(self.gain, np.inf)), None
         for rows in _split_rows(sizes):
-            self.effort.charge_pairs(0)
+            self.effort.charge_pairs(int(sizes[rows].sum()))
             owner, place = expand_ranges(low[rows], sizes[rows])
             owner, place = rows[owner], order[place]
             value = first.value[owner] + second.value[place]
             better = np.flatnonzero(value < best_value)
-            fits = (first.consumption[owner[better]] + second.consumption[place[better]]) <= target.most_consumption
+            fits = (first.consumption[owner[better]] + second.consumption[place[better]]) <= self.room
             better = better[fits.all(axis=1)]
             if better.size:
                 position = better[np.argmin(value[better])]
                 best_value, best = float(value[position]), (int(owner[position]), int(place[position]))
         return best
 
+    def _match_skylines(self, first: _Totals, second: _Totals) -> tuple[int, int] | None:
+        """Return the pair of least value within the room: of undominated totals, more consumption is less value."""
+        partner = np.searchsorted(second.consumption[:, 0], self.room[0] - first.consumption[:, 0], side="right") - 1
+        total = np.where(partner >= 0, first.value + second.value[partner], np.inf)
+        position = int(np.argmin(total))
+        return (position, int(partner[position])) if total[position] <= self.gain else None
+
     def _find_windows(self, first: _Totals, second: _Totals) -> tuple[IntArray, IntArray, IntArray]:
         """Return an order of the second set, and for each of the first where its partners begin and end in it."""
-        target = self.target
+        multipliers = self.target.multipliers
         # A choice's reduced cost and the worth of the room it leaves add up to at most most_reduced_cost.
-        spare = target.most_reduced_cost - first.reduced_cost - second.reduced_cost[0]
-        spread = target.multipliers * (np.ptp(second.consumption, axis=0))
+        spare = self.excess - first.reduced_cost - second.reduced_cost[0]
+        spread = multipliers * np.ptp(second.consumption, axis=0)
         limit = int(np.argmax(spread)) if spread.size else 0
         if not spread.size or spread[limit] <= 0:
             high = np.searchsorted(second.reduced_cost, spare + second.reduced_cost[0], side="right")
             return np.arange(second.value.size), np.zeros(first.value.size, dtype=np.intp), high
         order = np.argsort(second.consumption[:, limit], kind="stable")
         ranked = second.consumption[order, limit]
-        most = target.most_consumption[limit] - first.consumption[:, limit]
-        room = (spare + ROUNDING * target.most_reduced_cost) / target.multipliers[limit]
+        most = self.room[limit] - first.consumption[:, limit]
+        room = (spare + ROUNDING * self.target.most_reduced_cost) / multipliers[limit]
         low = np.searchsorted(ranked, most - room, side="left")
         high = np.where(spare >= 0, np.searchsorted(ranked, most, side="right"), low)
         return order, low, high
 
     def _filter(self, value: FloatArray, consumption: FloatArray) -> IntArray:
-        """Return the positions of undominated totals."""
-        criteria = np.concatenate([value[:, None], consumption * self.weights], axis=1)
-        return find_undominated_vectors(np.zeros(value.size, dtype=np.intp), criteria)
+        """Return the positions of undominated totals; of one limit, by increasing consumption."""
+        segment = np.zeros(value.size, dtype=np.intp)
+        if not value.size:
+            return segment
+        if consumption.shape[1] == 1:
+            return find_undominated(segment, scale_to_one(consumption[:, 0]), scale_to_one(value))
+        return find_undominated_vectors(segment, np.concatenate([value[:, None], consumption * self.weights], axis=1))
+
+
+def _spread(consumption: FloatArray, reduced_cost: FloatArray, most: int) -> IntArray:
+    """Return the positions of the least reduced cost in each of some equal intervals of (M,) rising consumptions."""
+    interval = np.minimum((scale_to_one(consumption) * most).astype(np.intp), most - 1)
+    order = np.lexsort((reduced_cost, interval))
+    first = np.concatenate([[True], np.diff(interval[order]) > 0])
+    return np.asarray(order[first])
 
 
 def _split_rows(sizes: IntArray) -> list[IntArray]:

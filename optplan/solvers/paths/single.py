@@ -16,8 +16,8 @@ from optplan.progress import Stopwatch
 from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import GraphFamily, IntArray, PathBatch, PathSets
+from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
-from optplan.solvers.paths.skyline_merging import MergeLimits, merge_sets
 from optplan.solvers.paths.swaps import fill_slack
 
 #: First allowance, as a fraction of the gap and divided by the number of graphs (many graphs have many alternatives).
@@ -218,14 +218,16 @@ class _Closing:
 
     def _merge(self, paths: PathSets, base: IntArray, allowance: float, *, most_kept: int | None = None) -> None:
         """Offer the best choice within an allowance; of some choices only, where not all totals are kept."""
-        limits = MergeLimits(
-            multiplier=self.lagrangian.multiplier,
-            excess=allowance + self.rounding,
-            room=most_within(self.lagrangian.budget) - math.fsum(paths.used[base].tolist()),
-            gain=self.incumbent.total_value - math.fsum(paths.value[base].tolist()),
+        multipliers = np.array([self.lagrangian.multiplier])
+        value, consumption = paths.add_up(base)
+        target = MergeTarget(
+            multipliers,
+            most_consumption=most_within(np.array([self.lagrangian.budget])),
+            most_value=self.incumbent.total_value,
+            most_reduced_cost=value + float(multipliers @ consumption) + allowance + self.rounding,
             most_kept=most_kept,
         )
-        best = merge_sets(paths, base, limits, self.effort)
+        best = merge_path_sets(paths, target, self.effort)
         if best is not None:
             self._offer(paths, best)
 

@@ -14,8 +14,8 @@ from hypothesis.strategies import DataObject, SearchStrategy
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
+from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.skyline import find_undominated, skip_clearly_dominated
-from optplan.solvers.paths.skyline_merging import MergeLimits, merge_sets
 from optplan.solvers.paths.swaps import fill_slack
 from optplan.solvers.paths.switching import LinkedGraphs
 
@@ -151,8 +151,8 @@ def test_merge_finds_the_best_choice_within_its_limits(
     positions = [range(int(first), int(last)) for first, last in zip(paths.starts, paths.starts[1:], strict=False)]
     reduced_cost = paths.value + multiplier * paths.used
     base = np.array([part[int(np.argmin(reduced_cost[part.start : part.stop]))] for part in positions])
-    room = budget - float(paths.used[base].sum())
-    choice = merge_sets(paths, base, MergeLimits(multiplier, excess, room, 1e9), Effort())
+    most = float(reduced_cost[base].sum()) + excess
+    choice = merge_path_sets(paths, MergeTarget(np.array([multiplier]), np.array([float(budget)]), 1e9, most), Effort())
     best = np.inf
     for each in product(*positions):
         chosen = list(each)
@@ -168,14 +168,15 @@ def test_merge_finds_the_best_choice_within_its_limits(
 def test_merge_respects_its_limits() -> None:
     """Nothing is returned that gains too little, and a merge that is too large is not begun."""
     paths = listed_sets([[(0, 9), (1, 4), (2, 0)]] * 3)
-    base = paths.starts[:-1].copy()
-    # Within room 3 the best change is (1, -5) in each set; the merge may look at 9 pairs before it matches the last two
-    assert merge_sets(paths, base, MergeLimits(5.0, 1e9, 3.0, -15.5), Effort()) is None
-    choice = merge_sets(paths, base, MergeLimits(5.0, 1e9, 3.0, -15.0), Effort(max_pairs=9))
+    # Within room 3 the best change is (1, -5) in each set, of value 27 at first; the merge may look at 9 pairs before
+    # it matches the last two.
+    five, room = np.array([5.0]), np.array([3.0])
+    assert merge_path_sets(paths, MergeTarget(five, room, 11.5, 1e9), Effort()) is None
+    choice = merge_path_sets(paths, MergeTarget(five, room, 12.0, 1e9), Effort(max_pairs=9))
     assert choice is not None
     assert paths.value[choice].tolist() == [4.0, 4.0, 4.0]
     with pytest.raises(OutOfEffortError, match="stopped by the pairs limit"):
-        merge_sets(paths, base, MergeLimits(5.0, 1e9, 3.0, 0.0), Effort(max_pairs=8))
+        merge_path_sets(paths, MergeTarget(five, room, 27.0, 1e9), Effort(max_pairs=8))
 
 
 @settings(max_examples=300)

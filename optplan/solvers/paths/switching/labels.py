@@ -90,7 +90,15 @@ class _Setting:
         self.stages = stages
         self.multipliers = multipliers
         self.effort = effort
-        self.num_groups = graphs.num_groups
+        groups = graphs.num_groups
+        #: (M,) The hub that each node belongs to, and how many hubs there are.
+        self.hub = stages.graph * groups + stages.group
+        self.num_hubs = graphs.num_graphs * groups
+        #: The ways into nodes that are worth a look, by node: the node, the hub left and the limit; and by stage.
+        self.way_slot, left = np.nonzero(stages.entry_limit > -np.inf)
+        self.way_hub = stages.graph[self.way_slot] * groups + left
+        self.way_limit = stages.entry_limit[self.way_slot, left]
+        self.way_starts = np.searchsorted(self.way_slot, stages.starts)
         #: Keys of different hubs must not overlap even where all excesses are zero.
         self.spread = float((stages.limit - stages.best).max()) or 1.0
 
@@ -130,15 +138,11 @@ class _Setting:
 
     def _enter_from_hubs(self, index: int, labels: _Labels, cost: FloatArray) -> tuple[IntArray, IntArray]:
         """Return the (label, node) pairs of entering within the allowance, by node."""
-        stages, groups = self.stages, self.num_groups
-        rows = stages.stage(index)
-        place, left = np.nonzero(stages.entry_limit[rows] > -np.inf)
-        slots = rows.start + place
-        wanted_hub = stages.graph[slots] * groups + left
-        limit = stages.entry_limit[slots, left]
-        loosest = np.full(stages.last_stage.size * groups, -np.inf)
+        ways = slice(*self.way_starts[index : index + 2])
+        slots, wanted_hub, limit = self.way_slot[ways], self.way_hub[ways], self.way_limit[ways]
+        loosest = np.full(self.num_hubs, -np.inf)
         np.maximum.at(loosest, wanted_hub, limit)
-        hub_of_label = stages.graph[labels.slot] * groups + stages.group[labels.slot]
+        hub_of_label = self.hub[labels.slot]
         usable = np.flatnonzero(cost <= loosest[hub_of_label])
         if not usable.size:
             return usable, usable

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Numbers per working array of one block: large enough to hide NumPy's call costs, small enough for the caches.
 _BLOCK_SIZE = 1 << 19
 #: Nodes of a layer of all pairs up to which it is quicker to find for all nodes where their best paths come from.
-_MOST_LISTED = 1 << 11
+_MOST_LISTED = 800
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,13 +240,11 @@ def _list_sources(block: Block, least: FloatArray, cheapest: IntArray) -> IntArr
     slots = np.arange(size, starts[-1]) - starts[layers]
     before = starts[layers - 1] + slots
     enter = block.enter[slots] if block.enter.shape[0] == size else block.enter[size:]
-    best = block.run[before]
-    source = np.tile(np.arange(best.shape[1]), (before.size, 1))
+    best, source = block.run[before], np.arange(block.run.shape[1])
     for group in range(least.shape[1]):
         coming = least[before, group, None] + enter[:, group]
-        better = coming < best
-        np.copyto(best, coming, where=better)
-        np.copyto(source, cheapest[before, group, None], where=better)
+        source = np.where(coming < best, cheapest[before, group, None], source)
+        np.minimum(best, coming, out=best)
     return source
 
 
