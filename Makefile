@@ -39,6 +39,9 @@ demo-run: $(STAMPS)/plot,run,demo-$(CHECKSUM) ## Train an elastic search here, b
 	@mkdir -p out
 	$(BIN)/python -P docs/examples/demo_run.py out
 
+# SkyPilot wants other versions of what optplan uses, such as click below 8.2: it has an environment of its own.
+SKYPILOT := .venv/skypilot/bin/sky
+
 TESTED := $(STAMPS)/test,plot,search,bayes,learn,torch,run-$(CHECKSUM)
 
 test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
@@ -50,7 +53,7 @@ test-quick: $(TESTED) ## Run the tests that take less than a minute together
 test-golden: $(TESTED) ## Run the examples of the docs and the tests that compare with figures written down
 	$(BIN)/python -P -m pytest -n 2 -m "golden and not real" $(PYTEST_FLAGS)
 
-test-real: $(STAMPS)/test,plot,search,bayes,learn,torch,run,ray-$(CHECKSUM) ## Run the tests that start processes that talk to one another, as on a cluster
+test-real: $(STAMPS)/test,plot,search,bayes,learn,torch,run,ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
 	$(BIN)/python -P -m pytest -m real $(PYTEST_FLAGS)
 
 fuzz: $(TESTED) ## Try changed inputs and results, CASES=20000 from SEED=1 on, and say which break anything
@@ -75,6 +78,11 @@ build: $(STAMPS)/dev-$(CHECKSUM) ## Build the wheel and the source archive in di
 clean: ## Remove everything that make made
 	rm -rf .venv out dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find optplan tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(SKYPILOT): | $(STAMPS)/venv
+	@echo "Installing SkyPilot in .venv/skypilot ..."
+	@$(PYTHON) -m venv .venv/skypilot
+	@.venv/skypilot/bin/python -m pip --disable-pip-version-check --no-input install --quiet skypilot==0.14.1
 
 # The stem is "<extras>-<checksum>". Stamps of other sources go: their package is no longer the installed one.
 $(STAMPS)/%-$(CHECKSUM): | $(STAMPS)/venv

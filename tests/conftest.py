@@ -83,6 +83,7 @@ SLOW = (
     "reporting/boa/test_report.py",
     "reporting/seer/test_quality.py",
     "reporting/test_runs.py",
+    "runtime/exports",
     "runtime/test_driver.py",
     "runtime/test_local.py",
     "runtime/test_profiling.py",

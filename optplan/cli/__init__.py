@@ -24,6 +24,7 @@ from optplan.cli.catalogue import list_registered, schema, show
 from optplan.cli.commands import Group
 from optplan.cli.comparison import compare
 from optplan.cli.explanation import explain
+from optplan.cli.exporting import export, promote, submit
 from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
 from optplan.cli.frontiers import frontier
 from optplan.cli.imports import import_data
@@ -93,6 +94,9 @@ _COMMANDS = (
     logs,
     stop,
     calibrate,
+    export,
+    submit,
+    promote,
     verify,
     show,
     list_registered,

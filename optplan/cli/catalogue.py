@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optplan.contracts import Instance
     from optplan.contracts.registry import SolverEntry
 
-KINDS = ("instances", "solvers", "formulations")
+KINDS = ("instances", "solvers", "formulations", "exporters")
 RECORDS = ("instance", "result", "plan", "explanation", "sensitivity")
 #: Those that not every formulation has, by what makes them.
 _OPTIONAL_RECORDS = {"explanation": "explain", "sensitivity": "analyse_sensitivity"}
@@ -33,9 +33,10 @@ _SHOWN = {
     "instances": ("name", "origin", "description"),
     "solvers": ("formulation", "name", "problems", "policies", "proofs", "missing", "summary"),
     "formulations": ("name", "title", "reference"),
+    "exporters": ("name", "needs", "summary"),
 }
 #: How many of these fields name a record.
-_KEYS = {"instances": 1, "solvers": 2, "formulations": 1}
+_KEYS = {"instances": 1, "solvers": 2, "formulations": 1, "exporters": 1}
 _SIZES = ("classes", "epochs", "widths", "seed")
 
 
@@ -106,9 +107,9 @@ def show(
     cls=Command,
     examples=("optplan list", "optplan list solvers", "optplan list instances --json"),
 )
-@click.argument("kind", required=False, metavar="[instances|solvers|formulations]", type=click.Choice(KINDS))
+@click.argument("kind", required=False, metavar="[KIND]", type=click.Choice(KINDS))
 def list_registered(kind: str | None, *, as_json: bool) -> int:
-    """List instances of the library, solvers and formulations.
+    """List instances of the library, solvers, formulations and exporters; or only one KIND of them.
 
     With --json, an object that has a list for each kind.
     """
@@ -267,8 +268,16 @@ def _list_formulations() -> list[dict[str, Any]]:
     ]
 
 
+def _list_exporters() -> list[dict[str, Any]]:
+    from optplan.runtime.exports.entries import exporters
+
+    fields = ("name", "summary", "needs", "checked_by")
+    return [{field: getattr(entry, field) for field in fields} for entry in exporters().values()]
+
+
 _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "instances": _list_instances,
     "solvers": _list_solvers,
     "formulations": _list_formulations,
+    "exporters": _list_exporters,
 }

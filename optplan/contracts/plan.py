@@ -336,6 +336,35 @@ def follow(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
         yield tuple(way)
 
 
+def count_levels(segments: Sequence[Segment]) -> dict[str, int]:
+    """Return by segment how many others end before it, one after the other.
+
+    Parameters
+    ----------
+    segments
+        Of a plan: each waits for earlier ones only.
+    """
+    level: dict[str, int] = {}
+    for segment in segments:
+        level[segment.id] = 1 + max((level[other] for other in waits_for(segment.enter)), default=-1)
+    return level
+
+
+def last_of_each_unit(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Return the segments from which a search's winner comes: those who stopped in an earlier one are out.
+
+    Parameters
+    ----------
+    segments
+        Of a plan.
+    """
+    level = count_levels(segments)
+    latest: dict[str, int] = {}
+    for segment in segments:
+        latest[segment.unit] = max(latest.get(segment.unit, 0), level[segment.id])
+    return tuple(segment for segment in segments if level[segment.id] == latest[segment.unit])
+
+
 def span(segment: Segment) -> tuple[int, int]:
     """Return the epochs completed when a segment of a class of jobs begins and ends."""
     first = segment.enter.epochs if isinstance(segment.enter, EpochsDone) else 0

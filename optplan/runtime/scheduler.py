@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from optplan.contracts.conditions import Mode, Promoted, waits_for
-from optplan.contracts.plan import Plan, UnitKind
+from optplan.contracts.plan import Plan, UnitKind, last_of_each_unit
 from optplan.runtime.cluster import choose_surplus, place_trials, ready_nodes, release_all, want_nodes
+from optplan.runtime.ranking import rank, read_metric
 from optplan.runtime.records import (
     Ended,
     NodeReleasing,
@@ -130,15 +131,11 @@ class Scheduler:
 
     def rank(self, trials: Iterable[str]) -> list[str]:
         """Return trials, the best first; those without a number for the metric are last, equal ones stay in order."""
-        ranked = sorted(enumerate(trials), key=lambda pair: (*self._merit(pair[1]), pair[0]))
-        return [trial for _, trial in ranked]
+        return rank(trials, self.value_of, self._rules.mode, lambda trial: bool(self._state.trials[trial].why_dropped))
 
     def value_of(self, trial: str) -> float:
         """Return what a trial showed last; NaN where that is no number."""
-        value = self._state.trials[trial].metrics.get(self._rules.metric)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return math.nan
-        return float(value) if math.isfinite(value) else math.nan
+        return read_metric(self._state.trials[trial].metrics.get(self._rules.metric))
 
     def next_bell_s(self) -> float:
         """Return when the clock ends the next segment; infinite where it ends none."""
@@ -146,12 +143,6 @@ class Scheduler:
             return math.inf
         bells = (self._state.segments[name].ends_at_s for name in self._state.open)
         return self._state.origin_s + min((bell for bell in bells if bell is not None), default=math.inf)
-
-    def _merit(self, trial: str) -> tuple[bool, float]:
-        value = self.value_of(trial)
-        worst = math.isnan(value)
-        signed = value if self._rules.mode is Mode.MIN else -value
-        return bool(self._state.trials[trial].why_dropped), math.inf if worst else signed
 
     def _emit(self, record: Record) -> None:
         self._state.apply(record)
@@ -231,7 +222,7 @@ class Scheduler:
         for pool in state.pools:
             for record in release_all(state, pool, now_s):
                 self._emit(record)
-        last = [each for each in state.segments.values() if each.segment.id not in self._dependants]
+        last = [state.segments[each.id] for each in last_of_each_unit(state.plan.segments)]
         final = self.rank(t for each in last for t in each.members if not state.trials[t].why_dropped)
         finalists = list(dict.fromkeys(final))
         if finalists:

@@ -13,6 +13,7 @@ from optplan.formulations import formulations
 from optplan.instances.files import read_instance
 from optplan.instances.library import names
 from optplan.instances.parsing import parse_instance
+from optplan.runtime.exports.entries import exporters
 from optplan.units import Amount, BudgetUnit
 
 if TYPE_CHECKING:
@@ -105,14 +106,14 @@ def test_list_names_everything_registered(run: Runner) -> None:
     told = run("list")
     assert (told.code, told.err) == (0, "")
     solvers = [entry.name for formulation in formulations().values() for entry in formulation.solvers]
-    for name in (*names(), *solvers, *formulations()):
+    for name in (*names(), *solvers, *formulations(), *exporters()):
         assert name in told.out
 
 
 def test_list_as_json(run: Runner) -> None:
     """--json has a list for each kind, and only the kind asked for."""
     every = run("list", "--json").data
-    assert list(every) == ["instances", "solvers", "formulations"]
+    assert list(every) == ["instances", "solvers", "formulations", "exporters"]
     assert [record["name"] for record in every["instances"]] == names()
     solvers = run("list", "solvers", "--json").data
     assert solvers == {"solvers": every["solvers"]}

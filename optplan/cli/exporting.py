@@ -1,0 +1,128 @@
+"""``optplan export``, ``submit`` and ``promote``: plans as jobs of the scheduler that people have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import note, print_json, print_text
+from optplan.cli.options import force_option
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command(
+    cls=Command,
+    short_help="Write a plan as the files of a scheduler.",
+    examples=(
+        'optplan export plan.json --to slurm --command "python train.py --gpus {gpus}" --out jobs',
+        'optplan export plan.json --to kubernetes --command "train {checkpoint}" --template pods.yaml --out jobs',
+        "optplan list exporters",
+    ),
+)
+@click.argument("plan", metavar="PLAN", type=_FILE)
+@click.option("--to", "target", required=True, metavar="TARGET", help="slurm, script, ...: `optplan list exporters`.")
+@click.option("--command", required=True, metavar="TEXT", help="What a job runs; {gpus} and its like are replaced.")
+@click.option("--out", required=True, metavar="DIR", type=_FILE, help="Folder for the files; the jobs work there.")
+@click.option("--template", metavar="FILE", type=_FILE, help="Merged in: partition, image, volumes, set-up (YAML).")
+@click.option("--launcher", type=click.Choice(["single", "torchrun"]), default="single", help="On several nodes.")
+@click.option("--space", metavar="FILE", type=_FILE, help="What configurations are drawn from (YAML or JSON).")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the configurations.")
+@click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
+@click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
+@click.option(
+    "--margin", type=click.FloatRange(min=0), default=0.5, show_default=True, help="Of time limits, over the plan's."
+)
+@click.option("--gpus-per-node", type=click.IntRange(min=1), help="Of the target's nodes; the plan's by default.")
+@click.option("--retries", type=click.IntRange(min=0), default=2, help="Of a job that failed; 2 by default.")
+@click.option("--sizes-by-environment", "sizes_known", is_flag=True, help="The program reads OPTPLAN_GPUS itself.")
+@force_option
+def export(plan: Path, *, target: str, out: Path, force: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - what export takes
+    """Write the PLAN as files of a scheduler, to submit with `optplan submit DIR`, or by hand with DIR/submit.sh.
+
+    Every job starts its command through DIR/launch.sh, which gives it its size, its checkpoint and its configuration
+    by placeholders and by environment variables. What a target cannot express is refused.
+    """
+    from optplan.instances.files import read_plan
+    from optplan.instances.plain_data import read_data
+    from optplan.runtime.exports.exporting import export as export_plan
+    from optplan.runtime.exports.exporting import is_stream, write_folder
+
+    given = {name: value for name, value in options.items() if value is not None}
+    given |= {name: read_data(given[name]) for name in ("template", "space") if name in given}
+    followed = read_plan(plan)
+    files = export_plan(followed, target, **given)
+    write_folder(files, out, overwrite=force)
+    if as_json:
+        print_json({"target": target, "folder": str(out), "files": list(files)})
+        return 0
+    note(f"wrote {len(files)} files to {out}")
+    stream = " --class NAME --job NAME" if is_stream(followed) else ""
+    print_text(f"optplan submit {out}{stream}\n")
+    return 0
+
+
+@click.command(
+    cls=Command,
+    short_help="Hand the jobs of an export to its scheduler.",
+    examples=("optplan submit jobs", "optplan submit jobs --class bert --job bert-17"),
+)
+@click.argument("folder", metavar="DIR", type=_FILE)
+@click.option("--class", "unit", metavar="NAME", help="Of a stream: the class of the job.")
+@click.option("--job", metavar="NAME", help="Of a stream: what the job is called.")
+def submit(folder: Path, *, unit: str | None, job: str | None, as_json: bool) -> int:
+    """Submit the jobs of an exported plan in DIR; of a stream, one job of a class at the width planned for it now.
+
+    A job of a stream submits its next segment itself when an epoch's end changes its width. Where a class's jobs are
+    dealt out to several widths, the job takes the one that is furthest behind its share.
+    """
+    from optplan.runtime.exports.promotion import read_export
+    from optplan.runtime.exports.promotion import submit as submit_export
+
+    said = submit_export(read_export(folder), unit=unit, job=job)
+    if as_json:
+        lines = [line.split("\t") for line in said.splitlines()]
+        print_json({"jobs": [{"step": each[0], "id": each[1]} for each in lines if len(each) == len(("step", "id"))]})
+    else:
+        print_text(said)
+    return 0
+
+
+@click.command(
+    cls=Command,
+    short_help="Decide which trials of an export go on, or which has won.",
+    examples=("optplan promote jobs b1-s2", "optplan promote jobs --winner"),
+)
+@click.argument("folder", metavar="DIR", type=_FILE)
+@click.argument("step", required=False, metavar="[STEP]")
+@click.option("--winner", is_flag=True, help="Rank those who ended in the last steps instead.")
+def promote(folder: Path, *, step: str | None, winner: bool, as_json: bool) -> int:
+    """Rank the trials of the steps before STEP by their metrics, and write who goes on.
+
+    A trial that did not end is behind all others, one without a number behind those that have one, and equal ones stay
+    in order. Exits with 4 when the plan's hard deadline has passed.
+    """
+    from optplan.errors import UsageError
+    from optplan.runtime.exports.promotion import find_winner, read_export
+    from optplan.runtime.exports.promotion import promote as promote_step
+
+    if winner == (step is not None):
+        raise UsageError("STEP: give the name of a step, or --winner")
+    exported = read_export(folder)
+    if step is None:
+        best = find_winner(exported)
+        if as_json:
+            print_json({"winner": best})
+        else:
+            shown = f"{exported.manifest['metric']} {best['metric']}, {best['checkpoint']}"
+            print_text("nobody ended the last steps\n" if best["trial"] is None else f"{best['trial']}: {shown}\n")
+        return 0 if best["trial"] is not None else 1
+    members = promote_step(exported, step)
+    if as_json:
+        print_json({"step": step, "members": members})
+    else:
+        print_text(f"{step}: {', '.join(members) or 'nobody'}\n")
+    return 0

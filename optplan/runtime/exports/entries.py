@@ -1,0 +1,151 @@
+"""The exporters: one entry each, and those that other packages register by entry points.
+
+A package outside names its own in the group ``optplan.exporters``, under the target's name, as ``module:NAME`` of an
+:class:`ExporterEntry`.
+"""
+
+# ruff: noqa: RUF009 - a Part is a descriptor, not a default that records would share
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from optplan.contracts.parts import Part
+from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint
+from optplan.runtime.exports.request import ExportRequest
+from optplan.runtime.exports.steps import Outline
+
+EXPORTER_GROUP = "optplan.exporters"
+_HERE = "optplan.runtime.exports"
+
+
+class WriteFiles(Protocol):
+    """An exporter."""
+
+    def __call__(self, outline: Outline, request: ExportRequest, /) -> Mapping[str, str]:
+        """Return the target's own files by their path below the folder; those that end in ``.sh`` can be run.
+
+        Raises
+        ------
+        CannotExpressError
+            When the target has no words for what the plan asks.
+        """
+
+
+@dataclass(frozen=True)
+class ExporterEntry:
+    """One target of ``optplan export``.
+
+    Parameters
+    ----------
+    name
+        How users choose it.
+    summary
+        One line for tables.
+    needs
+        What has to be there to use the files.
+    checked_by
+        What reads the files in the project's own tests.
+    write
+        ``module:function``, as :class:`WriteFiles`.
+    template
+        ``module:class`` of what ``--template`` may hold.
+    """
+
+    name: str
+    summary: str
+    needs: str
+    checked_by: str
+    write: Part[WriteFiles] = Part("files")
+    template: str = ""
+
+
+_OWN = (
+    ExporterEntry(
+        name="slurm",
+        summary="one job a segment, chained; arrays for trials; het jobs for mixed fleets",
+        needs="sbatch, srun, and a folder that all nodes see",
+        checked_by="sbatch --test-only, and plans run to their end on four nodes",
+        write=f"{_HERE}.slurm:write_files",
+        template=f"{_HERE}.slurm:SlurmTemplate",
+    ),
+    ExporterEntry(
+        name="script",
+        summary="plain shell on one machine, its GPUs dealt out to trials",
+        needs="bash",
+        checked_by="bash, with plans run to their end",
+        write=f"{_HERE}.script:write_files",
+        template=f"{_HERE}.script:ScriptTemplate",
+    ),
+    ExporterEntry(
+        name="kubernetes",
+        summary="a Job for each segment, a JobSet where a trial has several pods; Kueue's labels where asked",
+        needs="kubectl, and a volume that all pods mount",
+        checked_by="kubernetes-validate, and a strict schema of JobSet v1alpha2",
+        write=f"{_HERE}.kubernetes:write_files",
+        template=f"{_HERE}.kubernetes:KubernetesTemplate",
+    ),
+    ExporterEntry(
+        name="trainjob",
+        summary="a TrainJob of Kubeflow Trainer for each segment",
+        needs="kubectl, a training runtime, and a volume that its pods mount",
+        checked_by="a strict schema of TrainJob v1alpha1",
+        write=f"{_HERE}.trainjob:write_files",
+        template=f"{_HERE}.trainjob:TrainJobTemplate",
+    ),
+    ExporterEntry(
+        name="skypilot",
+        summary="managed jobs, one task a segment, chained in pipelines",
+        needs="sky, and a bucket that its nodes mount",
+        checked_by="SkyPilot's own reader of tasks",
+        write=f"{_HERE}.skypilot:write_files",
+        template=f"{_HERE}.skypilot:SkyPilotTemplate",
+    ),
+)
+
+
+@cache
+def exporters() -> dict[str, ExporterEntry]:
+    """Return every exporter by name: the own ones first, then those of other packages.
+
+    What another package declares wrongly is left out, with a RegistrationWarning that names it.
+    """
+    found = {entry.name: entry for entry in _OWN}
+    for point in sorted(entry_points(group=EXPORTER_GROUP), key=lambda point: point.name):
+        try:
+            declared = point.load()
+        except Exception as error:  # noqa: BLE001 - whatever another package does, the others are there
+            _leave_out(point.name, point.value, f"it cannot be loaded ({type(error).__name__}: {error})")
+            continue
+        if not isinstance(declared, ExporterEntry):
+            _leave_out(point.name, point.value, "it is no ExporterEntry")
+        elif declared.name != point.name or declared.name in found:
+            _leave_out(point.name, point.value, "its name is taken, or not that of its entry point")
+        else:
+            found[declared.name] = declared
+    return found
+
+
+def exporter_named(name: str) -> ExporterEntry:
+    """Return the exporter of that name.
+
+    Raises
+    ------
+    UsageError
+        When there is none.
+    """
+    known = exporters()
+    if name not in known:
+        message = f"to: got {name!r}; {nearest_name_hint(name, known)}"
+        raise UsageError(message)
+    return known[name]
+
+
+def _leave_out(name: str, value: str, why: str) -> None:
+    message = f"{name!r} in {EXPORTER_GROUP} as {value} is left out: {why}"
+    warnings.warn(message, RegistrationWarning, stacklevel=3)

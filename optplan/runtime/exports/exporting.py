@@ -1,0 +1,143 @@
+"""``export``: a plan as the files of a scheduler, written into a folder of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from optplan.contracts.conditions import Mode, Promoted
+from optplan.contracts.parts import load
+from optplan.contracts.plan import Plan, UnitKind
+from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
+from optplan.instances.files import write_text
+from optplan.runtime.exports.commands import placeholders
+from optplan.runtime.exports.entries import ExporterEntry, exporter_named
+from optplan.runtime.exports.folder import write_common
+from optplan.runtime.exports.request import ExportOptions, ExportRequest, Template
+from optplan.runtime.exports.steps import Kind, Outline, outline
+
+
+def export(plan: Plan, to: str, command: str, **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
+    """Return a plan as the files of a scheduler, by their path below the folder that they are for.
+
+    Parameters
+    ----------
+    plan
+        Of any formulation.
+    to
+        Target; ``optplan list exporters`` lists them.
+    command
+        What a member runs: a program with its arguments. ``{nodes}``, ``{gpus_per_node}``, ``{gpus}``, ``{workers}``,
+        ``{batch}``, ``{checkpoint}`` and the others of docs/exports.md are replaced, as are the names of the space.
+    **options
+        Fields of :class:`~optplan.runtime.exports.request.ExportOptions`.
+
+    Raises
+    ------
+    CannotExpressError
+        When the target has no words for what the plan asks.
+    DataError
+        When an option, the template or the space is wrong.
+    UsageError
+        When the target is not known, or the command would lose its size.
+    """
+    entry = exporter_named(to)
+    given = ExportOptions.parse(options)
+    taken = outline(plan, margin=given.margin, gpus_per_node=given.gpus_per_node)
+    metric, mode = _find_metric(plan)
+    template = _read_template(entry, given.template)
+    _require_classes(taken, template)
+    request = ExportRequest(
+        command=command,
+        options=given,
+        template=template,
+        configurations=_draw(taken, given, command),
+        metric=given.metric or metric,
+        mode=given.mode or mode,
+    )
+    files = {**write_common(taken, request, to), **entry.write(taken, request)}
+    return dict(sorted(files.items()))
+
+
+def is_stream(plan: Plan) -> bool:
+    """Return whether jobs of a plan are submitted one by one, as they arrive."""
+    return plan.units[0].kind is UnitKind.JOB_CLASS
+
+
+def write_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool = False) -> None:
+    """Write files of an export; those that end in ``.sh`` can be run.
+
+    Parameters
+    ----------
+    files
+        By their path below the folder.
+    folder
+        Made where it is missing; another export's is refused.
+    overwrite
+        Whether an export that is there may be replaced. Nothing that its jobs wrote is touched.
+
+    Raises
+    ------
+    OutputError
+        When the folder holds anything, and may not be written over.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise OutputError(f"{folder}: is not empty; give another folder, or --force to write over an export")
+    for name, text in files.items():
+        target = folder / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{target.parent}: cannot be made ({error.strerror}); give another folder") from None
+        write_text(text, target, overwrite=overwrite)
+        if name.endswith(".sh"):
+            target.chmod(target.stat().st_mode | 0o111 & ~_umask())
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _read_template(entry: ExporterEntry, data: Mapping[str, Any]) -> Template:
+    kind: type[Template] = load(entry.template) if entry.template else Template
+    return kind.parse(dict(data), path="template")
+
+
+def _find_metric(plan: Plan) -> tuple[str, Mode]:
+    for segment in plan.segments:
+        if isinstance(segment.enter, Promoted):
+            return segment.enter.metric, segment.enter.mode
+    return "loss", Mode.MIN
+
+
+def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping[str, Any], ...]:
+    """Draw what trials try: from the space that was given, or the plan's own."""
+    from optplan.runtime.spaces import count_configurations, describe_plan_space, draw
+
+    space = options.space
+    if taken.kind is Kind.STREAM:
+        if space is not None:
+            raise UsageError("space: jobs of a stream have no configurations of the plan's; leave it out")
+        return ()
+    count = 1 if taken.kind is Kind.FLEET else sum(unit.members for unit in taken.plan.units)
+    if space is None:
+        space = describe_plan_space(taken.plan.to_json_data().get("search_space", {}))
+        if not space:
+            if taken.kind is Kind.SEARCH and "trial" not in placeholders(command):
+                message = "space: is missing, and the plan has none: nothing would tell one trial from another"
+                raise UsageError(f"{message}; give --space, or use {{trial}} in the command")
+            return ()
+        # Places that the plan's own space has no configurations for stay empty, as in optplan run.
+        count = min(count, count_configurations(space) or count)
+    return tuple(draw(space, count, seed=options.seed))
+
+
+def _require_classes(taken: Outline, template: Template) -> None:
+    classes = [unit.id for unit in taken.plan.units]
+    for name in template.commands:
+        if taken.kind is not Kind.STREAM or name not in classes:
+            raise DataError(f"template.commands.{name}", "the plan has no such class", nearest_name_hint(name, classes))

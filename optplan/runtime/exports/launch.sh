@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Runs the command of one step for one of its members, on one node: launch.sh STEP [MEMBER]
+#
+# MEMBER is the place of a trial in members/STEP.txt, from 1. A job of a stream is named by OPTPLAN_JOB. What has ended
+# is not run again, so that a step can be started as often as need be.
+set -euo pipefail
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+step=$1
+member=${2:-1}
+source "$here/steps/$step.sh"
+
+case $OPTPLAN_KIND in
+  search)
+    list=$here/members/$step.txt
+    if [[ ! -f $list ]]; then
+      echo "launch.sh: nobody has decided who is in $step; run: optplan promote $here $step" >&2
+      exit 1
+    fi
+    OPTPLAN_TRIAL=$(sed -n "${member}p" "$list")
+    if [[ -z $OPTPLAN_TRIAL ]]; then
+      echo "launch.sh: place $member of $step stays empty"
+      exit 0
+    fi
+    place=trials/$OPTPLAN_TRIAL
+    line=$((10#$OPTPLAN_TRIAL))
+    ;;
+  fleet)
+    OPTPLAN_TRIAL=job
+    place=trials/job
+    line=1
+    ;;
+  stream)
+    OPTPLAN_TRIAL=${OPTPLAN_JOB:?launch.sh: OPTPLAN_JOB names no job; start it with submit.sh}
+    place=trials/$OPTPLAN_TRIAL
+    line=0
+    ;;
+esac
+
+ended=$here/$place/ended-$step
+if [[ -e $ended ]]; then
+  echo "launch.sh: $OPTPLAN_TRIAL has ended $step before"
+  exit 0
+fi
+OPTPLAN_SAVE=$here/$place/checkpoint
+OPTPLAN_METRICS=$here/$place/metrics.jsonl
+mkdir -p "$OPTPLAN_SAVE"
+OPTPLAN_CHECKPOINT=
+if [[ -n $(ls -A "$OPTPLAN_SAVE") ]]; then
+  OPTPLAN_CHECKPOINT=$OPTPLAN_SAVE
+fi
+if ((line > 0)) && [[ -f $here/configurations.sh ]]; then
+  eval "$(sed -n "${line}p" "$here/configurations.sh")"
+fi
+
+# Who is where: what the scheduler says, in one set of names.
+if [[ -n ${SLURM_JOB_ID:-} ]]; then
+  OPTPLAN_NODE_RANK=${SLURM_PROCID:-0} # counts over all groups of a het job
+  MASTER_ADDR=$(scontrol show hostnames "${SLURM_JOB_NODELIST_HET_GROUP_0:-$SLURM_JOB_NODELIST}" | head -n 1)
+  MASTER_PORT=$((15000 + ${SLURM_HET_JOB_ID:-$SLURM_JOB_ID} % 20000))
+elif [[ -n ${SKYPILOT_NODE_IPS:-} ]]; then
+  OPTPLAN_NODE_RANK=${OPTPLAN_NODE_RANK:-$SKYPILOT_NODE_RANK}
+  MASTER_ADDR=${MASTER_ADDR:-$(head -n 1 <<<"$SKYPILOT_NODE_IPS")}
+elif [[ -n ${PET_MASTER_ADDR:-} ]]; then
+  OPTPLAN_NODE_RANK=${PET_NODE_RANK:-0}
+  MASTER_ADDR=$PET_MASTER_ADDR
+  MASTER_PORT=${PET_MASTER_PORT:-29500}
+fi
+OPTPLAN_NODE_RANK=${OPTPLAN_NODE_RANK:-0}
+MASTER_ADDR=${MASTER_ADDR:-127.0.0.1}
+MASTER_PORT=${MASTER_PORT:-29500}
+OPTPLAN_MEETING=$OPTPLAN_PLAN-$step-$OPTPLAN_TRIAL
+export OPTPLAN_TRIAL OPTPLAN_SAVE OPTPLAN_METRICS OPTPLAN_CHECKPOINT OPTPLAN_NODE_RANK OPTPLAN_MEETING
+export MASTER_ADDR MASTER_PORT
+
+# A hard deadline counts from here.
+[[ -e $here/begun ]] || date +%s >"$here/begun"
+setup
+arguments
+run=()
+if [[ -n $OPTPLAN_SECONDS ]]; then
+  run=(timeout --signal=TERM --kill-after="$OPTPLAN_GRACE" "$OPTPLAN_SECONDS")
+fi
+code=0
+"${run[@]}" "${argv[@]}" &
+child=$!
+trap 'kill -TERM "$child" 2>/dev/null || true' TERM INT
+# A signal ends the first wait; the command may need a while to store its state.
+while kill -0 "$child" 2>/dev/null; do
+  code=0
+  wait "$child" || code=$?
+done
+wait "$child" 2>/dev/null || code=$?
+if ((code != 0)) && ! { [[ -n $OPTPLAN_SECONDS ]] && ((code == 124 || code == 137)); }; then
+  exit "$code"
+fi
+if ((OPTPLAN_NODE_RANK == 0)); then
+  : >"$ended"
+fi

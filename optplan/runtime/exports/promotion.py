@@ -1,0 +1,301 @@
+"""What is decided between the jobs of an export: who goes on, who has won, and which way a stream's next job takes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from optplan.contracts.conditions import Mode, Promoted
+from optplan.contracts.plan import Binding
+from optplan.errors import OptplanError, UsageError, nearest_name_hint
+from optplan.instances.files import format_json, read_plan
+from optplan.instances.plain_data import parse_json, read_text
+from optplan.runtime.exports.folder import MANIFEST
+from optplan.runtime.exports.steps import Kind, Outline, Step, outline
+from optplan.runtime.ranking import rank, read_metric
+
+#: What a job of a stream may be called: a folder, and a name of the scheduler's.
+_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+
+
+class LimitPassedError(OptplanError):
+    """A hard limit of the plan has passed: nothing more is started."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A folder that ``optplan export`` wrote.
+
+    Parameters
+    ----------
+    folder
+        Itself.
+    outline
+        Of its plan.
+    manifest
+        What it says about the export.
+    """
+
+    folder: Path
+    outline: Outline
+    manifest: dict[str, Any]
+
+    @property
+    def mode(self) -> Mode:
+        """Which values of the metric are better."""
+        return Mode(self.manifest["mode"])
+
+
+def read_export(folder: Path) -> Exported:
+    """Read what ``optplan export`` wrote.
+
+    Raises
+    ------
+    UsageError
+        When nothing of it is there, or the plan is another one.
+    """
+    file = folder / MANIFEST
+    if not file.is_file():
+        message = f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote"
+        raise UsageError(message)
+    manifest = parse_json(read_text(file), str(file))
+    plan = read_plan(folder / "plan.json")
+    if plan.plan_id != manifest.get("plan_id"):
+        message = f"{folder}: plan.json is not the plan that was exported; export it again into a folder of its own"
+        raise UsageError(message)
+    taken = outline(plan, margin=manifest["margin"], gpus_per_node=manifest["gpus_per_node"])
+    return Exported(folder, taken, manifest)
+
+
+def promote(exported: Exported, name: str, *, now_s: float | None = None) -> list[str]:
+    """Decide who is in a step: the best of those that it waits for, as the plan says, and write ``members/STEP.txt``.
+
+    Decided again, it is the same as long as the metrics are.
+
+    Parameters
+    ----------
+    exported
+        The folder.
+    name
+        Of the step.
+    now_s
+        Seconds since 1970; the clock's by default.
+
+    Returns
+    -------
+    list of str
+        The trials, the best first.
+
+    Raises
+    ------
+    UsageError
+        When nobody is promoted to the step.
+    LimitPassedError
+        When the plan's hard deadline has passed.
+    """
+    known = {step.name: step for step in exported.outline.steps}
+    if name not in known:
+        message = f"step: got {name!r}; {nearest_name_hint(name, known)}"
+        raise UsageError(message)
+    step = known[name]
+    if not isinstance(step.segment.enter, Promoted):
+        message = f"step: nobody is promoted to {name!r}; its members are known from the beginning"
+        raise UsageError(message)
+    _require_time(exported, time.time() if now_s is None else now_s)
+    members = choose_members(exported, step)
+    _write(_members_file(exported, step), "".join(f"{trial}\n" for trial in members))
+    return members
+
+
+def choose_members(exported: Exported, step: Step) -> list[str]:
+    """Return a step's members, the best first."""
+    segment = step.segment
+    ranks = slice(segment.first_rank - 1, segment.last_rank)
+    assert isinstance(segment.enter, Promoted)  # those of other steps are known from the beginning
+    by_id = {each.segment.id: each for each in exported.outline.steps}
+    chosen: list[str] = []
+    for selection in segment.enter.of:
+        before = by_id[selection.segment]
+        members = _read_members(exported, before)
+        ranked = _rank(exported, members, [before])
+        chosen += [trial for trial in ranked[: selection.top] if _ended(exported, before, trial)]
+    sources = [by_id[selection.segment] for selection in segment.enter.of]
+    return _rank(exported, chosen, sources)[ranks]
+
+
+def find_winner(exported: Exported) -> dict[str, Any]:
+    """Rank those who ended in the last steps that anybody ended, and write ``winner.json``.
+
+    Returns
+    -------
+    dict
+        ``trial``, ``configuration``, ``metric`` and ``checkpoint`` of the best one; None for each where nobody ended.
+    """
+    ranked: list[str] = []
+    for steps in [exported.outline.last(), *reversed(exported.outline.levels())]:
+        decided = [step for step in steps if not step.is_promoted or _members_file(exported, step).is_file()]
+        trials = [trial for step in decided for trial in _read_members(exported, step) if _ended(exported, step, trial)]
+        ranked = _rank(exported, dict.fromkeys(trials), decided)
+        if ranked:  # where a limit ended the search before its last steps, the best of the latest have won
+            break
+    winner: dict[str, Any] = dict.fromkeys(("trial", "configuration", "metric", "checkpoint"))
+    if ranked:
+        best = ranked[0]
+        value = _value(exported, best)
+        configurations = exported.manifest["configurations"]
+        number = int(best) - 1
+        winner = {
+            "trial": best,
+            "configuration": configurations[number] if number < len(configurations) else None,
+            "metric": None if math.isnan(value) else value,
+            "checkpoint": f"trials/{best}/checkpoint",
+        }
+    _write(exported.folder / "winner.json", format_json(winner) + "\n")
+    return winner
+
+
+def choose_way(exported: Exported, unit: str) -> str:
+    """Deal out the ways of a class: the next job takes the one that is furthest behind its share, as the plan says.
+
+    Counts are in ``ways.json``, kept by one process at a time.
+
+    Raises
+    ------
+    UsageError
+        When the plan has no such class.
+    """
+    ways = {way.name: way.share for way in exported.outline.ways if way.unit == unit}
+    if not ways:
+        classes = dict.fromkeys(way.unit for way in exported.outline.ways)
+        message = f"class: got {unit!r}; {nearest_name_hint(unit, classes)}"
+        raise UsageError(message)
+    with _counts(exported.folder) as counts:
+        total = sum(counts.get(name, 0) for name in ways) + 1
+        chosen = max(ways, key=lambda name: ways[name] * total - counts.get(name, 0))
+        counts[chosen] = counts.get(chosen, 0) + 1
+    return chosen
+
+
+def submit(exported: Exported, *, unit: str | None = None, job: str | None = None) -> str:
+    """Hand the jobs of an export to its scheduler: all of them, or of a stream those of one job of a class.
+
+    Parameters
+    ----------
+    exported
+        The folder.
+    unit, job
+        Of a stream: which class, and what the job is called.
+
+    Returns
+    -------
+    str
+        What the scheduler said.
+
+    Raises
+    ------
+    UsageError
+        When a class is missing, or given where there is none.
+    """
+    script = ["bash", "submit.sh"]
+    if exported.outline.kind is Kind.STREAM:
+        if unit is None or job is None:
+            raise UsageError("class: a stream's jobs are submitted one by one; give --class and --job")
+        if not _JOB.fullmatch(job):
+            raise UsageError(f"job: got {job!r}; letters, digits, dots, hyphens and underscores are allowed, up to 61")
+        if (exported.folder / "trials" / job).exists():
+            raise UsageError(f"job: {job!r} was submitted before; give another name")
+        way = choose_way(exported, unit)
+        (exported.folder / "trials" / job).mkdir(parents=True)
+        script += [job, way]
+    elif unit is not None or job is not None:
+        raise UsageError("class: the plan is not one of streams; leave out --class and --job")
+    done = subprocess.run(script, cwd=exported.folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UsageError(
+            f"submit.sh ended with exit code {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
+        )
+    return done.stdout
+
+
+def _require_time(exported: Exported, now_s: float) -> None:
+    deadline = exported.outline.plan.limits.get("deadline")
+    begun = exported.folder / "begun"
+    if deadline is None or deadline.binding is not Binding.HARD or deadline.unit != "s" or not begun.is_file():
+        return
+    late = now_s - float(read_text(begun).strip() or "nan") - deadline.amount
+    if late > 0:
+        message = f"deadline: the {deadline.amount:,.0f} s since its first job began passed {late:,.0f} s ago"
+        raise LimitPassedError(f"{message}; nothing more is started")
+
+
+def _read_members(exported: Exported, step: Step) -> list[str]:
+    file = _members_file(exported, step)
+    if not file.is_file():
+        message = (
+            f"{file}: is missing; who is in {step.name} is decided first: optplan promote {exported.folder} {step.name}"
+        )
+        raise UsageError(message)
+    return read_text(file).split()
+
+
+def _members_file(exported: Exported, step: Step) -> Path:
+    return exported.folder / "members" / f"{step.name}.txt"
+
+
+def _ended(exported: Exported, step: Step, trial: str) -> bool:
+    return (exported.folder / "trials" / trial / f"ended-{step.name}").exists()
+
+
+def _rank(exported: Exported, trials: Iterable[str], steps: Sequence[Step]) -> list[str]:
+    values = {trial: _value(exported, trial) for trial in trials}
+
+    def dropped(trial: str) -> bool:
+        return not any(_ended(exported, step, trial) for step in steps)
+
+    return rank(values, values.__getitem__, exported.mode, dropped)
+
+
+def _value(exported: Exported, trial: str) -> float:
+    """Return the metric of the last whole line that a trial wrote; NaN where there is none."""
+    file = exported.folder / "trials" / trial / "metrics.jsonl"
+    if not file.is_file():
+        return math.nan
+    for line in reversed(file.read_bytes().splitlines()):
+        try:
+            shown = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(shown, dict) and exported.manifest["metric"] in shown:
+            return read_metric(shown[exported.manifest["metric"]])
+    return math.nan
+
+
+def _write(file: Path, text: str) -> None:
+    """Replace a file at once: two who decide the same may do so together."""
+    file.parent.mkdir(exist_ok=True)
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    new.write_text(text, encoding="utf-8")
+    new.replace(file)
+
+
+@contextmanager
+def _counts(folder: Path) -> Iterator[dict[str, int]]:
+    """Hold the counts of ways, for this process alone."""
+    with (folder / "ways.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        file = folder / "ways.json"
+        counts = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        yield counts
+        _write(file, format_json(counts) + "\n")

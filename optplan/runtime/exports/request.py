@@ -1,0 +1,110 @@
+"""What a user asks of an export, and what every target's template may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from optplan.contracts.conditions import Mode
+from optplan.schema import ByName, FrozenModel
+
+#: Names that a shell takes for a variable.
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+
+
+class Launcher(StrEnum):
+    """How the command is started where a member has several workers."""
+
+    #: Once on each node; the command starts the workers there itself.
+    SINGLE = "single"
+    #: Once on each node, by torchrun at a fixed size.
+    TORCHRUN = "torchrun"
+
+
+class Template(FrozenModel):
+    """What is merged into the files of every target.
+
+    Parameters
+    ----------
+    setup
+        Lines of shell that run before the command, on each node.
+    env
+        Environment variables of the command. Secrets do not belong here: they come from the environment of the jobs.
+    commands
+        Of a stream: the command of a class, where it is not the one of ``--command``.
+    optplan
+        How optplan is called on the cluster.
+    """
+
+    setup: str = ""
+    env: ByName[str] = Field(default_factory=dict)
+    commands: ByName[str] = Field(default_factory=dict)
+    optplan: Annotated[str, Field(min_length=1)] = "optplan"
+
+
+class ExportOptions(FrozenModel):
+    """How a plan is exported, beside its target and its command.
+
+    Parameters
+    ----------
+    template
+        What is merged in: partition, image, volumes, set-up, as the target has them.
+    launcher
+        How the command is started on several nodes.
+    space, seed
+        What configurations of trials are drawn from, as in :func:`optplan.runtime.spaces.draw`.
+    metric, mode
+        By what trials are ranked, and which way; the plan's by default.
+    margin
+        Time limits are the expected seconds times one plus this.
+    gpus_per_node
+        GPUs of one of the target's nodes; the plan's by default.
+    retries
+        How often a job that failed, or was killed, is started again.
+    grace_s
+        Seconds between the request to end and the end.
+    sizes_known
+        Whether the command reads its size from the environment, so that it needs no placeholder.
+    """
+
+    template: ByName[Any] = Field(default_factory=dict)
+    launcher: Launcher = Launcher.SINGLE
+    space: Any = None
+    seed: Annotated[int, Field(ge=0)] = 0
+    metric: Annotated[str, Field(min_length=1)] | None = None
+    mode: Mode | None = None
+    margin: Annotated[float, Field(ge=0, le=100)] = 0.5
+    gpus_per_node: Annotated[int, Field(ge=1)] | None = None
+    retries: Annotated[int, Field(ge=0)] = 2
+    grace_s: Annotated[int, Field(ge=1)] = 30
+    sizes_known: bool = False
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What an exporter is given.
+
+    Parameters
+    ----------
+    command
+        A program with its arguments, in which placeholders stand for sizes; it is no shell's.
+    options
+        The user's.
+    template
+        Of the target, read.
+    configurations
+        What each trial tries, in the order of drawing; one for a job, empty for streams.
+    metric, mode
+        By what trials are ranked, and which way.
+    """
+
+    command: str
+    options: ExportOptions
+    template: Template
+    configurations: tuple[Mapping[str, Any], ...] = ()
+    metric: str = "loss"
+    mode: Mode = Mode.MIN

@@ -1,0 +1,123 @@
+"""Plain shell on one machine: segments one after the other, its GPUs dealt out to the trials that run side by side.
+
+Nothing but the script enforces anything: segments that the clock ends are ended by ``timeout``, other time limits and
+budgets by nobody.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from optplan.runtime.exports.commands import split
+from optplan.runtime.exports.request import ExportRequest, Template
+from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
+
+
+class ScriptTemplate(Template):
+    """What is merged into a plain script: set-up, environment, commands of classes."""
+
+
+def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
+    """Return the script that runs the plan, or one job of a class.
+
+    Parameters
+    ----------
+    outline
+        Of the plan.
+    request
+        What the user asked.
+
+    Raises
+    ------
+    CannotExpressError
+        When the plan needs more than one machine.
+    """
+    _require_one_machine(outline, request)
+    if outline.kind is Kind.STREAM:
+        return {"submit.sh": _write_stream(outline, request)}
+    lines = [_HEAD.replace("@RETRIES@", str(request.options.retries))]
+    for level in outline.levels():
+        lines += [f"{_promote(request)} {step.name}" for step in level if step.is_promoted]
+        first = 0
+        for step in level:
+            shape = step.shape
+            lines.append(f"stage {step.name} {step.segment.members} {step.segment.at_once} {first} {shape.gpus} &")
+            first += step.segment.at_once * shape.gpus
+        lines.append("wait")
+    if outline.kind is Kind.SEARCH:
+        lines.append(f"{_promote(request)} --winner")
+    return {"submit.sh": "".join(f"{line}\n" for line in lines)}
+
+
+def _promote(request: ExportRequest) -> str:
+    return f"{shlex.join(split(request.template.optplan))} promote ."
+
+
+def _require_one_machine(outline: Outline, request: ExportRequest) -> None:
+    for step in outline.steps:
+        if step.shape.nodes > 1:
+            problem = f"segment {step.segment.id!r} gives {step.shape.nodes} nodes to one member"
+            raise CannotExpressError(f"cannot express: {problem}, and a plain script has one machine; {_ELSE}")
+    if outline.kind is Kind.STREAM:
+        return
+    for level in outline.levels():
+        _require_gpus(outline, level, request.options.gpus_per_node)
+
+
+def _require_gpus(outline: Outline, level: Sequence[Step], gpus_per_node: int | None) -> None:
+    if outline.kind is Kind.FLEET and len(level) > 1:
+        raise CannotExpressError(f"cannot express: the fleet has {len(level)} groups of machines; {_ELSE}")
+    held = sum(step.segment.at_once * step.shape.gpus for step in level)
+    size = gpus_per_node or max(outline.plan.resources[step.segment.resource].gpus_per_node for step in level)
+    if held > size:
+        problem = f"{level[0].segment.id!r} and what runs beside it hold {held} GPUs, and a node has {size}"
+        raise CannotExpressError(f"cannot express: {problem}; give --gpus-per-node of a larger machine, or {_ELSE}")
+
+
+_ELSE = "use --to slurm, skypilot or kubernetes"
+
+_HEAD = """#!/usr/bin/env bash
+# Runs the plan on this machine. Run again, what has ended is not run again.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+mkdir -p logs trials
+# stage STEP MEMBERS AT_ONCE FIRST_GPU GPUS: its members, so many side by side, each on GPUs of its own
+stage() {
+  local slot
+  for ((slot = 0; slot < $3; slot++)); do
+    places "$1" "$2" "$3" "$slot" "$(seq -s , $(($4 + slot * $5)) $(($4 + (slot + 1) * $5 - 1)))" &
+  done
+  wait
+}
+places() {
+  local place try
+  for ((place = $4 + 1; place <= $2; place += $3)); do
+    for ((try = 0; try <= @RETRIES@; try++)); do
+      CUDA_VISIBLE_DEVICES=$5 bash launch.sh "$1" "$place" >>"logs/$1-$place.log" 2>&1 && break
+      echo "submit.sh: place $place of $1 failed; see logs/$1-$place.log" >&2
+    done
+  done
+}
+"""
+
+
+def _write_stream(outline: Outline, request: ExportRequest) -> str:
+    cases = "".join(f"  {way.name}) steps='{' '.join(step.name for step in way.steps)}' ;;\n" for way in outline.ways)
+    return (
+        "#!/usr/bin/env bash\n"
+        "# Runs a job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.\n"
+        "set -euo pipefail\n"
+        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"\n'
+        "name=$1 way=$2\n"
+        '[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }\n'
+        f"case $way in\n{cases}"
+        '  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;\nesac\n'
+        "mkdir -p logs\n"
+        "for step in $steps; do\n"
+        f"  for ((try = 0; ; try++)); do\n"
+        '    OPTPLAN_JOB=$name bash launch.sh "$step" >>"logs/$name.log" 2>&1 && break\n'
+        f"    ((try < {request.options.retries})) || "
+        '{ echo "submit.sh: $step failed; see logs/$name.log" >&2; exit 1; }\n'
+        "  done\ndone\n"
+    )

@@ -1,0 +1,270 @@
+"""Slurm: one job for each segment, chained by dependencies; arrays for trials, and jobs that decide between stages.
+
+GPU jobs of Slurm cannot grow in place, so every segment asks for its own size and goes on from the checkpoint of the
+one before. Slurm enforces time limits and the number of GPUs; nobody enforces a budget in money.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from optplan.contracts.plan import Segment
+from optplan.errors import DataError
+from optplan.runtime.exports.commands import split
+from optplan.runtime.exports.request import ExportRequest, Template
+from optplan.runtime.exports.steps import Kind, Outline, Step
+from optplan.schema import ByName
+
+#: Tasks of one array: with Slurm's default MaxArraySize, 1001, their numbers end at 1000.
+_LONGEST_ARRAY = 1000
+
+_Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:@,/+-]*$")]
+
+
+class SlurmTemplate(Template):
+    """What is merged into Slurm's files.
+
+    Parameters
+    ----------
+    partition, account, qos, reservation, constraint
+        As in sbatch.
+    gpus
+        By the plan's GPU type, the name that ``gres.conf`` has for it; empty where GPUs have no type there.
+    resources
+        By resource of the plan, options of sbatch for its jobs alone.
+    options
+        Further options of sbatch by their long name, such as ``mem: 16G``.
+    """
+
+    partition: _Word | None = None
+    account: _Word | None = None
+    qos: _Word | None = None
+    reservation: _Word | None = None
+    constraint: str | None = None
+    gpus: ByName[str] = Field(default_factory=dict)
+    resources: ByName[ByName[str]] = Field(default_factory=dict)
+    options: ByName[str] = Field(default_factory=dict)
+
+
+def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
+    """Return the batch scripts, and the script that submits them.
+
+    Parameters
+    ----------
+    outline
+        Of the plan.
+    request
+        What the user asked; its template is a :class:`SlurmTemplate`.
+    """
+    if outline.kind is Kind.FLEET:
+        return {"jobs/train.sbatch": _write_fleet(outline, request), "submit.sh": _submit(["submit train"])}
+    if outline.kind is Kind.STREAM:
+        return _write_stream(outline, request)
+    return _write_search(outline, request)
+
+
+def _write_search(outline: Outline, request: ExportRequest) -> dict[str, str]:
+    found, lines = {}, []
+    for step in outline.steps:
+        depends = ""
+        if step.after:
+            decider = f"decide-{step.name}"
+            found[f"jobs/{decider}.sbatch"] = _write_decision(outline, request, decider, step.name)
+            lines.append(
+                f"submit {decider} --dependency=afterany{''.join(f':${{job[{name}]}}' for name in step.after)}"
+            )
+            depends = f" --dependency=afterok:${{job[{decider}]}} --kill-on-invalid-dep=yes"
+        found[f"jobs/{step.name}.sbatch"] = _write_job(outline, [step], request, member="${member}")
+        lines += [f"submit {step.name}{depends} {array}" for array in _arrays(step.segment)]
+    found["jobs/winner.sbatch"] = _write_decision(outline, request, "winner", "--winner")
+    awaited = "".join(f":${{job[{step.name}]}}" for step in outline.last())
+    lines.append(f"submit winner --dependency=afterany{awaited}")
+    return {**found, "submit.sh": _submit(lines)}
+
+
+def _arrays(segment: Segment) -> Iterable[str]:
+    """Yield options of sbatch for all members of a segment, as many arrays as their numbers need."""
+    chunks = math.ceil(segment.members / _LONGEST_ARRAY)
+    at_once = max(1, segment.at_once // chunks)
+    for offset in range(0, segment.members, _LONGEST_ARRAY):
+        many = min(_LONGEST_ARRAY, segment.members - offset)
+        yield f"--array=1-{many}%{min(at_once, many)} --export=ALL,OPTPLAN_OFFSET={offset}"
+
+
+def _write_stream(outline: Outline, request: ExportRequest) -> dict[str, str]:
+    found = {}
+    for way in outline.ways:
+        for place, step in enumerate(way.steps):
+            after = way.steps[place + 1].name if place + 1 < len(way.steps) else ""
+            found[f"jobs/{step.name}.sbatch"] = _write_job(outline, [step], request, after=after)
+    first = {way.name: way.steps[0].name for way in outline.ways}
+    return {**found, "submit.sh": _submit_stream(first)}
+
+
+def _write_fleet(outline: Outline, request: ExportRequest) -> str:
+    return _write_job(outline, list(outline.steps), request)
+
+
+def _write_job(
+    outline: Outline, steps: list[Step], request: ExportRequest, *, member: str = "1", after: str = ""
+) -> str:
+    name = f"{outline.tag}-{'train' if outline.kind is Kind.FLEET else steps[0].name}"
+    log = "logs/%x-%A_%a.log" if outline.kind is Kind.SEARCH else "logs/%x-%j.log"
+    lines = ["#!/usr/bin/env bash", f"# {outline.plan.plan_id}"]
+    for number, step in enumerate(steps):
+        own = [f"--job-name={name}", f"--output={log}", "--open-mode=append", "--requeue"]
+        lines += ["#SBATCH hetjob"] if number else [f"#SBATCH {option}" for option in own]
+        lines += [f"#SBATCH {option}" for option in _options(outline, step, request)]
+    lines += ["", "set -uo pipefail", 'cd -- "$SLURM_SUBMIT_DIR"', "code=0"]
+    if outline.kind is Kind.SEARCH:
+        lines.append("member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))")
+    lines.append(
+        f"srun {' : '.join(_run(number, step, member, len(steps)) for number, step in enumerate(steps))} || code=$?"
+    )
+    lines += _retry(request)
+    if after:
+        lines.append(f'sbatch --parsable --export=ALL --job-name="$SLURM_JOB_NAME" jobs/{after}.sbatch')
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _run(number: int, step: Step, member: str, groups: int) -> str:
+    group = f"--het-group={number} " if groups > 1 else ""
+    shape = step.shape
+    spread = f"--ntasks={shape.nodes}" + ("" if _is_by_gpu(step) else " --ntasks-per-node=1")
+    return f"{group}{spread} --kill-on-bad-exit=1 bash launch.sh {step.name} {member}"
+
+
+def _retry(request: ExportRequest) -> list[str]:
+    """Return lines that put a job that failed into the queue again, and end with its exit code otherwise."""
+    return [
+        f"if ((code != 0 && ${{SLURM_RESTART_COUNT:-0}} < {request.options.retries})); then",
+        '  scontrol requeue "$SLURM_JOB_ID" && sleep 600  # ends this run of the job',
+        "fi",
+        '((code == 0)) || exit "$code"',
+    ]
+
+
+def _is_by_gpu(step: Step) -> bool:
+    """Whether a member's GPUs may be on any nodes, one task each."""
+    return step.shape.gpus_per_node == 1 and step.shape.nodes > 1
+
+
+def _options(outline: Outline, step: Step, request: ExportRequest) -> list[str]:
+    template = request.template
+    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    resource = outline.plan.resources[step.segment.resource]
+    kind = template.gpus.get(resource.gpu_type, "")
+    typed = f"{_require_word(f'template.gpus.{resource.gpu_type}', kind)}:" if kind else ""
+    shape = step.shape
+    if _is_by_gpu(step):
+        found = [f"--ntasks={shape.nodes}", f"--gpus-per-task={typed}1"]
+    else:
+        found = [f"--nodes={shape.nodes}", "--ntasks-per-node=1", f"--gres=gpu:{typed}{shape.gpus_per_node}"]
+    found.append(f"--time={_write_time(step.limit_s)}")
+    named = ("partition", "account", "qos", "reservation", "constraint")
+    own = {name: getattr(template, name) for name in named if getattr(template, name) is not None}
+    extra = {**own, **template.options, **template.resources.get(step.segment.resource, {})}
+    return [*found, *(_write_option(name, value) for name, value in extra.items())]
+
+
+_TAKEN = (
+    "nodes",
+    "ntasks",
+    "ntasks-per-node",
+    "gres",
+    "gpus",
+    "gpus-per-task",
+    "time",
+    "array",
+    "dependency",
+    "job-name",
+)
+
+
+def _write_option(name: str, value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise DataError(
+            "template.options", f"got {name!r}", "give the long name of an option of sbatch, without dashes"
+        )
+    if name in _TAKEN:
+        raise DataError(f"template.options.{name}", "the plan says it", "leave it out")
+    if not value.isprintable():
+        raise DataError(f"template.options.{name}", f"got {value!r}", "an option stands on one line")
+    return f"--{name}={shlex.quote(value)}" if value else f"--{name}"
+
+
+def _require_word(path: str, text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", text):
+        raise DataError(path, f"got {text!r}", "give the name of a GPU type in gres.conf")
+    return text
+
+
+def _write_time(seconds: int) -> str:
+    """Write a time limit; Slurm rounds to minutes."""
+    minutes = max(1, math.ceil(seconds / 60))
+    return f"{minutes // 1440}-{minutes // 60 % 24:02d}:{minutes % 60:02d}:00"
+
+
+def _write_decision(outline: Outline, request: ExportRequest, name: str, what: str) -> str:
+    template = request.template
+    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    own = {name: getattr(template, name) for name in ("partition", "account", "qos") if getattr(template, name)}
+    lines = [
+        "#!/usr/bin/env bash",
+        f"#SBATCH --job-name={outline.tag}-{name}",
+        f"#SBATCH --output=logs/{name}-%j.log",
+        "#SBATCH --ntasks=1",
+        "#SBATCH --time=0-00:10:00",
+        *(f"#SBATCH {_write_option(name, value)}" for name, value in own.items()),
+        "",
+        "set -euo pipefail",
+        'cd -- "$SLURM_SUBMIT_DIR"',
+        *template.setup.splitlines(),
+        f"{shlex.join(split(template.optplan))} promote . {what}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+_HEAD = """#!/usr/bin/env bash
+# Submits every job of the plan, each after those that it waits for. Submitted again, what has ended is not run again.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+mkdir -p logs trials
+declare -A job
+submit() {
+  local name=$1 id
+  shift
+  id=$(sbatch --parsable "$@" "jobs/$name.sbatch")
+  id=${id%%;*}
+  job[$name]=${job[$name]:+${job[$name]}:}$id
+  printf '%s\\t%s\\n' "$name" "$id" | tee -a submitted.tsv
+}
+"""
+
+
+def _submit(lines: Iterable[str]) -> str:
+    return _HEAD + "".join(f"{line}\n" for line in lines)
+
+
+def _submit_stream(first: Mapping[str, str]) -> str:
+    cases = "".join(f"  {way}) step={step} ;;\n" for way, step in first.items())
+    return (
+        "#!/usr/bin/env bash\n"
+        "# Submits a job of a class: submit.sh NAME WAY. Its later segments are submitted by those before them.\n"
+        "# `optplan submit` chooses the way.\n"
+        "set -euo pipefail\n"
+        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"\n'
+        "name=$1 way=$2\n"
+        '[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }\n'
+        f"case $way in\n{cases}"
+        '  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;\nesac\n'
+        "mkdir -p logs\n"
+        'id=$(OPTPLAN_JOB=$name sbatch --parsable --export=ALL --job-name="$name" "jobs/$step.sbatch")\n'
+        'printf \'%s\\t%s\\n\' "$step" "${id%%;*}" | tee -a submitted.tsv\n'
+    )

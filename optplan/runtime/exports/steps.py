@@ -1,0 +1,267 @@
+"""A plan as exporters see it: steps with safe names, what each member holds on the target's nodes, and what follows."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from optplan.contracts.conditions import Elapsed, EpochsDone, IterationsDone, Promoted, waits_for
+from optplan.contracts.plan import Plan, Segment, UnitKind, count_levels, follow, last_of_each_unit, span
+from optplan.errors import DataError, UsageError
+
+#: Characters of a step's name: labels of Kubernetes have 63, and a job's name is in front.
+_LONGEST_NAME = 30
+
+
+class CannotExpressError(UsageError):
+    """A target has no words for what the plan asks; the message says which, and what to do instead."""
+
+    exit_code = 1
+
+
+class Kind(StrEnum):
+    """What a plan runs."""
+
+    SEARCH = "search"
+    FLEET = "fleet"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What one member of a segment holds on the target's nodes.
+
+    Parameters
+    ----------
+    nodes, gpus_per_node
+        How many nodes, and how many GPUs it holds on each of them.
+    workers
+        Processes in all.
+    """
+
+    nodes: int
+    gpus_per_node: int
+    workers: int
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all."""
+        return self.nodes * self.gpus_per_node
+
+    @property
+    def workers_per_node(self) -> int:
+        """Processes on each node."""
+        return self.workers // self.nodes
+
+
+@dataclass(frozen=True)
+class Step:
+    """A segment as the files of an export name it.
+
+    Parameters
+    ----------
+    name
+        Lower-case letters, digits and hyphens, distinct within the plan.
+    segment
+        Of the plan.
+    shape
+        What one member holds.
+    after
+        Names of the steps that it waits for.
+    done
+        Iterations, or epochs in streams, that a member has done before; None where the clock counts.
+    target
+        Iterations, or epochs in streams, after which it ends; None where the clock ends it.
+    fixed_s
+        Seconds for which it lasts, where the clock ends it.
+    limit_s
+        Seconds after which one member is ended, margin included.
+    """
+
+    name: str
+    segment: Segment
+    shape: Shape
+    after: tuple[str, ...]
+    done: int | None
+    target: int | None
+    fixed_s: float | None
+    limit_s: int
+
+    @property
+    def is_promoted(self) -> bool:
+        """Whether its members are chosen by what others have shown."""
+        return isinstance(self.segment.enter, Promoted)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """All that exporters need of a plan.
+
+    Parameters
+    ----------
+    plan
+        Itself.
+    kind
+        What it runs.
+    steps
+        One for each segment, in the plan's order.
+    ways
+        Of a stream: by name, the steps that a job of a class takes one after the other, with the class and the
+        fraction of its jobs.
+    """
+
+    plan: Plan
+    kind: Kind
+    steps: tuple[Step, ...]
+    ways: tuple[Way, ...] = ()
+
+    @property
+    def tag(self) -> str:
+        """The beginning of the plan's id, for names."""
+        return f"op-{self.plan.plan_id[:8]}"
+
+    def step(self, name: str) -> Step:
+        """Return the step of that name.
+
+        Raises
+        ------
+        DataError
+            When there is none.
+        """
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise DataError("step", f"there is no {name!r}", "the names are those of the files in steps/")
+
+    def levels(self) -> list[tuple[Step, ...]]:
+        """Return the steps that may run side by side: each waits only for steps of earlier levels."""
+        level = count_levels(self.plan.segments)
+        many = max(level.values()) + 1
+        return [tuple(step for step in self.steps if level[step.segment.id] == number) for number in range(many)]
+
+    def last(self) -> tuple[Step, ...]:
+        """Return the last steps of each unit: who was left behind in an earlier one has not won."""
+        ids = {segment.id for segment in last_of_each_unit(self.plan.segments)}
+        return tuple(step for step in self.steps if step.segment.id in ids)
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a fraction of a class's jobs does: steps that follow one another from the arrival to the last epoch."""
+
+    name: str
+    unit: str
+    share: float
+    steps: tuple[Step, ...]
+
+
+def outline(plan: Plan, *, margin: float = 0.5, gpus_per_node: int | None = None) -> Outline:
+    """Take a plan apart.
+
+    Parameters
+    ----------
+    plan
+        Of any formulation.
+    margin
+        Time limits are the expected seconds times one plus this.
+    gpus_per_node
+        GPUs of one of the target's nodes; the resource's by default.
+
+    Raises
+    ------
+    CannotExpressError
+        When a member's GPUs do not divide into equal nodes.
+    """
+    kind = {UnitKind.FLEET_GROUP: Kind.FLEET, UnitKind.JOB_CLASS: Kind.STREAM}.get(plan.units[0].kind, Kind.SEARCH)
+    names = _name_all([segment.id for segment in plan.segments])
+    by_id = {segment.id: segment for segment in plan.segments}
+    previous = _list_previous(plan, kind)
+    steps = []
+    for segment in plan.segments:
+        before = by_id.get(previous.get(segment.id, ""))
+        steps.append(
+            Step(
+                name=names[segment.id],
+                segment=segment,
+                shape=_shape(plan, segment, gpus_per_node),
+                after=tuple(names[each] for each in dict.fromkeys(waits_for(segment.enter))),
+                done=span(segment)[0] if kind is Kind.STREAM else _count(before) if before else 0,
+                target=_count(segment),
+                fixed_s=segment.expected.seconds if isinstance(segment.exit, Elapsed) else None,
+                limit_s=_limit(segment, margin),
+            )
+        )
+    ways = tuple(_list_ways(plan, {step.segment.id: step for step in steps})) if kind is Kind.STREAM else ()
+    return Outline(plan, kind, tuple(steps), ways)
+
+
+def _list_previous(plan: Plan, kind: Kind) -> dict[str, str]:
+    """By segment, one that its members come from; all of them have done as much."""
+    if kind is not Kind.SEARCH:
+        return {}
+    return {segment.id: each for segment in plan.segments for each in list(waits_for(segment.enter))[:1]}
+
+
+def _count(segment: Segment) -> int | None:
+    """Return after how many iterations or epochs a segment ends."""
+    if isinstance(segment.exit, IterationsDone):
+        return segment.exit.iterations
+    return segment.exit.epochs if isinstance(segment.exit, EpochsDone) else None
+
+
+def _limit(segment: Segment, margin: float) -> int:
+    """Return the whole seconds that one member may take; the clock's own end comes before it."""
+    expected = segment.expected
+    if isinstance(segment.exit, Elapsed):
+        return math.ceil(expected.seconds) + 60
+    busy = max(expected.member_s, 0.0) or expected.seconds
+    return max(60, math.ceil((busy + expected.pause_s + 3 * expected.member_sd_s) * (1 + margin)))
+
+
+def _shape(plan: Plan, segment: Segment, gpus_per_node: int | None) -> Shape:
+    gpus = segment.gpus
+    if plan.units[0].kind is UnitKind.FLEET_GROUP and gpus_per_node is None:
+        return Shape(segment.nodes, gpus // segment.nodes, segment.workers)
+    size = gpus_per_node or plan.resources[segment.resource].gpus_per_node
+    if gpus <= size:
+        return Shape(1, gpus, segment.workers)
+    if gpus % size or segment.workers % (gpus // size):
+        problem = f"cannot express: segment {segment.id!r} gives {gpus} GPUs to a member, and nodes have {size}"
+        raise CannotExpressError(f"{problem}; give --gpus-per-node 1 for nodes that are shared GPU by GPU")
+    return Shape(gpus // size, size, segment.workers)
+
+
+def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
+    for unit in plan.units:
+        own = [segment for segment in plan.segments if segment.unit == unit.id]
+        for number, way in enumerate(follow(own), start=1):
+            taken = tuple(steps[segment.id] for segment in way)
+            chained = tuple(
+                replace(step, after=(taken[place - 1].name,)) if place else step for place, step in enumerate(taken)
+            )
+            yield Way(f"{_safe(unit.id)}-{number}", unit.id, way[0].share, chained)
+
+
+def _name_all(ids: Sequence[str]) -> dict[str, str]:
+    """Return a distinct safe name for each id."""
+    safe = [_safe(each) for each in ids]
+    return {
+        each: name if safe.count(name) == 1 else f"{name[: _LONGEST_NAME - 7]}-{_digest(each)}"
+        for each, name in zip(ids, safe, strict=True)
+    }
+
+
+def _safe(name: str) -> str:
+    """Return a name of lower-case letters, digits and hyphens that begins with a letter."""
+    safe = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if len(safe) > _LONGEST_NAME or not safe:
+        safe = f"{safe[: _LONGEST_NAME - 7].strip('-')}-{_digest(name)}".strip("-")
+    return safe if safe[0].isalpha() else f"s{safe}"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:6]

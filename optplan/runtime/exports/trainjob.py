@@ -1,0 +1,108 @@
+"""Kubeflow Trainer: a TrainJob (trainer.kubeflow.org/v1alpha1) for each segment, at a fixed number of nodes.
+
+Elastic sizes are not in its API. Trials are jobs of one node each only where a segment has a single member: many
+members are what Jobs of Kubernetes are for. The time limit is the TrainJob's own; a budget is enforced by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from optplan.runtime.exports.kubernetes import (
+    JOB_NAME,
+    PodTemplate,
+    pods_of,
+    write_call,
+    write_limits,
+    write_metadata,
+    write_place,
+    write_submission,
+    write_volume,
+    write_yaml,
+)
+from optplan.runtime.exports.request import ExportRequest
+from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
+
+
+class TrainJobTemplate(PodTemplate):
+    """What is merged into TrainJobs.
+
+    Parameters
+    ----------
+    runtime
+        The training runtime.
+    runtime_kind
+        ``ClusterTrainingRuntime``, or ``TrainingRuntime`` of the namespace.
+    """
+
+    runtime: Annotated[str, Field(min_length=1)] = "torch-distributed"
+    runtime_kind: Annotated[str, Field(pattern="^(Cluster)?TrainingRuntime$")] = "ClusterTrainingRuntime"
+
+
+def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
+    """Return the manifests, and the script that applies them one after the other.
+
+    Parameters
+    ----------
+    outline
+        Of the plan.
+    request
+        What the user asked; its template is a :class:`TrainJobTemplate`.
+
+    Raises
+    ------
+    CannotExpressError
+        When a segment has several members, or a fleet several groups.
+    """
+    if outline.kind is Kind.FLEET and len(outline.steps) > 1:
+        many = f"the fleet has {len(outline.steps)} groups of nodes, and a TrainJob has one"
+        raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
+    manifests = {}
+    for step in outline.steps:
+        name = "train" if outline.kind is Kind.FLEET else step.name
+        manifests[name] = _write_step(outline, step, name, request)
+    files = {f"manifests/{name}.yaml": write_yaml(manifest) for name, manifest in manifests.items()}
+    return {**files, "submit.sh": write_submission(outline, request, manifests)}
+
+
+def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest) -> dict[str, Any]:
+    if step.segment.members > 1:
+        many = f"{step.segment.id!r} has {step.segment.members} trials, and a TrainJob is one job"
+        raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
+    template = pods_of(request)
+    assert isinstance(template, TrainJobTemplate)  # the exporter's entry names it
+    volumes, mounts = write_volume(request)
+    pod: dict[str, Any] = {
+        "volumes": volumes,
+        "containers": [{"name": "node", "volumeMounts": mounts}],
+        **write_place(step, outline, request),
+    }
+    if template.service_account is not None:
+        pod["serviceAccountName"] = template.service_account
+    if template.image_pull_secrets:
+        pod["imagePullSecrets"] = [{"name": each} for each in template.image_pull_secrets]
+    job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
+    trainer: dict[str, Any] = {
+        "image": template.image,
+        "command": write_call(step, request, "1"),
+        "numNodes": step.shape.nodes,
+        "numProcPerNode": step.shape.workers_per_node,
+        "resourcesPerNode": write_limits(step, request),
+    }
+    if outline.kind is Kind.STREAM:
+        trainer["env"] = [{"name": "OPTPLAN_JOB", "value": JOB_NAME}]
+    patch = {"manager": "optplan/export", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}}}
+    return {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": write_metadata(outline, name, request),
+        "spec": {
+            "runtimeRef": {"name": template.runtime, "kind": template.runtime_kind},
+            "trainer": trainer,
+            "runtimePatches": [patch],
+            "activeDeadlineSeconds": step.limit_s,
+        },
+    }

@@ -1,0 +1,41 @@
+"""How trials are ranked, wherever that is decided: while a plan is followed, and between jobs of a scheduler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from optplan.contracts.conditions import Mode
+
+
+def read_metric(value: object) -> float:
+    """Return what a trial showed as a number; NaN where it is none, or not finite."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if math.isfinite(value) else math.nan
+
+
+def rank(
+    trials: Iterable[str], value_of: Callable[[str], float], mode: Mode, dropped: Callable[[str], bool]
+) -> list[str]:
+    """Return trials, the best first.
+
+    Those without a number are behind the others, those that were dropped behind all; equal ones stay in order.
+
+    Parameters
+    ----------
+    trials
+        In the order that decides between equals.
+    value_of
+        What each showed last; NaN for no number.
+    mode
+        Which values are better.
+    dropped
+        Whether a trial has failed.
+    """
+
+    def merit(trial: str) -> tuple[bool, float]:
+        value = value_of(trial)
+        return dropped(trial), math.inf if math.isnan(value) else value if mode is Mode.MIN else -value
+
+    return sorted(trials, key=merit)

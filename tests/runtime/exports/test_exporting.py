@@ -1,0 +1,267 @@
+"""Exports: placeholders, hostile names, refusals, folders, decisions between jobs, and plain shell that runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from optplan.contracts import Plan
+from optplan.errors import OptplanError, OutputError, UsageError
+from optplan.runtime.exports.entries import exporter_named
+from optplan.runtime.exports.exporting import export, write_folder
+from optplan.runtime.exports.promotion import (
+    LimitPassedError,
+    choose_way,
+    find_winner,
+    promote,
+    read_export,
+    submit,
+)
+from optplan.runtime.exports.steps import outline
+
+PlanOf = Callable[..., Plan]
+OPTPLAN = {"optplan": f"{sys.executable} -m optplan.cli"}
+RATES = {"rate": {"choice": [0.9, 0.3, 0.5, 0.7]}}
+PODS = {"image": "train:1", "claim": "shared"}
+
+
+def write(plan: Plan, folder: Path, to: str = "script", **options: Any) -> Path:  # noqa: ANN401 - what export takes
+    """Export a plan into a folder."""
+    options = {"command": "train --gpus {gpus} {trial}", "gpus_per_node": 4, **options}
+    write_folder(export(plan, to, **options), folder)
+    return folder
+
+
+def test_a_search_of_plain_shell_runs_to_its_end(plan_of: PlanOf, tmp_path: Path, train_command: str) -> None:
+    """Four trials of 10 iterations, the best for 30 more; trial 2 fails once, and goes on from iteration 1."""
+    template = OPTPLAN | {"env": {"FAIL_ONCE": "0002"}}
+    folder = write(plan_of("rubberband-two-stages"), tmp_path, command=train_command, template=template, space=RATES)
+    submit(read_export(folder))
+    winner = json.loads((folder / "winner.json").read_text())
+    assert winner["configuration"] == {"rate": 0.3}
+    assert winner["metric"] == pytest.approx(0.3 + 1 / 40)
+    begun = (folder / "trials/0002/history").read_text().splitlines()
+    assert [line.split(" on ")[0] for line in begun][:2] == ["0002 b1-s1 from 0", "0002 b1-s1 from 1"]
+    before = {file: file.read_text() for file in folder.glob("trials/*/history")}
+    submit(read_export(folder))  # what has ended is not run again
+    assert {file: file.read_text() for file in folder.glob("trials/*/history")} == before
+
+
+def test_placeholders_have_the_sizes_of_each_step(plan_of: PlanOf) -> None:
+    """One GPU a trial in stage 1, two in stage 2; the checkpoint is known when the job starts."""
+    command = "train --gpus {gpus} --nodes={nodes}x{gpus_per_node} {checkpoint}/best '{{literal}}' --rate {rate}"
+    files = export(plan_of("rubberband-two-stages"), "slurm", command=command, space=RATES)
+    assert (
+        'argv=(train --gpus 1 --nodes=1x1 "$OPTPLAN_SAVE"/best \'{literal}\' --rate "$OPTPLAN_VALUE_1")'
+        in (files["steps/b1-s1.sh"])
+    )
+    assert "--gpus 2 --nodes=1x2" in files["steps/b1-s2.sh"]
+    assert "#SBATCH --gres=gpu:2\n" in files["jobs/b1-s2.sbatch"]
+
+
+def test_torchrun_has_a_fixed_size(plan_of: PlanOf) -> None:
+    """Two VMs of four GPUs: --nnodes=2:2, four processes on each, meeting at the first node."""
+    files = export(plan_of("srift-interruption"), "slurm", command="python train.py", launcher="torchrun")
+    (step,) = (text for name, text in files.items() if name.startswith("steps/"))
+    assert "argv=(torchrun --nnodes=2:2 --nproc-per-node=4 --rdzv-backend=c10d" in step
+    assert '--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"' in step
+    assert "#SBATCH --nodes=2\n" in files["jobs/train.sbatch"]
+
+
+#: Short for a name that the table below has often.
+FULL = {"two-stages": "rubberband-two-stages"}
+HOSTILE = 'it\'s "x" $(touch pwned) `touch pwned` ; rm -rf / # !!python/object --flag \\ {{braces}} \u00e9'
+
+
+@pytest.mark.parametrize("to", ["script", "slurm"])
+def test_hostile_words_stay_data_in_shell(plan_of: PlanOf, tmp_path: Path, to: str) -> None:
+    """A command's words and a configuration's values reach the program as they were written."""
+    values = [HOSTILE, "-n", "'", "$HOME"]
+    show = f"{sys.executable} -c 'import sys, json; print(json.dumps(sys.argv[1:]))'"
+    command = f"{show} {{gpus}} {{rate}} {shlex.quote(HOSTILE)}"
+    folder = write(plan_of("rubberband-two-stages"), tmp_path, to, command=command, space=[{"rate": v} for v in values])
+    for number, value in enumerate(values, start=1):
+        done = subprocess.run(
+            ["bash", "launch.sh", "b1-s1", str(number)], cwd=folder, capture_output=True, text=True, check=True
+        )
+        said = json.loads(done.stdout)
+        assert said[1] == value
+        assert said[2] == HOSTILE.replace("{{", "{").replace("}}", "}")
+    assert not list(tmp_path.rglob("pwned"))
+
+
+def test_hostile_words_stay_data_in_manifests(plan_of: PlanOf) -> None:
+    """What YAML would take for a tag, a number or a comment is read back as the text that it is."""
+    template = PODS | {"labels": {"owner": "!!python/object:x"}, "requests": {"memory": "1e3 # x"}, "run_dir": "/a b'c"}
+    files = export(plan_of("rubberband-two-stages"), "kubernetes", command="t {gpus} {trial}", template=template)
+    job = yaml.safe_load(files["manifests/b1-s1.yaml"])
+    assert job["metadata"]["labels"]["owner"] == "!!python/object:x"
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"]["requests"]["memory"] == "1e3 # x"
+    assert container["command"][2].startswith("exec bash '/a b'\"'\"'c'/launch.sh b1-s1 ")
+
+
+@pytest.mark.parametrize(
+    ("name", "to", "options", "message"),
+    [
+        ("two-stages", "slrum", {}, "to: got 'slrum'; did you mean 'slurm'"),
+        ("two-stages", "slurm", {"command": "t {trial}"}, "nothing in 't {trial}' says how many GPUs"),
+        ("two-stages", "slurm", {"command": "t {gpu} {trial}"}, "{gpu} is no placeholder; did you mean 'gpus'"),
+        ("two-stages", "slurm", {"command": "t {gpus} {batch} {trial}"}, "cannot express {batch}"),
+        ("two-stages", "slurm", {"command": "t 'x {trial}"}, "close the quotes"),
+        ("two-stages", "slurm", {"command": "t {gpus}"}, "space: is missing, and the plan has none"),
+        ("two-stages", "slurm", {"margin": -1.0}, "margin: got -1.0; input should be"),
+        ("two-stages", "slurm", {"template": {"partitoin": "x"}}, "template.partitoin: unknown field"),
+        ("two-stages", "slurm", {"template": {"partition": "a b"}}, "template.partition"),
+        ("two-stages", "slurm", {"template": {"options": {"time": "1"}}}, "template.options.time: the plan says"),
+        ("two-stages", "slurm", {"template": {"options": {"mem": "1\n#SBATCH x"}}}, "stands on one line"),
+        ("two-stages", "slurm", {"template": {"env": {"a-b": "x"}}}, "a variable has letters, digits"),
+        ("two-stages", "kubernetes", {}, "template.image: is missing"),
+        ("two-stages", "trainjob", {"template": PODS}, "cannot express: 'b1-s1' has 4 trials"),
+        ("two-stages", "script", {"gpus_per_node": 2}, "cannot express: 'b1-s1' and what runs"),
+        ("srift-case3", "script", {"gpus_per_node": None}, "cannot express: segment"),
+        ("srift-case3", "skypilot", {"template": {"bucket": "s3://x"}}, "cannot express: the fleet has 3 groups"),
+        ("srift-case3", "trainjob", {"template": PODS}, "cannot express: the fleet has 3 groups"),
+        ("seer-resnet18-30min", "skypilot", {"template": {"bucket": "s3://x"}}, "cannot express: 'r1-g4' and 'r1-g2'"),
+        ("boa-two-classes", "slurm", {"space": RATES}, "space: jobs of a stream have no configurations"),
+        ("boa-two-classes", "slurm", {"template": {"commands": {"visoin": "x"}}}, "did you mean 'vision'"),
+        ("boa-newtrace", "slurm", {"gpus_per_node": 4}, "cannot express: segment .* nodes have 4"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    plan_of: PlanOf, name: str, to: str, options: dict[str, Any], message: str
+) -> None:
+    """By name, with what to do instead; nothing is dropped in silence."""
+    with pytest.raises(OptplanError, match=message.replace("{", r"\{")) as caught:
+        export(plan_of(FULL.get(name, name)), to, **({"command": "train {gpus} {trial}"} | options))
+    assert caught.value.exit_code in {1, 2}
+
+
+def test_a_folder_that_holds_anything_is_not_written_over(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Unless that is asked for; scripts can be run."""
+    write(plan_of("rubberband-two-stages"), tmp_path)
+    (tmp_path / "trials").mkdir()
+    (tmp_path / "trials/mine").write_text("kept")
+    with pytest.raises(OutputError, match="is not empty; give another folder, or --force"):
+        write(plan_of("rubberband-two-stages"), tmp_path)
+    files = export(plan_of("rubberband-two-stages"), "script", command="t {gpus} {trial}", gpus_per_node=4)
+    write_folder(files, tmp_path, overwrite=True)
+    assert (tmp_path / "trials/mine").read_text() == "kept"
+    assert stat.S_IMODE((tmp_path / "submit.sh").stat().st_mode) & stat.S_IXUSR
+
+
+def end(folder: Path, step: str, **losses: float | str | None) -> None:
+    """Let trials end a step with losses; None for a trial that fails."""
+    for trial, loss in losses.items():
+        place = folder / "trials" / trial.removeprefix("t")
+        place.mkdir(parents=True, exist_ok=True)
+        shown = "no metric at all\n" if loss is None else f'{{"loss": {loss}}}\n{{"loss": 0.00'
+        (place / "metrics.jsonl").write_text(shown)
+        if loss is not None:
+            (place / f"ended-{step}").touch()
+
+
+def test_the_best_go_on_and_failures_are_last(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Loss 0.4 beats 0.5, which beats NaN; a line cut short is none; equal ones stay in order."""
+    export_folder = read_export(write(plan_of("rubberband-two-stages"), tmp_path))
+    end(tmp_path, "b1-s1", t0001="NaN", t0002=0.5, t0003=0.4, t0004=None)
+    assert promote(export_folder, "b1-s2") == ["0003"]
+    assert promote(export_folder, "b1-s2") == ["0003"]  # decided again, it is the same
+    end(tmp_path, "b1-s2", t0003=0.2)
+    assert find_winner(export_folder)["trial"] == "0003"
+
+
+def test_a_search_that_did_not_get_far_has_the_best_so_far(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Nobody is in stage 2: the best of stage 1 has won; nobody at all: there is no winner."""
+    exported = read_export(write(plan_of("rubberband-two-stages"), tmp_path))
+    assert find_winner(exported)["trial"] is None
+    end(tmp_path, "b1-s1", t0002=0.5, t0003=0.5)
+    assert find_winner(exported)["trial"] == "0002"
+
+
+def test_who_was_left_behind_has_not_won(plan_of: PlanOf) -> None:
+    """SEER's round 2 keeps nobody of those with 4 GPUs: the winner comes from round 3 alone."""
+    taken = outline(plan_of("seer-resnet18-30min"))
+    assert [step.name for step in taken.last()] == ["r3-g2", "r3-g1"]
+    assert [len(level) for level in taken.levels()] == [3, 3, 2]
+
+
+def test_decisions_that_cannot_be_taken_are_refused(plan_of: PlanOf, tmp_path: Path) -> None:
+    """A step that is not there, one whose members are known, a folder of nothing, a plan that was exchanged."""
+    exported = read_export(write(plan_of("rubberband-two-stages"), tmp_path / "a"))
+    with pytest.raises(UsageError, match="step: got 'b1-s3'; did you mean 'b1-s2'"):
+        promote(exported, "b1-s3")
+    with pytest.raises(UsageError, match="nobody is promoted to 'b1-s1'"):
+        promote(exported, "b1-s1")
+    with pytest.raises(UsageError, match=r"has no export.json; give the folder"):
+        read_export(tmp_path)
+    other = write(plan_of("seer-paper-example"), tmp_path / "b", "slurm", space={"rate": {"uniform": [0, 1]}})
+    (tmp_path / "a" / "plan.json").write_text((other / "plan.json").read_text())
+    with pytest.raises(UsageError, match="is not the plan that was exported"):
+        read_export(tmp_path / "a")
+
+
+def test_nothing_is_started_when_the_deadline_has_passed(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Ten minutes since the first job began at 1,000 s: at 1,601 s nobody is promoted any more."""
+    space = {"rate": {"uniform": [0, 1]}}
+    exported = read_export(write(plan_of("seer-paper-example"), tmp_path, "slurm", space=space))
+    (tmp_path / "begun").write_text("1000\n")
+    step = next(step.name for step in exported.outline.steps if step.is_promoted)
+    assert promote(exported, step, now_s=1599.0) == []
+    with pytest.raises(LimitPassedError, match=r"the 600 s since its first job began passed 1 s ago; nothing more is"):
+        promote(exported, step, now_s=1601.0)
+
+
+def test_jobs_of_a_class_are_dealt_out_by_share(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Two ways of a mixed plan: after 40 jobs each has its share, to within one job."""
+    plan = plan_of("boa-two-epochs")
+    exported = read_export(write(plan, tmp_path, "slurm"))
+    ways = [way for way in exported.outline.ways if way.unit == plan.units[0].id]
+    taken = [choose_way(exported, plan.units[0].id) for _ in range(40)]
+    for way in ways:
+        assert abs(taken.count(way.name) - 40 * way.share) <= 1
+    with pytest.raises(UsageError, match="class: got 'nobody'"):
+        choose_way(exported, "nobody")
+
+
+def test_jobs_of_streams_are_named_once(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Names are plain, new, and needed; other plans have none."""
+    exported = read_export(write(plan_of("boa-two-classes"), tmp_path / "a", "slurm"))
+    with pytest.raises(UsageError, match="give --class and --job"):
+        submit(exported)
+    with pytest.raises(UsageError, match=r"job: got '\.\./x'; letters, digits"):
+        submit(exported, unit="vision", job="../x")
+    (tmp_path / "a/trials/taken").mkdir(parents=True)
+    with pytest.raises(UsageError, match="'taken' was submitted before"):
+        submit(exported, unit="vision", job="taken")
+    search = read_export(write(plan_of("rubberband-two-stages"), tmp_path / "b"))
+    with pytest.raises(UsageError, match="the plan is not one of streams"):
+        submit(search, unit="vision", job="x")
+
+
+def test_long_and_alike_ids_get_names_of_their_own(plan_of: PlanOf) -> None:
+    """Two units whose names differ in signs only, and one of a hundred letters."""
+    data = plan_of("boa-two-classes").to_json_data()
+    text = json.dumps(data | {"plan_id": ""}).replace('"vision', '"a/b!').replace('"speech', '"a b?')
+    text = text.replace("jobs of class vision", "x").replace("jobs of class speech", "x")
+    from optplan.instances.parsing import parse_plan
+
+    names = [step.name for step in outline(parse_plan(json.loads(text))).steps]
+    assert len(set(names)) == len(names)
+    assert all(len(name) <= 30 and name[0].isalpha() for name in names)
+
+
+def test_exporters_are_found_by_name() -> None:
+    """An unknown one is answered with what there is."""
+    assert exporter_named("slurm").needs.startswith("sbatch")
+    with pytest.raises(UsageError, match="to: got 'nomad'; known: slurm, script"):
+        exporter_named("nomad")
