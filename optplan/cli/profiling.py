@@ -82,6 +82,11 @@ def _trained(command: F) -> F:
             show_default=True,
             help="One process for a trial, or one for each GPU.",
         ),
+        click.option(
+            "--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where it runs."
+        ),
+        click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; else one is made here."),
+        click.option("--scratch", metavar="DIR", type=_FILE, help="Folder that all machines of a cluster see."),
     )
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
@@ -94,12 +99,19 @@ def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
     train, command, space = options["train"] or "", options["command"] or "", options["space"]
     if bool(train) == bool(command):
         raise UsageError("--train: give what to train with --train or --command, one of the two")
+    executor, address = options["executor"], options["address"]
+    if address and executor != "ray":
+        raise UsageError(f"--address: executor {executor!r} has none; give --executor ray, or leave it out")
+    cluster = {"address": address} if address else {}
     counts = {name: options[name] for name in ("gpus", "iterations", "warm_up", "repetitions")}
     settings = ProfileSettings(**counts, time_limit_s=options["time_limit"], work=work)
-    _warn_of_cores(max(settings.gpus))
+    if not address:
+        _warn_of_cores(max(settings.gpus))
     with Progress("profiling") as progress:
         profiled = profile_here(
             settings,
+            executor=executor,
+            scratch=options["scratch"],
             space=None if space is None else read_data(space),
             seed=options["seed"],
             on_event=progress.listen,
@@ -107,6 +119,7 @@ def _run(options: dict[str, Any], *, work: str = "") -> tuple[Profile, str]:
             command=command,
             metric=options["metric"],
             launcher=options["launcher"],
+            **cluster,
         )
     widths = ", ".join(map(str, settings.gpus))
     words = f"{settings.repetitions} trials on {widths} GPUs, up to {settings.iterations} iterations each"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from optplan.errors import UsageError, nearest_name_hint
@@ -16,7 +15,7 @@ _NEEDED = {"experiment": (), "cloud": ("gpus_per_instance", "price_usd_per_hour"
 
 
 def describe_search(
-    measured: SearchTimings, request_s: Sequence[float], launch_s: Sequence[float], source: str, **given: float | None
+    measured: SearchTimings, request_s: float, launch_s: float, source: str, **given: float | None
 ) -> dict[str, Any]:
     """Return the sections of a search's instance as plain data.
 
@@ -31,7 +30,7 @@ def describe_search(
     **given
         Other fields of the cloud; None where they were not given. They go before what was measured.
     """
-    cloud = {"provision_s": describe_seconds(request_s), "initialise_s": describe_seconds(launch_s)}
+    cloud = {"provision_s": describe_seconds([request_s]), "initialise_s": describe_seconds([launch_s])}
     return {
         "formulation": "rubberband",
         "version": 1,

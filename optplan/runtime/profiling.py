@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from optplan.errors import MeasurementError, UsageError
 from optplan.measurement.trial_timings import TrialTiming
@@ -33,8 +33,8 @@ from optplan.runtime.protocol import (
 from optplan.runtime.spaces import Configuration, draw
 from optplan.units import format_duration
 
-#: The one kind of node that a profile asks for.
-RESOURCE = "gpus"
+#: The one node that a profile asks for, and its kind.
+_NODE, RESOURCE = "profile-node", "gpus"
 #: Seconds between two looks at a clock that does not jump, and that a stopped trial has to end.
 _ROUND_S, _GRACE_S = 0.5, 5.0
 #: Seconds after which a checkpoint is stored on the way: none is, they would be taken for time of the start.
@@ -94,52 +94,69 @@ class Profile:
     timings
         In their order.
     request_s, launch_s
-        By trial, seconds from asking for its node to the beginning of the launch, and from there until it could train.
+        Seconds from asking for the node to the beginning of its launch, and from there until it could train. One node
+        is held for all: a second one might be the first, which has not gone yet.
     """
 
     timings: tuple[TrialTiming, ...]
-    request_s: tuple[float, ...]
-    launch_s: tuple[float, ...]
+    request_s: float
+    launch_s: float
 
 
 def profile_here(
     settings: ProfileSettings,
     *,
+    executor: Literal["local", "ray"] = "local",
     space: object = None,
     seed: int = 0,
+    scratch: Path | None = None,
     on_event: Listener | None = None,
-    **how: Any,  # noqa: ANN401 - the fields of LocalSettings
+    **how: Any,  # noqa: ANN401 - the fields of the executor's settings
 ) -> Profile:
-    """Time trials as processes on this machine.
+    """Time trials as processes on this machine, or as actors of a Ray cluster.
 
     Parameters
     ----------
     settings
         What is timed.
+    executor
+        Where it runs.
     space, seed
         What configurations are drawn from, one for each repetition (:mod:`optplan.runtime.spaces`); None has none.
+    scratch
+        Where trials write, in a folder of its own that is removed at the end; all machines of a cluster have to see
+        it. None takes the place for temporary files.
     on_event
         Told after each start.
     **how
-        ``train`` or ``command``, and other fields of :class:`~optplan.runtime.local.LocalSettings` but the folder.
+        ``train`` or ``command``, and other fields of :class:`~optplan.runtime.local.LocalSettings` or
+        :class:`~optplan.runtime.ray_cluster.RaySettings` but the root.
 
     Raises
     ------
     MeasurementError
         When a trial fails, or does not get as far as to be timed.
     MissingExtraError
-        When psutil is not installed.
+        When psutil or Ray is not installed.
     """
+    configurations = draw({} if space is None else space, settings.repetitions, seed=seed)
+    with TemporaryDirectory(prefix="optplan-profile-", dir=scratch) as root:
+        how = {"root": Path(root), "checkpoint_every_s": _NEVER_S, **how}
+        made = _make_executor(executor, max(settings.gpus), how)
+        try:
+            return profile_trials(made, configurations, settings, on_event=on_event)
+        finally:
+            made.close()
+
+
+def _make_executor(name: str, gpus: int, how: dict[str, Any]) -> Executor:
+    if name == "ray":
+        from optplan.runtime.ray_cluster import RayExecutor, RaySettings
+
+        return RayExecutor({RESOURCE: gpus}, RaySettings(**{"slots": gpus, **how}))
     from optplan.runtime.local import LocalExecutor, LocalSettings
 
-    configurations = draw({} if space is None else space, settings.repetitions, seed=seed)
-    with TemporaryDirectory(prefix="optplan-profile-") as folder:
-        chosen = LocalSettings(root=Path(folder), **{"checkpoint_every_s": _NEVER_S, **how})
-        executor = LocalExecutor({RESOURCE: max(settings.gpus)}, chosen)
-        try:
-            return profile_trials(executor, configurations, settings, on_event=on_event)
-        finally:
-            executor.close()
+    return LocalExecutor({RESOURCE: gpus}, LocalSettings(**how))
 
 
 def profile_trials(
@@ -168,9 +185,11 @@ def profile_trials(
         When a trial fails, does not get as far as to be timed, or its node does not come.
     """
     profiler = _Profiler(executor, settings, len(configurations), on_event or (lambda _: None))
+    request_s, launch_s = profiler.await_node()
     for number, configuration in enumerate(configurations, start=1):
         profiler.time_trial(number, configuration)
-    return Profile(tuple(profiler.timings), tuple(profiler.request_s), tuple(profiler.launch_s))
+    executor.release_nodes([_NODE])
+    return Profile(tuple(profiler.timings), request_s, launch_s)
 
 
 class _Profiler:
@@ -185,13 +204,10 @@ class _Profiler:
         self._left = trials * len(self._legs)
         self._zero_s = executor.now_s()
         self.timings: list[TrialTiming] = []
-        self.request_s: list[float] = []
-        self.launch_s: list[float] = []
 
     def time_trial(self, number: int, configuration: Configuration) -> None:
         """Run a trial on every number of GPUs."""
-        node, done, settings = f"node-{number}", 0, self._settings
-        self._await_node(node)
+        done, settings = 0, self._settings
         checkpoint: Checkpoint | None = None
         metrics: Metrics = {}
         for leg, gpus in enumerate(self._legs):
@@ -200,7 +216,7 @@ class _Profiler:
                 segment="profile",
                 trial=f"trial-{number}",
                 attempt=leg + 1,
-                place={node: gpus},
+                place={_NODE: gpus},
                 workers=gpus,
                 gpus_per_worker=1,
                 configuration=configuration,
@@ -217,7 +233,6 @@ class _Profiler:
             self._left -= 1
             elapsed_s = self._executor.now_s() - self._zero_s
             self._on_event(Told(f"trial {number} on {gpus} GPUs", elapsed_s))
-        self._executor.release_nodes([node])
 
     def _share_time(self) -> float | None:
         """Return when the next start has to end, so that those after it have as long."""
@@ -226,11 +241,11 @@ class _Profiler:
         now_s = self._executor.now_s()
         return now_s + max(0.0, self._zero_s + self._settings.time_limit_s - now_s) / self._left
 
-    def _await_node(self, node: str) -> None:
-        """Ask for the GPUs, wait for them, and take note of how long that takes."""
+    def await_node(self) -> tuple[float, float]:
+        """Ask for the GPUs, wait for them, and return the seconds until the launch began, and from there on."""
         executor, settings = self._executor, self._settings
         wanted_s = executor.now_s()
-        executor.ensure_nodes([NodeRequest(node, RESOURCE, "profile", wanted_s)])
+        executor.ensure_nodes([NodeRequest(_NODE, RESOURCE, "profile", wanted_s)])
         launching_s: float | None = None
         while (now_s := executor.now_s()) <= wanted_s + settings.node_wait_s:
             for event in executor.poll(now_s + _ROUND_S):
@@ -238,9 +253,7 @@ class _Profiler:
                     launching_s = event.t
                 elif isinstance(event, NodeReady):
                     began_s = event.t if launching_s is None else launching_s
-                    self.request_s.append(began_s - wanted_s)
-                    self.launch_s.append(event.t - began_s)
-                    return
+                    return began_s - wanted_s, event.t - began_s
         wait = format_duration(settings.node_wait_s)
         raise MeasurementError(f"{max(settings.gpus)} GPUs did not come within {wait}; ask for fewer")
 

@@ -32,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             for trial in (1, 2)
             for gpus in settings.gpus
         ]
-        return Profile(tuple(timings), (3.0, 3.0), (20.0, 20.0))
+        return Profile(tuple(timings), 3.0, 20.0)
 
     monkeypatch.setattr("optplan.runtime.profiling.profile_here", profile_here)
     return calls
@@ -124,6 +124,7 @@ def test_a_class_is_renewed(run: Runner, tmp_path: Path) -> None:
         (("search", *TIMED[:2], "--gpus", "2,1"), "--gpus: got [2, 1]; whole numbers from 1 on, each once"),
         (("search", *TIMED, "--warm-up", "0"), "--warm-up: got 0; whole numbers from 1 on are allowed"),
         (("search", *TIMED, "--instance", "boa-two-epochs"), "boa-two-epochs"),
+        (("search", *TIMED, "--address", "auto"), "--address: executor 'local' has none; give --executor ray"),
         (("speedup", *TIMED, "--class", "job"), "--class: an instance's class is renewed; give both --instance and"),
         (("speedup", *TIMED, "--instance", "boa-two-epochs", "--class", "jobs"), "has no 'jobs'; did you mean 'job'?"),
         (

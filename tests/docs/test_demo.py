@@ -53,7 +53,7 @@ def test_an_elastic_cluster_is_cheaper_and_as_quick(
         assert (how["train"], how["step_wait_s"]) == (demo.TRAINABLE, demo.STEP_S)
         steps = (demo.STEP_S,) * settings.iterations
         timings = [TrialTiming(n, gpus, True, steps, steps, 2.0) for n in (1, 2) for gpus in settings.gpus]
-        return Profile(tuple(timings), (0.0, 0.0), (0.0, 0.0))
+        return Profile(tuple(timings), 0.0, 0.0)
 
     def run_at_once(plan: optplan.Plan, _: str, *, space: object, **options: Any) -> optplan.RunOutcome:  # noqa: ANN401
         assert options["executor"] == "local"
