@@ -43,6 +43,8 @@ ROUND_GOAL_S, SEARCH_GOAL_S, JOURNAL_GOAL_S = 1e-3, 1.0, 0.01
 #: The large search of the library, of 512 trials.
 _SEARCH = "rubberband-resnet50-512"
 _TRAINABLE = f"{Path(__file__).with_name('idle_trainable.py')}:Idle"
+#: Where stage changes are measured.
+_WORKERS = {"local": "local workers", "ray": "actors of Ray"}
 #: Far beyond what any plan here takes: limits are watched, and never met.
 _WATCHED = Limits(budget_usd=1e9, deadline_s=1e9)
 _TRIALS, _DECISIONS = 1000, 200
@@ -58,7 +60,7 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     quick
         One size, and fewer repetitions.
     full
-        More of them.
+        More of them, and on Ray where it is installed.
 
     Yields
     ------
@@ -70,7 +72,9 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     yield _measure_search()
     yield _measure_journal(_DECISIONS // 10 if quick else _DECISIONS)
     if find_spec("psutil") is not None:  # the extra `run`
-        yield _measure_changes(1 if quick else 20 if full else 5)
+        yield _measure_changes("local", 1 if quick else 20 if full else 5)
+    if full and find_spec("ray") is not None:  # a cluster of its own for each run
+        yield _measure_changes("ray", 3)
 
 
 def _measure_rounds(at_once: int, gpus: int) -> Row:
@@ -162,15 +166,15 @@ def _time_disk(file: BinaryIO) -> float:
     return time.perf_counter() - begun
 
 
-def _measure_changes(runs: int) -> Row:
-    """Measure the pause between two stages on local workers: from the end of the last trial to the first iteration."""
+def _measure_changes(executor: str, runs: int) -> Row:
+    """Measure the pause between two stages: from the end of the last trial to the next one's first iteration."""
     plan, _ = plan_search(2, 2)
     pauses, loops = [], []
     reset_peak()
     for _ in range(runs):
         told: list[Record | Progressed] = []
         with TemporaryDirectory() as folder:
-            run_plan(plan, _TRAINABLE, executor="local", out=Path(folder, "run"), listener=told.append)
+            run_plan(plan, _TRAINABLE, executor=executor, out=Path(folder, "run"), listener=told.append)
         ends = [record.t for record in told if isinstance(record, SegmentEnded)][:-1]
         for end_s in ends:
             started = min(one.t for one in told if isinstance(one, OperationStarted) and one.t > end_s)
@@ -178,7 +182,7 @@ def _measure_changes(runs: int) -> Row:
             pauses.append(first - end_s)
             loops.append(started - end_s)
     extra = {"changes": float(len(pauses)), "loop_s": statistics.median(loops), "most_s": max(pauses)}
-    return _make_row("a stage change", "local workers", statistics.median(pauses), None, extra)
+    return _make_row("a stage change", _WORKERS[executor], statistics.median(pauses), None, extra)
 
 
 def plan_search(trials: int, at_once: int, gpus: int = 1) -> tuple[Plan, Result[Any]]:
