@@ -119,7 +119,7 @@ class _Lines:
         self._progress = progress
         self._metric = operation["metric"]
         self._offset = 0
-        self._seen = time.monotonic()
+        self._seen: float | None = None
         self.iterations: int = operation["from_iterations"]
         self.metrics: Mapping[str, Any] = operation["metrics"]
 
@@ -132,8 +132,10 @@ class _Lines:
             lines = [line for line in file if line.endswith("\n")]
         if not lines:
             return
+        # Lines that are seen together share the time since the last ones; those before the first took the start, too.
         seen = time.monotonic()
-        each_s, self._seen = (seen - self._seen) / len(lines), seen  # lines that are seen together share the time
+        each_s = None if self._seen is None else (seen - self._seen) / len(lines)
+        self._seen = seen
         with self._progress.open("a", encoding="utf-8") as progress:
             for line in lines:
                 self._offset += len(line.encode())

@@ -289,7 +289,10 @@ def _time(
     resumed, most = wanted.attempt > 1, settings.iterations
     if resumed and len(timed) < 2:
         did = f"did {len(steps)} iterations on {wanted.workers} GPUs, of which {settings.warm_up} warm it up"
-        fix = "give it more time, or let it train longer" if len(steps) < settings.warm_up + most else "time it"
+        fix = "give it more time, or let it train longer"
+        if len(steps) >= settings.warm_up + most:
+            did += f" and {len(timed)} could be timed"
+            fix = "they report faster than anybody looks; do more in each, or more of them"
         raise MeasurementError(f"{wanted.trial} {did}; two more are the least to be timed: {fix}")
     seconds = tuple(step.seconds for step in timed if step.seconds is not None)
     mean_s = math.fsum(seconds) / len(seconds) if seconds else 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -231,3 +233,13 @@ def test_a_command_is_timed_by_the_lines_that_it_writes() -> None:
     assert [len(each.steps_s) for each in resumed] == [3, 3]
     assert all(sum(each.steps_s) * 4 / 3 + each.overhead_s >= 0.4 for each in resumed)
     assert {each.launch_s for each in profiled.timings} == {None}
+
+
+def test_a_command_that_is_over_at_once_is_refused() -> None:
+    """All its lines are there when they are looked at first: nobody knows what of that was the start."""
+    pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+    line = json.dumps({"loss": 1.0})
+    write = f"import os; print(*[{line!r}] * 4, sep=chr(10), file=open(os.environ['OPTPLAN_METRICS'], 'w'))"
+    command = shlex.join([sys.executable, "-c", write])
+    with pytest.raises(MeasurementError, match="did 4 iterations on 1 GPUs, of which 1 warm it up and 0 could be"):
+        profile_here(ProfileSettings((1,), iterations=3, warm_up=1, repetitions=2), command=command)
