@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.errors import EngineError, UnsupportedError
 from optplan.formulations.rubberband.published.placement_task import PlacementTask, Places, rank_places
+from optplan.progress import Stopwatch
+from optplan.solvers.cpsat import solve_watched
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -180,7 +182,7 @@ def _solve(model: cp_model.CpModel) -> tuple[cp_model.CpSolver, bool]:
     solver.parameters.max_deterministic_time = WORK_LIMIT
     # This presolve step cuts optima off in OR-Tools 9.15 (see solvers/cpsat).
     solver.parameters.presolve_inclusion_work_limit = 0
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
-        raise EngineError(f"CP-SAT refuses to place trials (status {status.name}): {model.validate()}")
-    return solver, status != cp_model.UNKNOWN
+    status = solve_watched(solver, model, Stopwatch())
+    if status not in ("OPTIMAL", "FEASIBLE", "UNKNOWN"):
+        raise EngineError(f"CP-SAT cannot place trials (status {status})")
+    return solver, status != "UNKNOWN"

@@ -27,6 +27,7 @@ from optplan.formulations.srift.data.instance import Objective, SriftInstance, V
 from optplan.formulations.srift.exact.incumbents import TOLERANCE
 from optplan.formulations.srift.laws.stragglers import standard_maximum
 from optplan.schema import FloatArray
+from optplan.solvers.cpsat import solve_watched
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -226,19 +227,13 @@ class FleetModel:
         """
         from ortools.sat.python import cp_model
 
-        wrong = self.model.validate()
-        if wrong:
-            message = f"CP-SAT refuses the model: {wrong}"
-            raise EngineError(message)
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         # The presolve of OR-Tools 9.15 calls models infeasible that are not, where a factor of a product is a sum with
         # large coefficients; without it, models of this size take about as long.
         solver.parameters.cp_model_presolve = False
         solver.parameters.random_seed = self.request.seed % 2**31
-        if self.request.stopwatch.remaining_s is not None:
-            solver.parameters.max_time_in_seconds = self.request.stopwatch.remaining_s
-        name = solver.solve(self.model).name
+        name = solve_watched(solver, self.model, self.request.stopwatch)
         if name not in _ENDINGS:
             message = f"CP-SAT ended with status {name}, which has no meaning for this problem"
             raise EngineError(message)

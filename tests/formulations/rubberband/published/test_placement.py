@@ -190,7 +190,7 @@ def test_numbers_that_the_engine_cannot_hold_are_refused(monkeypatch: pytest.Mon
     ):
         place(**asked, last=last)
     monkeypatch.setattr(placement_model, "_LARGEST_VALUE", 2**200)
-    with pytest.raises(EngineError, match=r"CP-SAT refuses to place trials \(status MODEL_INVALID\): .*overflow"):
+    with pytest.raises(EngineError, match=r"CP-SAT refuses the model: .*overflow"):
         place(**asked, last=last)
 
 
