@@ -88,6 +88,7 @@ SLOW = (
     "runtime/test_local.py",
     "runtime/test_profiling.py",
     "runtime/test_replanning.py",
+    "runtime/test_setups.py",
     "runtime/test_virtual.py",
     "solvers/paths/held/test_held.py",
     "solvers/paths/test_single.py",

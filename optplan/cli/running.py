@@ -81,6 +81,7 @@ def _read_part(_: click.Context, option: click.Parameter, text: str | None) -> f
     "--slower", metavar="FACTOR", type=_FACTOR, help="On the virtual clock trials take so many times as long."
 )
 @click.option("--dearer", metavar="FACTOR", type=_FACTOR, help="On the virtual clock nodes cost so many times as much.")
+@click.option("--setup", metavar="FILE", type=_FOLDER, help="What machines need before they train (YAML or JSON).")
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
 @click.option("--events", metavar="FILE", type=_FOLDER, help="Write every event as a line of JSON.")
 @click.option("--report", "page", metavar="FILE", type=_FOLDER, help="Write planned against actual as an HTML page.")
@@ -89,6 +90,7 @@ def run(
     plan: Path | None,
     *,
     space: Path | None,
+    setup: Path | None,
     out: Path | None,
     resumed: Path | None,
     budget: Amount | None,
@@ -115,6 +117,8 @@ def run(
     from optplan.runtime.state import State
 
     given = _name_options(options, budget)
+    if setup is not None:
+        given["setup"] = read_data(setup)
     outputs = _open_outputs({"--events": events, "--report": page}, force=force, as_json=as_json)
     if resumed is not None:
         refused = sorted({"--space": space, "--out": out, "PLAN": plan}.items(), key=str)

@@ -10,7 +10,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -27,6 +27,7 @@ from optplan.runtime.protocol import (
     Operation,
     Progressed,
 )
+from optplan.runtime.setups import Setup
 from optplan.runtime.trial_files import OPERATION, OUTCOME, PROGRESS, STOP, STORED, write
 
 #: Characters of a log's end that tell why a process failed.
@@ -55,6 +56,8 @@ class FolderSettings:
         Seconds after which a trial stores its state on the way.
     checkpoint_bytes
         What checkpoints may take before those of trials that are out are deleted.
+    setup
+        What machines need.
     """
 
     root: Path
@@ -66,6 +69,7 @@ class FolderSettings:
     step_wait_s: float = 0.0
     checkpoint_every_s: float = 60.0
     checkpoint_bytes: float = 10e9
+    setup: Setup = field(default_factory=Setup)
 
 
 @dataclass
@@ -237,6 +241,7 @@ class FolderExecutor(ABC, Generic[Handle]):
             "metric": settings.metric,
             "step_wait_s": settings.step_wait_s,
             "checkpoint_every_s": settings.checkpoint_every_s,
+            "setup": list(settings.setup.commands),
             "wanted_wall": now - (self.now_s() - operation.wanted_s),
             "until_wall": until,
         }

@@ -26,6 +26,7 @@ from optplan.runtime.protocol import Executor
 from optplan.runtime.records import Began, Noted, Record
 from optplan.runtime.replanning import Replanner
 from optplan.runtime.scheduler import Rules, list_trials
+from optplan.runtime.setups import Setup
 from optplan.runtime.spaces import Configuration, count_configurations, describe_plan_space, draw
 from optplan.runtime.state import State
 from optplan.runtime.trainables import name_trainable
@@ -77,6 +78,8 @@ class RunOptions(FrozenModel):
         What checkpoints may take before those of trials that are out are deleted.
     replan_above
         By what part time or cost may be others than planned before the rest is planned anew; None never does.
+    setup
+        What machines need before they train.
     slower, dearer
         On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
     """
@@ -101,6 +104,7 @@ class RunOptions(FrozenModel):
     checkpoint_every_s: _Limit = 60.0
     checkpoint_bytes: _Amount = 10e9
     replan_above: _Amount | None = 0.2
+    setup: Setup = Setup()
     slower: _Limit = 1.0
     dearer: _Limit = 1.0
 
@@ -284,6 +288,8 @@ def _make_executor(
 
         _require_one_machine(plan, options)
         settings |= {"address": options.address, "slots": options.slots or _count_slots(plan)}
+        if options.setup.image:
+            settings["environment"] = {"image_uri": options.setup.image}
         return RayExecutor(gpus, RaySettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
     from optplan.runtime.local import LocalExecutor, LocalSettings
 
@@ -362,6 +368,8 @@ def _require_training(options: RunOptions) -> None:
         raise UsageError(f"address: executor {options.executor!r} has none; give --executor ray, or leave it out")
     if options.train and options.command:
         raise UsageError("train: a command is given as well; give one of the two")
+    if options.executor != "ray" and options.setup.image:
+        raise UsageError("setup.image: trials are processes of this machine; leave it out, or use --executor ray")
     if options.executor != "virtual" and (options.slower, options.dearer) != (1.0, 1.0):
         raise UsageError("slower, dearer: they are for the virtual clock; leave them out")
     if options.executor == "virtual":

@@ -27,6 +27,7 @@ from typing import Any, Protocol, TextIO
 from optplan.errors import DataError, OptplanError
 from optplan.runtime.checkpoints import store
 from optplan.runtime.records import plain
+from optplan.runtime.setups import set_up
 from optplan.runtime.trainables import Session, import_trainable, make_trainer
 from optplan.runtime.trial_files import LOCK, OPERATION, OUTCOME, PROGRESS, STOP, STORED, bound_log, write
 
@@ -89,6 +90,7 @@ def main(folder: Path) -> int:
         team: _Team = _Joined() if "TORCHELASTIC_RUN_ID" in os.environ else _Alone()
         if team.is_first and not _take_lock(folder):
             return 0
+        set_up(Path(operation["root"]), operation.get("setup", ()))
         if operation["command"]:
             from optplan.runtime.commands import run_command
 

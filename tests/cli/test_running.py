@@ -75,6 +75,7 @@ def test_a_run_stops_at_a_limit_and_goes_on(run: Runner, plan: Path, tmp_path: P
         (["{plan}", "--executor", "kubernetes"], 2, "'kubernetes' is not one of"),
         (["{plan}", "--checkpoint-space", "much"], 2, "--checkpoint-space: cannot read 'much'"),
         (["--resume", "{out}"], 2, "no run is there; give the folder that --out named"),
+        (["{plan}", "--setup", "{plan}"], 1, "setup.version: unknown field 'version'; known: image, commands"),
         (["{plan}", "--space", "{plan}"], 1, "space.version: got 2; one of {uniform"),
         (["{out}/none.json"], 1, "none.json: no such file"),
     ],
