@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from optplan.contracts import Plan, Result, Solution
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_usd
-from optplan.reporting.tables import Cell, Column, Row, Table
+from optplan.reporting.tables import Cell, Column, Row, Table, numbers
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 #: What can be compared besides instances.
@@ -40,8 +40,7 @@ _COLUMNS = (
     Column(""),
     Column("A", is_number=True, style="wraps"),
     Column("B", is_number=True, style="wraps"),
-    Column("change", is_number=True),
-    Column("in %", is_number=True),
+    *numbers("change", "in %"),
 )
 
 #: Width rows of one group that a table shows before it says how many more there are.

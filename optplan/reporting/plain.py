@@ -24,7 +24,7 @@ from optplan.reporting.sections import (
     tell_sources,
     write_standing,
 )
-from optplan.reporting.tables import Column, Table, fact_table
+from optplan.reporting.tables import Column, Table, fact_table, numbers
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -124,14 +124,15 @@ def list_decisions(result: Result[Solution]) -> Table:
 
 def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
     """Set results side by side; the first is what the others are compared with."""
-    numbers = (Column(name, is_number=True) for name in ("objective", "difference"))
     rows = []
     for number, result in enumerate(results):
         above = relative_difference(result.objective, results[0].objective)
         found = result.status.value if result.objective is None else format_objective(instance, result.objective)
         difference = NOTHING if number == 0 or above is None else compare_amounts(above)
         rows.append((result.solver, found, difference, *write_standing(result)))
-    return Table("Solvers side by side", (Column("solver"), *numbers, *STANDING_COLUMNS), rows)
+    return Table(
+        "Solvers side by side", (Column("solver"), *numbers("objective", "difference"), *STANDING_COLUMNS), rows
+    )
 
 
 def say_answer(instance: Instance, result: Result[Solution]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section, Terms
 from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.run_figures import MOST_ROWS, draw_run
-from optplan.reporting.tables import Column, Table, fact_table
+from optplan.reporting.tables import Column, Table, fact_table, numbers
 from optplan.runtime.outcomes import RunOutcome, SegmentOutcome, Winner
 from optplan.units import format_duration
 
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("segment"),
     Column(""),
-    Column("trials", is_number=True),
-    Column("time", is_number=True),
-    Column("pause", is_number=True),
-    Column("iteration", is_number=True),
-    Column("cost", is_number=True),
+    *numbers("trials", "time", "pause", "iteration", "cost"),
 )
 
 
@@ -107,10 +103,7 @@ def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
 _COMPARED = (
     Column("run"),
     Column(""),
-    Column("trials", is_number=True),
-    Column("time", is_number=True),
-    Column("cost", is_number=True),
-    Column("best", is_number=True),
+    *numbers("trials", "time", "cost", "best"),
 )
 
 

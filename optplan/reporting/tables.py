@@ -42,6 +42,11 @@ class Column:
     style: str = ""
 
 
+def numbers(*names: str) -> tuple[Column, ...]:
+    """Return columns of numbers, by their headings."""
+    return tuple(Column(name, is_number=True) for name in names)
+
+
 @dataclass(frozen=True)
 class Cell:
     """A cell that a page sets in a way of its own.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import Check, Verification
 from optplan.reporting.phrases import format_seconds
-from optplan.reporting.tables import Column, Table, plain_text
+from optplan.reporting.tables import Column, Table, numbers, plain_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column(""),
     Column("check"),
-    Column("left", is_number=True),
-    Column("right", is_number=True),
+    *numbers("left", "right"),
     Column("what must hold"),
 )
 
@@ -41,9 +40,9 @@ def verification_table(verification: Verification) -> RenderableType:
             groups.setdefault((check.family, check.message), []).append(check)
     for (family, message), checks in groups.items():
         only = checks[0] if len(checks) == 1 else None
-        numbers = ("", "") if only is None else (f"{only.left:.12g}", f"{only.right:.12g}")
+        sides = ("", "") if only is None else (f"{only.left:.12g}", f"{only.right:.12g}")
         name = f"{family} ({len(checks)} times)" if only is None else f"{family} {only.index}".strip()
-        rows.append(("holds", name, *numbers, message))
+        rows.append(("holds", name, *sides, message))
     table = Table("What was checked", _COLUMNS, rows, num_keys=2)
     failed, count = len(verification.failures), len(verification.checks)
     verdict = f"{failed} of {count} checks fail" if failed else f"all {count} checks hold"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
-from functools import partial
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
@@ -36,7 +35,7 @@ from optplan.reporting.phrases import (
 )
 from optplan.reporting.sections import STANDING_COLUMNS, write_standing
 from optplan.reporting.standing import name_status
-from optplan.reporting.tables import Cell, Column, Content, Row, Table
+from optplan.reporting.tables import Cell, Column, Content, Row, Table, numbers
 from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
@@ -52,20 +51,15 @@ _ROUNDING = 1e-12
 #: Budgets in the table of the frontier, as multiples of the budget.
 _BUDGET_STEPS = (0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 
-_Number = partial(Column, is_number=True)
-
 
 def list_class_data(instance: BoaInstance, most: int, where: str = "in the JSON (--json)") -> Table:
     """List what is given about each class, or about the first ones; ``where`` the others are is said."""
     columns = (
         Column("class"),
-        _Number("jobs an hour"),
-        _Number("epochs"),
-        _Number("size on one GPU"),
+        *numbers("jobs an hour", "epochs", "size on one GPU"),
         Column("speedup"),
         Column("allowed widths"),
-        _Number("pause"),
-        _Number("weight"),
+        *numbers("pause", "weight"),
     )
     rows = [astuple(row) for row in describe_classes(instance, most)]
     return Table("The classes of jobs", columns, rows, rest=_say_rest(instance, most, where))
@@ -85,9 +79,9 @@ def list_plan(instance: BoaInstance, result: Result[Solution], most: int = MOST_
     """
     parts = break_down(instance, result, most)
     shares = any(len(part.paths) > 1 for part in parts)
-    columns = [Column("class"), _Number("epochs"), _Number("GPUs"), _Number("expected time")]
+    columns = [Column("class"), *numbers("epochs", "GPUs", "expected time")]
     if shares:
-        columns.insert(1, _Number("share of jobs"))
+        columns[1:1] = numbers("share of jobs")
     rows = [row for part in parts for row in _list_class(part, shares=shares)]
     caption = "GPUs of a job, by class and epoch"
     return Table(caption, columns, rows, len(columns) - 2, _say_rest(instance, most) if parts else "")
@@ -144,11 +138,11 @@ def list_classes(instance: BoaInstance, result: Result[Solution], most: int = MO
         Classes that are listed.
     """
     prices, parts = type_prices(instance), break_down(instance, result)
-    columns = [Column("class"), _Number("GPUs running"), _Number("GPUs rescaling")]
+    columns = [Column("class"), *numbers("GPUs running", "GPUs rescaling")]
     columns += [Column("by type", style="parts")] if has_types(instance) else []
-    columns.append(_Number("share of GPUs"))
-    columns += [_Number("share of the cost")] if prices is not None else []
-    columns += [_Number("one job takes"), _Number("share of the mean")]
+    columns += numbers("share of GPUs")
+    columns += numbers("share of the cost") if prices is not None else ()
+    columns += numbers("one job takes", "share of the mean")
     gpus, time_s = sum(part.gpus for part in parts), sum(part.contribution_s for part in parts)
     usd = 0.0 if prices is None else sum(_cost(part, prices) for part in parts)
     rows = []
@@ -190,9 +184,9 @@ def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> 
     """
     boa = require_boa(instance)
     priced = type_prices(boa) is not None
-    columns = [Column("solver"), _Number(name_objective(boa)), _Number("difference"), _Number("GPUs")]
-    columns += [_Number("cost an hour")] if priced else []
-    columns += [_Number("bound"), *STANDING_COLUMNS]
+    columns = [Column("solver"), *numbers(name_objective(boa), "difference", "GPUs")]
+    columns += numbers("cost an hour") if priced else ()
+    columns += [*numbers("bound"), *STANDING_COLUMNS]
     summaries = {entry.name: entry.summary for entry in formulation_of(boa).solvers}
     reference, rows = results[0].objective, []
     for number, result in enumerate(results):
@@ -247,12 +241,12 @@ def list_budgets(
     boa = require_boa(instance)
     priced = cost_of_month(boa, 1.0) is not None
     own = None if boa.budget is None else boa.budget_amount()
-    columns = [_Number(BUDGET_NAMES[boa.budget_unit])]
-    columns += [_Number("cost a month")] if priced else []
-    columns.append(_Number(f"best possible {name_objective(boa)}"))
-    columns += [_Number("proven bound")] if bounds is not None else []
-    columns += [_Number("against the plan")] if reference is not None else []
-    columns += [_Number(WORTH_NAMES[boa.budget_unit]), Column("", style="remark")]
+    columns = list(numbers(BUDGET_NAMES[boa.budget_unit]))
+    columns += numbers("cost a month") if priced else ()
+    columns += numbers(f"best possible {name_objective(boa)}")
+    columns += numbers("proven bound") if bounds is not None else ()
+    columns += numbers("against the plan") if reference is not None else ()
+    columns += [*numbers(WORTH_NAMES[boa.budget_unit]), Column("", style="remark")]
     rows = []
     for position, point in enumerate(points):
         usd = cost_of_month(boa, point.budget)
@@ -300,9 +294,8 @@ def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
     """
     boa = require_boa(instance)
     has_bounds = any(point.result.bound is not None for point in points)
-    columns = [_Number(BUDGET_NAMES[boa.budget_unit]), _Number("best possible"), _Number(name_objective(boa))]
-    columns.append(_Number("above the best"))
-    columns += [_Number("own bound"), *STANDING_COLUMNS] if has_bounds else [STANDING_COLUMNS[-1]]
+    columns = list(numbers(BUDGET_NAMES[boa.budget_unit], "best possible", name_objective(boa), "above the best"))
+    columns += [*numbers("own bound"), *STANDING_COLUMNS] if has_bounds else [STANDING_COLUMNS[-1]]
     rows = []
     for point in points:
         standing = write_standing(point.result)
@@ -349,7 +342,7 @@ def list_relaxations(result: Result[Solution]) -> Table | None:
         rows += [
             Row((f"of which {name}", "", f"{part:,.6g} {unit}"), "part") for name, part in relaxation.parts.items()
         ]
-    columns = (Column("limit"), _Number("given"), _Number("least that works"))
+    columns = (Column("limit"), *numbers("given", "least that works"))
     return Table("Limits that would have to be relaxed", columns, rows) if rows else None
 
 
@@ -359,7 +352,7 @@ def list_type_uses(instance: BoaInstance, result: Result[Solution]) -> Table | N
     if not rows:
         return None
     names = ("GPUs", "share", "price an hour", "cost an hour", "a day", "a month")
-    columns = (Column("GPU type"), *map(_Number, names))
+    columns = (Column("GPU type"), *numbers(*names))
     caption = "What the plan uses of each GPU type, on average, and what that costs"
     return Table(caption, columns, [*rows[:-1], Row(rows[-1].cells, "own")])
 
@@ -369,7 +362,7 @@ def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Front
     rows = [astuple(row) for row in list_limit_uses(instance, result, frontier)]
     noun = "GPU" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour"
     caption = f"What the plan uses of each limit, and what one more {noun} or GPU would save"
-    columns = (Column("limit"), *map(_Number, ("used", "given", "share", "one more saves", "worth")))
+    columns = (Column("limit"), *numbers("used", "given", "share", "one more saves", "worth"))
     return Table(caption, columns, rows) if rows else None
 
 

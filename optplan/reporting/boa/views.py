@@ -25,7 +25,7 @@ from optplan.reporting.boa.sensitivity_views import draw_panels, list_figures, s
 from optplan.reporting.pages import Block, Charts, Reading, Section
 from optplan.reporting.phrases import NOTHING, compare_durations, count_gpus, format_gpus
 from optplan.reporting.standing import name_status
-from optplan.reporting.tables import Cell, Column, Content, Table
+from optplan.reporting.tables import Cell, Column, Content, Table, numbers
 from optplan.units import format_duration
 
 #: Rows that a table of a page shows before it says how many more there are.
@@ -202,7 +202,7 @@ def list_budgets(curves: Sequence[FrontierCurve], factors: Sequence[float], budg
 
 def list_asked(curves: Sequence[FrontierCurve], factors: Sequence[float], budget_name: str) -> Table:
     """List what was asked of frontiers, with its proven bound, at the chart's budgets."""
-    numbers = (Column(name, is_number=True) for name in (budget_name, "best possible", "proven bound"))
+    columns = (Column("frontier"), Column("asked for"), *numbers(budget_name, "best possible", "proven bound"))
     rows = [
         (
             curve.label,
@@ -214,12 +214,12 @@ def list_asked(curves: Sequence[FrontierCurve], factors: Sequence[float], budget
         for factor, curve in zip(factors, curves, strict=True)
         for asked in curve.asked
     ]
-    return Table("What was asked", (Column("frontier"), Column("asked for"), *numbers), rows, 2)
+    return Table("What was asked", columns, rows, 2)
 
 
 def list_reached(curves: Sequence[FrontierCurve], factors: Sequence[float], budget_name: str) -> Table:
     """List what solvers reach beside frontiers, at the chart's budgets."""
-    numbers = (Column(name, is_number=True) for name in (budget_name, "mean completion time", "against the best"))
+    columns = (Column("solver"), *numbers(budget_name, "mean completion time", "against the best"))
     rows = []
     for factor, curve in zip(factors, curves, strict=True):
         for solver, points in curve.sweeps.items():
@@ -229,4 +229,4 @@ def list_reached(curves: Sequence[FrontierCurve], factors: Sequence[float], budg
                 objective = name_status(found)[0] if found.objective is None else format_duration(found.objective)
                 above = NOTHING if point.above is None else compare_durations(point.above)
                 rows.append((name, format_gpus(factor * point.best.budget), objective, above))
-    return Table("What solvers reach", (Column("solver"), *numbers), rows, 2)
+    return Table("What solvers reach", columns, rows, 2)

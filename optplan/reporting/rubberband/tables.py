@@ -20,25 +20,16 @@ from optplan.reporting.rubberband.words import (
     name_plan,
 )
 from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 _STAGE_COLUMNS = (
     Column("stage"),
-    Column("trials", is_number=True),
-    Column("iterations", is_number=True),
-    Column("instances", is_number=True),
-    Column("GPUs a trial", is_number=True),
-    Column("at once", is_number=True),
-    Column("starts", is_number=True),
-    Column("ends", is_number=True),
-    Column("cost so far", is_number=True),
+    *numbers("trials", "iterations", "instances", "GPUs a trial", "at once", "starts", "ends", "cost so far"),
 )
 _COMPARISON_COLUMNS = (
     Column("solver"),
-    Column("cost", is_number=True),
-    Column("time", is_number=True),
-    Column("difference", is_number=True),
+    *numbers("cost", "time", "difference"),
     Column("instances x GPUs a trial"),
     *STANDING_COLUMNS,
 )

@@ -9,26 +9,17 @@ from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.data.prior import ParametricPrior, TablePrior
 from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.seer.words import format_loss, format_minutes, name_round, require_brackets, seeks_quality
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers
 
 _QUALITY_COLUMNS = (
     Column("solver"),
-    Column("expected loss", is_number=True),
-    Column("95 % interval", is_number=True),
-    Column("gain over published", is_number=True),
-    Column("trials", is_number=True),
-    Column("to the end", is_number=True),
+    *numbers("expected loss", "95 % interval", "gain over published", "trials", "to the end"),
     Column("trials x GPUs"),
     Column("solved in", is_number=True),
 )
 _THEOREM_COLUMNS = (
     Column("Theorem 2"),
-    Column("bracket", is_number=True),
-    Column("share u", is_number=True),
-    Column("first term", is_number=True),
-    Column("second term", is_number=True),
-    Column("sum, at most 1", is_number=True),
-    Column("final loss at most", is_number=True),
+    *numbers("bracket", "share u", "first term", "second term", "sum, at most 1", "final loss at most"),
 )
 #: Probability with which the promise of the theorem that is shown may fail.
 DELTA = 0.1

@@ -35,7 +35,7 @@ from optplan.reporting.seer.words import (
     say_answer,
     seeks_quality,
 )
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
 _CHECK_LOSS = " It samples the loss again, too; the samples belong to the instance, so the figure is the same."
@@ -44,18 +44,11 @@ _PROMISE = (
     "condition, a sum of two terms that must not exceed 1, holds. As printed it promises more than is proven."
 )
 _BUDGET_COLUMNS = (
-    Column("budget", is_number=True),
-    Column("trials", is_number=True),
-    Column("to the end", is_number=True),
-    Column("ends after", is_number=True),
-    Column("last round, GPU-min", is_number=True),
+    *numbers("budget", "trials", "to the end", "ends after", "last round, GPU-min"),
     Column("trials x GPUs"),
 )
 _LOSS_COLUMNS = (
-    Column("budget", is_number=True),
-    Column("expected loss", is_number=True),
-    Column("95 % interval", is_number=True),
-    Column("gain over published", is_number=True),
+    *numbers("budget", "expected loss", "95 % interval", "gain over published"),
     Column("trials x GPUs"),
 )
 _ASSUMPTIONS = (

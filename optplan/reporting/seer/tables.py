@@ -22,33 +22,23 @@ from optplan.reporting.seer.words import (
     say_how_good,
     seeks_quality,
 )
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers
 
 _ROUND_COLUMNS = (
     Column("round"),
     Column("trials", is_number=True),
     Column("trials x GPUs"),
-    Column("go on", is_number=True),
-    Column("GPUs", is_number=True),
-    Column("starts", is_number=True),
-    Column("ends", is_number=True),
-    Column("GPU-min", is_number=True),
+    *numbers("go on", "GPUs", "starts", "ends", "GPU-min"),
 )
 _COMPARISON_COLUMNS = (
     Column("solver"),
-    Column("GPU-min", is_number=True),
-    Column("difference", is_number=True),
-    Column("trials", is_number=True),
-    Column("to the end", is_number=True),
+    *numbers("GPU-min", "difference", "trials", "to the end"),
     Column("trials x GPUs"),
     *STANDING_COLUMNS,
 )
 _BRACKET_COLUMNS = (
     Column("GPUs of a trial"),
-    Column("share of the budget", is_number=True),
-    Column("trials as published", is_number=True),
-    Column("trials here", is_number=True),
-    Column("trained to the end", is_number=True),
+    *numbers("share of the budget", "trials as published", "trials here", "trained to the end"),
 )
 
 

@@ -41,7 +41,7 @@ from optplan.reporting.srift.words import (
     say_answer,
     say_how_good,
 )
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -185,9 +185,7 @@ def _tell_more(instance: SriftInstance, found: Sequence[OneMoreVm]) -> list[Sect
         return []
     columns = (
         Column("one more"),
-        Column("available", is_number=True),
-        Column("used", is_number=True),
-        Column("saves", is_number=True),
+        *numbers("available", "used", "saves"),
         Column("with the fleet"),
     )
     rows = [(one.type, f"{one.available:,}", f"{one.used:,}", *_say_worth(instance, one)) for one in found]

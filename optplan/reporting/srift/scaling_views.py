@@ -17,21 +17,14 @@ from optplan.reporting.pages import Block, Charts, Page, Section, Terms
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
 from optplan.reporting.style import color_types, escape_text, load_plotly, new_figure, shorten_name
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _COLUMNS = (
     Column("VM"),
-    Column("VMs", is_number=True),
-    Column("GPUs", is_number=True),
-    Column("on a GPU", is_number=True),
-    Column("iteration", is_number=True),
-    Column("exchange adds", is_number=True),
-    Column("samples/s", is_number=True),
-    Column("samples/$", is_number=True),
-    Column("of the best", is_number=True),
+    *numbers("VMs", "GPUs", "on a GPU", "iteration", "exchange adds", "samples/s", "samples/$", "of the best"),
 )
 #: What the three answers to a claim are called.
 _ANSWERS = {True: "holds", False: "does not hold", None: "cannot be said"}

@@ -25,7 +25,7 @@ from optplan.reporting.srift.words import (
     name_objective,
     require_fleet,
 )
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
 _FLEET = "fleet"
@@ -34,28 +34,18 @@ _OFFER_COLUMNS = (
     Column("GPUs"),
     Column("price an hour", is_number=True),
     Column("billing"),
-    Column("available", is_number=True),
-    Column("running", is_number=True),
-    Column("network", is_number=True),
+    *numbers("available", "running", "network"),
     Column("samples on a VM"),
 )
 _FLEET_COLUMNS = (
     Column("VM"),
-    Column("VMs", is_number=True),
-    Column("to start", is_number=True),
+    *numbers("VMs", "to start"),
     Column("ranks"),
-    Column("samples on a VM", is_number=True),
-    Column("on a GPU", is_number=True),
-    Column("forward", is_number=True),
-    Column("backward", is_number=True),
-    Column("waits", is_number=True),
-    Column("cost", is_number=True),
+    *numbers("samples on a VM", "on a GPU", "forward", "backward", "waits", "cost"),
 )
 _COMPARISON_COLUMNS = (
     Column("solver"),
-    Column("cost", is_number=True),
-    Column("time", is_number=True),
-    Column("difference", is_number=True),
+    *numbers("cost", "time", "difference"),
     Column(_FLEET),
     *STANDING_COLUMNS,
 )

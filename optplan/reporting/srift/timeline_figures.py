@@ -24,7 +24,7 @@ from optplan.reporting.style import (
     shorten_name,
     time_scale,
 )
-from optplan.reporting.tables import Column, Table
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -38,12 +38,10 @@ _GAP_PIXELS = 24
 #: How much of its row a bar fills.
 _FILLED = 0.7
 _SEGMENT_COLUMNS = (
-    Column("from", is_number=True),
-    Column("until", is_number=True),
+    *numbers("from", "until"),
     Column("the fleet"),
     Column("what it does"),
-    Column("iterations done", is_number=True),
-    Column("spent", is_number=True),
+    *numbers("iterations done", "spent"),
     Column("status"),
 )
 
