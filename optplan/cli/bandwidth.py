@@ -12,7 +12,7 @@ import click
 from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.measuring import read_bytes, read_numbers
-from optplan.cli.options import complete_instance, force_option, output_option
+from optplan.cli.options import complete_instance, file_option, force_option, output_option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import parse_bytes
@@ -166,13 +166,7 @@ def learn(
     "--sizes", metavar="SIZE,SIZE", default="", help="Sizes, as in 4B,1MiB; those that were measured unless given."
 )
 @click.option("--region", metavar="NAME", help="Where; the mean over all places of a type unless given.")
-@click.option(
-    "--measurements",
-    multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Refuse a model that was not learned from these; may be repeated.",
-)
+@file_option("--measurements", multiple=True, help="Refuse a model that was not learned from these; may be repeated.")
 @click.option("--into", metavar="INSTANCE", shell_complete=complete_instance, help="Fill the table into this instance.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 @output_option("the table, or the instance, as JSON")

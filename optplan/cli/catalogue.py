@@ -13,7 +13,14 @@ import click
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json, print_text
-from optplan.cli.options import force_option, instance_argument, known_name, list_formulations, output_option
+from optplan.cli.options import (
+    file_option,
+    force_option,
+    instance_argument,
+    known_name,
+    list_formulations,
+    output_option,
+)
 from optplan.cli.outputs import Outputs
 from optplan.cli.pictures import show_pictures
 from optplan.errors import UsageError
@@ -56,12 +63,7 @@ _SIZES = ("classes", "epochs", "widths", "seed")
 @amendments
 @click.option("--model", "form", type=click.Choice(["lp", "mps"]), help="Write the mixed-integer model instead.")
 @click.option("--dag", is_flag=True, help="Show the execution graph of the best plan instead (rubberband).")
-@click.option(
-    "--plot",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write a figure of the best plan, or of --dag, as HTML.",
-)
+@file_option("--plot", help="Write a figure of the best plan, or of --dag, as HTML.")
 @click.option("--classes", type=int, metavar="N", help="Of a generated instance: job classes.")
 @click.option("--epochs", type=int, metavar="N", help="Of a generated instance: epochs of each class.")
 @click.option("--widths", type=int, metavar="N", help="Of a generated instance: allowed widths 1..N.")

@@ -12,7 +12,13 @@ import click
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import complete_instance, force_option, output_option, read_duration
+from optplan.cli.options import (
+    complete_instance,
+    force_option,
+    output_option,
+    read_duration,
+    report_option,
+)
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -42,7 +48,7 @@ _CSV = ".csv"
 @click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each --solve, such as 60s.")
 @amendments
 @output_option("the differences as JSON, or as CSV when the name ends in .csv")
-@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@report_option
 @force_option
 def compare(
     name_a: str,

@@ -11,7 +11,13 @@ import click
 from optplan.cli.amending import amendments_but, read_amended, restore, write_amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import complete_instance, force_option, output_option, read_duration
+from optplan.cli.options import (
+    complete_instance,
+    force_option,
+    output_option,
+    read_duration,
+    report_option,
+)
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -52,7 +58,7 @@ RESOLVE_LIMIT_S = 2.0
     help="For each re-solve; what is not proven by then is given as a range.",
 )
 @output_option("the explanation as JSON")
-@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@report_option
 @force_option
 def explain(
     result_path: Path,

@@ -17,6 +17,7 @@ from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import Answer, Questions, answer_questions
 from optplan.cli.options import (
+    file_option,
     force_option,
     instances_argument,
     known_name,
@@ -25,6 +26,7 @@ from optplan.cli.options import (
     read_budget,
     read_duration,
     read_many,
+    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.cli.pareto import has_plans, show_pareto, thin
@@ -101,8 +103,8 @@ class _View:
 )
 @amendments
 @output_option("every breakpoint, as JSON, or as CSV when the name ends in .csv")
-@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write a figure as HTML.")
-@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@file_option("--plot", help="Write a figure as HTML.")
+@report_option
 @force_option
 def frontier(
     instance_names: tuple[str, ...],

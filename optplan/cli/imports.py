@@ -11,7 +11,7 @@ import click
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import flag, force_option, known_name, output_option, read_duration
+from optplan.cli.options import file_option, flag, force_option, known_name, output_option, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget
@@ -107,7 +107,7 @@ def import_data() -> None:
         "timing": "--timing",
     },
 )
-@click.option("--workload", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The trace, a CSV.")
+@file_option("--workload", required=True, help="The trace, a CSV.")
 @click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
 @click.option(
     "--gpu",
@@ -203,10 +203,8 @@ def import_sia(
     examples=_GAVEL_EXAMPLES,
     renamed={"span_h": "--span", "gpus": "--gpu", "job_types": "--job-type"},
 )
-@click.option("--trace", required=True, metavar="FILE", type=click.Path(path_type=Path), help="The trace.")
-@click.option(
-    "--throughputs", required=True, metavar="FILE", type=click.Path(path_type=Path), help="Table of throughputs, JSON."
-)
+@file_option("--trace", required=True, help="The trace.")
+@file_option("--throughputs", required=True, help="Table of throughputs, JSON.")
 @click.option(
     "--gpu",
     "gpus",

@@ -10,7 +10,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import flag, force_option, output_option, read_duration
+from optplan.cli.options import file_option, flag, force_option, output_option, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import parse_bytes
@@ -64,11 +64,9 @@ def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[
 )
 @click.option("--threads", type=int, metavar="N", help="That PyTorch uses on a CPU; its own choice unless given.")
 @click.option("--mend-falls", is_flag=True, help="Level times that fall with a larger batch, with a warning.")
-@click.option(
+@file_option(
     "--merge",
     multiple=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
     help="Profile of the same network on another device, to be in the output, too; may be repeated.",
 )
 @output_option("the profile as JSON, for the field `job` of an instance")

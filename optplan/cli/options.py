@@ -92,11 +92,17 @@ def instances_argument(command: F) -> F:
     )(command)
 
 
+def file_option(*names: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401 - click's own
+    """Make an option for the path of a file."""
+    return click.option(*names, metavar="FILE", type=click.Path(path_type=Path), **settings)
+
+
 def output_option(what: str) -> Callable[[F], F]:
     """Make the option ``-o``."""
-    return click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help=f"Write {what}.")
+    return file_option("-o", "--output", help=f"Write {what}.")
 
 
+report_option = file_option("--report", "report_path", help="Write an HTML report.")
 force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")
 
 

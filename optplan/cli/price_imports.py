@@ -11,7 +11,7 @@ import click
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.imports import check_type, deliver, open_output, rename
-from optplan.cli.options import flag, force_option, instance_argument, output_option
+from optplan.cli.options import file_option, flag, force_option, instance_argument, output_option
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence
     renamed={"prices": "--instance-type"},
 )
 @instance_argument
-@click.option(
-    "--catalog",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="A price list, such as SkyPilot's; the prices that ship with optplan unless given.",
-)
+@file_option("--catalog", help="A price list, such as SkyPilot's; the prices that ship with optplan unless given.")
 @click.option(
     "--instance-type",
     "instance_types",

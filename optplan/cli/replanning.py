@@ -16,6 +16,7 @@ from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.interruptions import heed_signals
 from optplan.cli.options import (
     F,
+    file_option,
     flag,
     force_option,
     instance_argument,
@@ -24,6 +25,7 @@ from optplan.cli.options import (
     output_option,
     read_budget,
     read_duration,
+    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -95,13 +97,7 @@ def _counts_option(name: str, help_text: str) -> Callable[[F], F]:
 )
 @instance_argument
 @amendments
-@click.option(
-    "--state",
-    "state_path",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Where the run stands, as YAML or JSON; the options below go before it.",
-)
+@file_option("--state", "state_path", help="Where the run stands, as YAML or JSON; the options below go before it.")
 @_duration_option("--elapsed", "Since the first VMs were asked for.")
 @click.option("--iterations-done", type=int, metavar="N", help="So far.")
 @click.option("--iterations-lost", type=int, metavar="N", help="Of these, since the last checkpoint.")
@@ -115,23 +111,15 @@ def _counts_option(name: str, help_text: str) -> Callable[[F], F]:
 @_duration_option("--detach", "Until what a lost VM has stored can be used.")
 @_duration_option("--checkpoint", "To save the training on a live VM.")
 @_duration_option("--restart", "To load it and go on.")
-@click.option(
-    "--result",
-    "result_path",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The result of `optplan solve` whose fleet the run has.",
-)
+@file_option("--result", "result_path", help="The result of `optplan solve` whose fleet the run has.")
 @click.option(
     "--solver", default="auto", show_default=True, metavar="NAME", **known_name("solver", list_solver_choices)
 )
 @click.option("--time-limit", metavar="TIME", callback=read_duration, help="For the solver, such as 1s.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For everything random.")
 @output_option("the new result as JSON")
-@click.option(
-    "--new-instance", metavar="FILE", type=click.Path(path_type=Path), help="Write the new problem as JSON, for verify."
-)
-@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@file_option("--new-instance", help="Write the new problem as JSON, for verify.")
+@report_option
 @force_option
 def replan(
     instance_name: str,

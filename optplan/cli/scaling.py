@@ -10,7 +10,7 @@ import click
 from optplan.cli.amending import amendments_but, read_amended
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import flag, force_option, instances_argument, output_option
+from optplan.cli.options import file_option, flag, force_option, instances_argument, output_option, report_option
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -56,8 +56,8 @@ def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> 
     help="Of weak scaling: samples of each GPU; the largest that fit by default.",
 )
 @output_option("the studies as JSON")
-@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write the charts as HTML.")
-@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@file_option("--plot", help="Write the charts as HTML.")
+@report_option
 @force_option
 def scaling(
     instance_names: tuple[str, ...],

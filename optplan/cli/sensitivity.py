@@ -11,7 +11,16 @@ import click
 from optplan.cli.amending import amendments_but, read_amended, write_amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import flag, force_option, instance_argument, known_name, list_solver_choices, output_option
+from optplan.cli.options import (
+    file_option,
+    flag,
+    force_option,
+    instance_argument,
+    known_name,
+    list_solver_choices,
+    output_option,
+    report_option,
+)
 from optplan.cli.outputs import Outputs
 from optplan.errors import InfeasibleError, UsageError
 
@@ -69,8 +78,8 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
 )
 @click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative gap at which a plan is optimal.")
 @output_option("every sample as JSON")
-@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write a figure as HTML.")
-@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@file_option("--plot", help="Write a figure as HTML.")
+@report_option
 @force_option
 def sensitivity(
     instance_name: str,

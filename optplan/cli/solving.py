@@ -14,12 +14,14 @@ from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
 from optplan.cli.options import (
+    file_option,
     force_option,
     instance_argument,
     known_name,
     list_solver_choices,
     output_option,
     read_duration,
+    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import OptplanError, UnsupportedError, UsageError
@@ -76,8 +78,8 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
     ),
 )
 @output_option("the result as JSON")
-@click.option("--plan", metavar="FILE", type=click.Path(path_type=Path), help="Write the plan as JSON.")
-@click.option("--report", "report_path", metavar="FILE", type=click.Path(path_type=Path), help="Write an HTML report.")
+@file_option("--plan", help="Write the plan as JSON.")
+@report_option
 @force_option
 @click.option("--no-verify", is_flag=True, help="Do not check the result.")
 @click.option("--no-certificate", is_flag=True, help="Leave out certificates that take space or time.")
