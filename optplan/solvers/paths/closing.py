@@ -1,8 +1,6 @@
 """One path per graph within several limits: the exact optimum, by closing the gap above the Lagrangian bound.
 
-Any plan's value is L(y) + the excesses of its paths over the least reduced costs + y . (unused limits). So the plans of
-at most a given value above the bound consist of paths with small excess; they are few, and are enumerated. The
-allowance starts small and grows until a plan lies within it, which proves the best one. Where several limits bind, the
+Enumeration within growing allowances (:mod:`~optplan.solvers.paths.gap`) comes first. Where several limits bind, the
 best pure plan may be several percent above the bound, too far to enumerate; then the rest is done by branching, with
 enumeration where a subproblem has little left between its bound and the incumbent.
 """
@@ -29,6 +27,7 @@ from optplan.solvers.paths.branching import (
 )
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets, join_batches, keep_limits
+from optplan.solvers.paths.gap import Exhaustion, GapClosing, relative_gap
 from optplan.solvers.paths.incumbents import choose_paths
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
@@ -56,25 +55,6 @@ _DEPTH = 20
 _REGROWN = 1.15
 #: Paths among which an incumbent is looked for, besides two per graph: those of least excess.
 _MOST_PATHS = 2_000
-
-
-@dataclass(frozen=True, eq=False)
-class Exhaustion:
-    """Proof by enumeration.
-
-    Parameters
-    ----------
-    multipliers
-        (L,) Multipliers of the reduced costs.
-    allowance
-        All plans with excesses + multipliers . (unused limits) up to this were covered, in units of value.
-    optimum
-        The least value among them; None when none of them keeps the limits.
-    """
-
-    multipliers: FloatArray
-    allowance: float
-    optimum: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +101,7 @@ class LinkedSolution:
     @property
     def gap(self) -> float:
         """(value - bound) / value, 0 when both agree; +inf without paths."""
-        return math.inf if self.paths is None else _relative_gap(self.paths.total_value, self.bound)
-
-
-def _relative_gap(value: float, bound: float) -> float:
-    """Return (value - bound) / value; values are never negative, so a value of zero is optimal."""
-    return max(0.0, value - bound) / value if value > 0 else 0.0
+        return math.inf if self.paths is None else relative_gap(self.paths.total_value, self.bound)
 
 
 def solve_pure(
@@ -181,8 +156,8 @@ def solve_pure(
     return search.conclude(stopped_by)
 
 
-class _Closing:
-    """The state of closing one gap: incumbent, what was covered, open subproblems, work."""
+class _Closing(GapClosing):
+    """The state of closing one gap under several limits: incumbent, what was covered, open subproblems, work."""
 
     def __init__(
         self,
@@ -192,15 +167,15 @@ class _Closing:
         effort: Effort,
         follow: Callable[[], Trails | None] | None,
     ) -> None:
+        linked = float(lagrangian.multipliers @ lagrangian.limits)
+        rounding = ROUNDING * (lagrangian.bound + 2.0 * linked)
+        super().__init__(lagrangian.bound, lagrangian.multipliers, rounding, gap, effort)
         self.graphs = graphs
         self.follow = follow
         #: The graphs that are branched on, where these are not the given ones.
         self.trails: Trails | None = None
         self.lagrangian = lagrangian
-        self.gap = gap
-        self.effort = effort
         self.incumbent: PathBatch | None = None
-        self.exhaustion: Exhaustion | None = None
         self.open: list[tuple[float, int, Subproblem]] = []
         #: The least bound of the subproblems that were given up for it; +inf where none was.
         self.pruned = math.inf
@@ -211,9 +186,6 @@ class _Closing:
         self.earlier: tuple[float, Region | None] = (-math.inf, None)
         self._near = _NEAR
         self._known = [(lagrangian.graph, lagrangian.columns)]
-        linked = float(lagrangian.multipliers @ lagrangian.limits)
-        #: Values closer than this are the same.
-        self.rounding = ROUNDING * (lagrangian.bound + 2.0 * linked)
 
     @property
     def value(self) -> float:
@@ -221,14 +193,9 @@ class _Closing:
         return math.inf if self.incumbent is None else self.incumbent.total_value
 
     @property
-    def bound(self) -> float:
-        """The best bound so far, at most the incumbent's value."""
-        bound = self.lagrangian.bound
-        if self.exhaustion is not None:
-            bound = self.value if self.exhaustion.optimum is not None else bound + self.exhaustion.allowance
-        bound = max(bound, self.divided, self.earlier[0])
-        # The tolerance on the limits may put a plan a hair below the bound, and rounding one a hair above.
-        return self.value if self.value <= bound + self.rounding else bound
+    def beyond(self) -> float:
+        """What the divisions prove so far; -inf without one."""
+        return max(self.divided, self.earlier[0])
 
     @property
     def divided(self) -> float:
@@ -238,11 +205,6 @@ class _Closing:
         return min(self.pruned, self.open[0][0] if self.open else math.inf)
 
     @property
-    def closed(self) -> bool:
-        """Whether the wanted gap is reached."""
-        return self.incumbent is not None and _relative_gap(self.value, self.bound) <= self.gap
-
-    @property
     def cutoff(self) -> float:
         """From here on a bound is as good as the incumbent."""
         return self.value * (1.0 - self.gap) - self.rounding if self.incumbent is not None else math.inf
@@ -250,7 +212,7 @@ class _Closing:
     def run(self, max_branches: int) -> str | None:
         """Close the gap by enumeration and then by branching; return what limit ended it, if any."""
         self._try_known()
-        self._report("bound")
+        self.report("bound")
         self._enumerate_all()
         if self.closed:
             return None
@@ -285,27 +247,23 @@ class _Closing:
             # It stays among the open ones until all is known about its sides, lest the clock ends it half-way.
             if not self._settle(problem):
                 self._branch(problem)
-            self._report("branches")
+            self.report("branches")
         return None
 
     def _enumerate_all(self) -> None:
         """Enumerate all graphs within growing allowances as long as that is quick."""
-        seen = self.lagrangian
-        scale = seen.bound if seen.bound > 0 else float(seen.columns.value.max())
+        scale = self.least if self.least > 0 else float(self.lagrangian.columns.value.max())
         allowance = max(scale * _FIRST_FRACTION / self.graphs.num_graphs, self.gap * scale * _FIRST_OF_WANTED)
         # Without an incumbent there may be no plan at all, which branching finds out better.
-        while not self.closed and (self.incumbent is not None or allowance < scale):
-            allowance = min(max(allowance, self.rounding), self.value - seen.bound + self.rounding)
-            most_value = min(seen.bound + allowance, self.value) + self.rounding
-            if not self._enumerate(self.graphs, seen.multipliers, allowance, most_value):
-                return
-            if self.value - seen.bound <= allowance + self.rounding:
-                excess = max(0.0, self.value - seen.bound) + self.rounding
-                self.exhaustion = Exhaustion(seen.multipliers, excess, self.value)
-            else:
-                self.exhaustion = Exhaustion(seen.multipliers, allowance, None)
-            self._report("labels")
-            allowance *= _GROWTH
+        self.grow(allowance, _GROWTH, most_unfounded=scale)
+
+    def enumerate_within(self, allowance: float) -> bool:
+        """Look at all plans within an allowance; return whether that was quick."""
+        most_value = min(self.least + allowance, self.value) + self.rounding
+        done = self._enumerate(self.graphs, self.multipliers, allowance, most_value)
+        if done:
+            self.note_covered(allowance)
+        return done
 
     def _enumerate(self, graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, most_value: float) -> bool:
         """Find the best plan of at most a value; return whether all such plans were covered within the quick limits."""
@@ -438,7 +396,7 @@ class _Closing:
         nearest = np.argsort(reduced_cost - least[graph], kind="stable")
         kept = np.sort(nearest[: _MOST_PATHS + 2 * self.graphs.num_graphs])
         # A tenth of what is open is near enough: better choices may come with other paths.
-        gap = max(self.gap, 1e-5 if self.incumbent is None else 0.1 * _relative_gap(self.value, self.bound))
+        gap = max(self.gap, 1e-5 if self.incumbent is None else 0.1 * relative_gap(self.value, self.bound))
         chosen = choose_paths(graph[kept], value[kept], consumption[kept], seen.limits, gap, self.effort.stopwatch)
         return None if chosen is None else kept[chosen]
 
@@ -446,11 +404,6 @@ class _Closing:
         """Take a plan as the incumbent when it keeps the limits and is better."""
         if plan.total_value < self.value and keep_limits(plan.total_consumption, self.graphs.limits):
             self.incumbent = plan if self.trails is None else self.trails.leave(plan)
-
-    def _report(self, stage: str) -> None:
-        """Tell the listener where the search is."""
-        objective = None if self.incumbent is None else self.value
-        self.effort.stopwatch.emit(stage, objective=objective, bound=self.bound)
 
     def conclude(self, stopped_by: str | None) -> LinkedSolution:
         """Return what is known now."""

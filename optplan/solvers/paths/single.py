@@ -1,8 +1,7 @@
-"""One path per graph within the budget: the exact optimum, by closing the gap above the Lagrangian bound.
+"""One path per graph within one budget: the exact optimum, by closing the gap above the Lagrangian bound.
 
-Any plan's value is L(mu) + the excesses of its paths over the least reduced costs + mu * unused budget. So the plans
-that could beat an incumbent have a total excess below the gap; they are few, and are enumerated. The allowance starts
-small and grows until the best plan found lies within it, which proves it, or until the wanted gap is reached.
+The paths within the allowance are merged to the best plan (:mod:`~optplan.solvers.paths.gap`); before that, the slack
+of the budget is filled by replacing one or two paths at a time, which often closes the gap alone.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from optplan.progress import Stopwatch
 from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import GraphFamily, IntArray, PathBatch, PathSets
+from optplan.solvers.paths.gap import Exhaustion, GapClosing, relative_gap
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
 from optplan.solvers.paths.swaps import fill_slack
@@ -29,25 +29,6 @@ _GROWTH = 4.0
 #: With so many graphs that have alternatives, a choice is sought among some totals of each merge before exhaustion:
 #: at first among so many, and where that does not close the gap among more.
 _MANY_GRAPHS, _MOST_KEPT = 24, (512, 2048)
-
-
-@dataclass(frozen=True)
-class Exhaustion:
-    """Proof by enumeration.
-
-    Parameters
-    ----------
-    multiplier
-        Multiplier of the reduced costs.
-    allowance
-        All plans with excesses + multiplier * unused budget up to this were covered, in units of value.
-    optimum
-        The least value among them; None when none of them keeps the budget.
-    """
-
-    multiplier: float
-    allowance: float
-    optimum: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +70,7 @@ class PureSolution:
     @property
     def gap(self) -> float:
         """(value - bound) / value, 0 when both agree."""
-        return _relative_gap(self.value, self.bound)
-
-
-def _relative_gap(value: float, bound: float) -> float:
-    """Return (value - bound) / value; values are never negative, so a value of zero is optimal."""
-    return max(0.0, value - bound) / value if value > 0 else 0.0
+        return relative_gap(self.value, self.bound)
 
 
 def solve_pure(
@@ -144,69 +120,43 @@ def solve_pure(
     return search.conclude(stopped_by)
 
 
-class _Closing:
-    """The state of closing one gap: incumbent, allowance covered, work."""
+class _Closing(GapClosing):
+    """The state of closing one gap under one limit."""
 
     def __init__(self, family: GraphFamily, lagrangian: LagrangianBound, gap: float, effort: Effort) -> None:
+        linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
+        rounding = ROUNDING * (lagrangian.under.total_value + 2.0 * linked)
+        super().__init__(lagrangian.bound, np.array([lagrangian.multiplier]), rounding, gap, effort)
         self.family = family
         self.lagrangian = lagrangian
-        self.gap = gap
-        self.effort = effort
         self.incumbent = lagrangian.under
-        self.exhaustion: Exhaustion | None = None
-        linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
-        #: Values closer than this are the same.
-        self.rounding = ROUNDING * (lagrangian.under.total_value + 2.0 * linked)
 
     @property
-    def bound(self) -> float:
-        """The best bound so far, at most the incumbent's value."""
-        value = self.incumbent.total_value
-        bound = self.lagrangian.bound
-        if self.exhaustion is not None:
-            bound = value if self.exhaustion.optimum is not None else bound + self.exhaustion.allowance
-        # The tolerance on the budget may put a plan a hair below the bound, and rounding one a hair above.
-        return value if value <= bound + self.rounding else bound
-
-    @property
-    def closed(self) -> bool:
-        """Whether the wanted gap is reached."""
-        return _relative_gap(self.incumbent.total_value, self.bound) <= self.gap
+    def value(self) -> float:
+        """The incumbent's value."""
+        return self.incumbent.total_value
 
     def run(self) -> None:
         """Enumerate within growing allowances until the gap is closed or a limit is met."""
-        self._report("bound")
-        num_graphs = self.family.num_graphs
-        value = self.incumbent.total_value
-        allowance = max(
-            (value - self.lagrangian.bound) * _FIRST_FRACTION / num_graphs, self.gap * value * _FIRST_OF_WANTED
-        )
-        while not self.closed:
-            whole = self.incumbent.total_value - self.lagrangian.bound + self.rounding
-            allowance = min(allowance, whole)
-            self._enumerate(allowance)
-            self._report("labels")
-            allowance *= _GROWTH
+        self.report("bound")
+        first = (self.value - self.least) * _FIRST_FRACTION / self.family.num_graphs
+        self.grow(max(first, self.gap * self.value * _FIRST_OF_WANTED), _GROWTH)
 
-    def _enumerate(self, allowance: float) -> None:
+    def enumerate_within(self, allowance: float) -> bool:
         """Improve the incumbent within an allowance and, where the merge is completed, the bound."""
-        bound = self.lagrangian
-        paths = self.family.find_path_sets(np.array([bound.multiplier]), allowance, self.effort)
+        paths = self.family.find_path_sets(self.multipliers, allowance, self.effort)
         base, filled = self._fill(paths)
         self._offer(paths, filled)
         if self.closed:
-            return
+            return True
         if np.count_nonzero(np.diff(paths.starts) > 1) >= _MANY_GRAPHS:
             if self._merge_some(paths, base, allowance):
-                return
+                return True
             # Exhaustion need not go further than the wanted gap asks for.
-            allowance = min(allowance, self.incumbent.total_value * (1.0 - self.gap) - bound.bound + self.rounding)
+            allowance = min(allowance, self.value * (1.0 - self.gap) - self.least + self.rounding)
         self._merge(paths, base, allowance)
-        value = self.incumbent.total_value
-        if value - bound.bound <= allowance + self.rounding:
-            self.exhaustion = Exhaustion(bound.multiplier, max(0.0, value - bound.bound) + self.rounding, value)
-        else:
-            self.exhaustion = Exhaustion(bound.multiplier, allowance, None)
+        self.note_covered(allowance)
+        return True
 
     def _merge_some(self, paths: PathSets, base: IntArray, allowance: float) -> bool:
         """Offer the best choices among more and more totals; return whether that closes the gap."""
@@ -218,13 +168,12 @@ class _Closing:
 
     def _merge(self, paths: PathSets, base: IntArray, allowance: float, *, most_kept: int | None = None) -> None:
         """Offer the best choice within an allowance; of some choices only, where not all totals are kept."""
-        multipliers = np.array([self.lagrangian.multiplier])
         value, consumption = paths.add_up(base)
         target = MergeTarget(
-            multipliers,
+            self.multipliers,
             most_consumption=most_within(np.array([self.lagrangian.budget])),
-            most_value=self.incumbent.total_value,
-            most_reduced_cost=value + float(multipliers @ consumption) + allowance + self.rounding,
+            most_value=self.value,
+            most_reduced_cost=value + float(self.multipliers @ consumption) + allowance + self.rounding,
             most_kept=most_kept,
         )
         best = merge_path_sets(paths, target, self.effort)
@@ -233,8 +182,7 @@ class _Closing:
 
     def _fill(self, paths: PathSets) -> tuple[IntArray, IntArray]:
         """Return the choice of least reduced cost, and the choice that replacements make of it."""
-        multiplier = self.lagrangian.multiplier
-        reduced_cost = paths.value + multiplier * paths.used
+        reduced_cost = paths.value + paths.consumption @ self.multipliers
         least = np.minimum.reduceat(reduced_cost, paths.starts[:-1])
         tied = np.flatnonzero(reduced_cost <= np.repeat(least + self.rounding, np.diff(paths.starts)))
         first = np.searchsorted(tied, paths.starts)
@@ -253,7 +201,7 @@ class _Closing:
     def _offer(self, paths: PathSets, choice: IntArray) -> None:
         """Take a choice as the incumbent when it keeps the budget and is better."""
         value = math.fsum(paths.value[choice].tolist())
-        if value >= self.incumbent.total_value:
+        if value >= self.value:
             return
         if not fits_budget(math.fsum(paths.used[choice].tolist()), self.lagrangian.budget):
             return
@@ -261,15 +209,11 @@ class _Closing:
         if fits_budget(plan.total_used, self.lagrangian.budget):
             self.incumbent = plan
 
-    def _report(self, stage: str) -> None:
-        """Tell the listener where the search is."""
-        self.effort.stopwatch.emit(stage, objective=self.incumbent.total_value, bound=self.bound)
-
     def conclude(self, stopped_by: str | None) -> PureSolution:
         """Return what is known now."""
         return PureSolution(
             paths=self.incumbent,
-            value=self.incumbent.total_value,
+            value=self.value,
             consumption=self.incumbent.total_used,
             bound=self.bound,
             lagrangian=self.lagrangian,

@@ -67,7 +67,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
         proof = BoundProof.ENUMERATED
         certificates.append(
             EnumeratedCertificate(
-                multipliers={BUDGET: found.exhaustion.multiplier},
+                multipliers={BUDGET: float(found.exhaustion.multipliers[0])},
                 allowance=found.exhaustion.allowance,
                 optimum=found.exhaustion.optimum,
                 bound=found.bound,

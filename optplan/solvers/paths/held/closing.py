@@ -1,8 +1,7 @@
 """The best path of a held graph within a budget, proven, also where paths cost more than the sums of their steps.
 
-Sums are lower bounds of what paths truly cost. The paths whose value is at most the Lagrangian bound plus an allowance
-are few, and are enumerated. The allowance grows until one of them keeps the budget: the best, then, as all others have
-more value; or until the wanted gap is reached.
+Sums are lower bounds of what paths truly cost, so what closes the gap (:mod:`~optplan.solvers.paths.gap`) are the paths
+whose sums are within the allowance; each that is left is charged exactly.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import numpy as np
 from optplan.solvers.limits import LIMIT_TOLERANCE, ROUNDING
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths.gap import Exhaustion, GapClosing
 from optplan.solvers.paths.held.charges import Charges, exchange_charges
 from optplan.solvers.paths.held.graphs import HeldGraph
 from optplan.solvers.paths.held.labels import find_candidates, settle_costs
 from optplan.solvers.paths.held.sweeps import Cut, Sweep
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
-from optplan.solvers.paths.single import Exhaustion
 
 #: First allowance as a fraction of the gap, and its growth from round to round.
 _FIRST_FRACTION = 1.0 / 16.0
@@ -166,21 +165,24 @@ def find_least(graph: HeldGraph, *, effort: Effort | None = None, charges: Charg
     return HeldShortfall(least, found.options, found.stopped_by)
 
 
-class _Closing:
-    """The state of closing one gap: incumbent, allowance covered, work."""
+class _Closing(GapClosing):
+    """The state of closing one gap of one graph: incumbent, allowance covered, work."""
 
     def __init__(
         self, graph: HeldGraph, lagrangian: LagrangianBound, gap: float, effort: Effort, charges: Charges | None
     ) -> None:
+        super().__init__(lagrangian.bound, np.array([lagrangian.multiplier]), 0.0, gap, effort)
         self.graph = graph
         self.lagrangian = lagrangian
-        self.gap = gap
-        self.effort = effort
         self.charges = charges
         self.incumbent: IntArray | None = None
-        self.value = self.consumption = math.inf
-        self.exhaustion: Exhaustion | None = None
+        self.paid = self.consumption = math.inf
         self.linked = lagrangian.multiplier * lagrangian.budget if lagrangian.multiplier > 0 else 0.0
+
+    @property
+    def value(self) -> float:
+        """The incumbent's true value; +inf without one."""
+        return self.paid
 
     @cached_property
     def _priced_sweeps(self) -> tuple[tuple[Sweep, float], ...]:
@@ -202,21 +204,6 @@ class _Closing:
         """Values closer than this are the same."""
         value = self.lagrangian.under.total_value
         return ROUNDING * (max(value, self.value if self.value < math.inf else 0.0) + 2.0 * self.linked)
-
-    @property
-    def bound(self) -> float:
-        """The best bound so far, at most the incumbent's value."""
-        bound = self.lagrangian.bound
-        if self.exhaustion is not None:
-            bound = self.value if self.exhaustion.optimum is not None else bound + self.exhaustion.allowance
-        return self.value if self.value <= bound + self.rounding else bound
-
-    @property
-    def closed(self) -> bool:
-        """Whether the wanted gap is reached."""
-        if self.value == math.inf:
-            return False
-        return self.value - self.bound <= self.gap * self.value
 
     def offer(self, options: IntArray, least: FloatArray | None = None) -> None:
         """Take the best of some paths as the incumbent when it keeps the budget and is better.
@@ -242,41 +229,25 @@ class _Closing:
             best = fitting[np.lexsort((consumption[fitting], value[fitting]))[0]]
             if value[best] < self.value:
                 self.incumbent = some[best]
-                self.value, self.consumption = float(value[best]), float(consumption[best])
+                self.paid, self.consumption = float(value[best]), float(consumption[best])
 
     def run(self) -> None:
         """Enumerate within growing allowances until the gap is closed or a limit is met."""
-        self._report("bound")
-        bound = self.lagrangian.bound
+        self.report("bound")
         scale = self.value if self.value < math.inf else self.lagrangian.under.total_value + self.linked
-        allowance = max((scale - bound) * _FIRST_FRACTION, self.gap * scale, self.rounding)
-        while not self.closed:
-            whole = self.value - bound + self.rounding
-            allowance = min(allowance, whole)
-            self._enumerate(allowance)
-            self._report("labels")
-            allowance *= _GROWTH
+        first = max((scale - self.least) * _FIRST_FRACTION, self.gap * scale)
+        self.grow(first, _GROWTH)
 
-    def _enumerate(self, allowance: float) -> None:
+    def enumerate_within(self, allowance: float) -> bool:
         """Look for a path within an allowance, which also improves the bound."""
-        bound = self.lagrangian
         self.effort.charge_pass()
         # Within the budget, a path's reduced cost less the price of the budget is at most its value.
-        wanted = min(self.value, bound.bound + allowance) + self.rounding
+        wanted = min(self.value, self.least + allowance) + self.rounding
         cuts = tuple(Cut(sweep, wanted + price) for sweep, price in self._priced_sweeps)
         found = find_candidates(self.graph, cuts + self._budget_cuts, self.effort, self.charges)
         self.offer(found.options, found.value)
-        if self.value - bound.bound <= allowance + self.rounding:
-            self.exhaustion = Exhaustion(
-                bound.multiplier, max(0.0, self.value - bound.bound) + self.rounding, self.value
-            )
-        else:
-            self.exhaustion = Exhaustion(bound.multiplier, allowance, None)
-
-    def _report(self, stage: str) -> None:
-        """Tell the listener where the search is."""
-        objective = self.value if self.value < math.inf else None
-        self.effort.stopwatch.emit(stage, objective=objective, bound=self.bound)
+        self.note_covered(allowance)
+        return True
 
     def conclude(self, stopped_by: str | None) -> HeldSolution:
         """Return what is known now."""
