@@ -5,6 +5,6 @@ of limits; with one limit :mod:`~optplan.solvers.choices.one_limit` finds the mu
 :mod:`optplan.solvers.slopes` is the same problem with one limit and whole frontiers in one sort.
 """
 
-from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, TableOptions, mix_columns
+from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, TableOptions
 
-__all__ = ["CurveWidths", "LinkedChoices", "TableOptions", "mix_columns"]
+__all__ = ["CurveWidths", "LinkedChoices", "TableOptions"]

@@ -7,14 +7,13 @@ in closed form, so the family answers exactly what the bounds ask of it, and no 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from optplan.errors import DataError
-from optplan.solvers.paths.bounds import Mixture
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch
+from optplan.solvers.paths.mixing import Mixture, mix_columns
 from optplan.solvers.slopes import SmoothBlock, SmoothForm
 
 
@@ -205,16 +204,3 @@ class LinkedChoices:
             kept[members] = members == head
         columns = PathBatch(value, consumption, payload).take(kept)
         return mix_columns(mixture.graph[kept], fraction[kept], columns)
-
-
-def mix_columns(graph: IntArray, fraction: FloatArray, columns: PathBatch) -> Mixture:
-    """Return a mixture with its totals.
-
-    Parameters
-    ----------
-    graph, fraction, columns
-        (C,) As in :class:`~optplan.solvers.paths.bounds.Mixture`.
-    """
-    value = math.fsum((fraction * columns.value).tolist())
-    totals = [math.fsum(column) for column in (fraction[:, None] * columns.consumption).T.tolist()]
-    return Mixture(graph, fraction, columns, value, np.array(totals))

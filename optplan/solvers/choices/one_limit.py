@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, mix_columns
+from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices
 from optplan.solvers.limits import most_within
-from optplan.solvers.paths.bounds import Mixture
 from optplan.solvers.paths.families import PathBatch, join_batches
+from optplan.solvers.paths.mixing import Mixture, mix_columns
 
 #: A limit within this share of a breakpoint is met at the breakpoint, so that rounding divides no row.
 _SNAP = 1e-12

@@ -19,6 +19,7 @@ from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathFamily, keep_limits
 from optplan.solvers.paths.generation import Aim, Generation, Progress, exceeds_one
 from optplan.solvers.paths.master import MasterSolution
+from optplan.solvers.paths.mixing import Mixture, mix_columns
 
 #: By what fraction a limit is changed to see what the change is worth; by less where the worth itself changes sooner.
 _SMALL_CHANGES = (1e-7, 1e-9, 1e-11)
@@ -26,31 +27,6 @@ _SMALL_CHANGES = (1e-7, 1e-9, 1e-11)
 _SAME_BOUND = 1e-7
 #: The gap at which one-sided prices and relaxations stop.
 _GAP = 1e-10
-
-
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """A path for each graph, except that some graphs follow several with a fraction each.
-
-    Parameters
-    ----------
-    graph
-        (C,) Whose path it is; in increasing order, each graph at least once.
-    fraction
-        (C,) Above 0; those of a graph add up to 1. At most as many graphs' paths are extra as limits bind.
-    columns
-        (C,) The paths.
-    value
-        Sum of the values, weighted by the fractions.
-    consumption
-        (L,) Sums of the consumptions, weighted by the fractions.
-    """
-
-    graph: IntArray
-    fraction: FloatArray
-    columns: PathBatch
-    value: float
-    consumption: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,10 +234,7 @@ def _mix(master: MasterSolution, graph: IntArray, columns: PathBatch) -> Mixture
     """Return the mixture of a master's solution."""
     used = np.flatnonzero(master.fractions)
     used = used[np.argsort(graph[used], kind="stable")]
-    fraction, taken = master.fractions[used], columns.take(used)
-    value = math.fsum((fraction * taken.value).tolist())
-    consumption = np.array([math.fsum(column) for column in (fraction[:, None] * taken.consumption).T.tolist()])
-    return Mixture(graph[used], fraction, taken, value, consumption)
+    return mix_columns(graph[used], master.fractions[used], columns.take(used))
 
 
 def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effort: Effort | None = None) -> PriceRange:

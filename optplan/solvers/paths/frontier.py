@@ -23,7 +23,7 @@ from optplan.solvers.paths.families import (
     find_least_value,
     join_batches,
 )
-from optplan.solvers.paths.mixing import MixedPlan, split_graph
+from optplan.solvers.paths.mixing import Mixture, split_graph
 from optplan.solvers.paths.secants import BudgetShortfall, fits_budget
 
 
@@ -133,7 +133,7 @@ class LayeredFrontier:
             return self._locate(segment, 0.0)
         return self._locate(segment, (float(self.value[segment]) - value) / float(self.multiplier[segment]))
 
-    def plan_at(self, point: LayeredPoint) -> MixedPlan:
+    def plan_at(self, point: LayeredPoint) -> Mixture:
         """Return the paths of a point of this frontier."""
         paths = self.paths.take(point.position)
         graph = 0 if point.mixed_graph is None else point.mixed_graph

@@ -1,48 +1,61 @@
-"""Mixed plans: fractions of two paths of one graph, one path of every other.
+"""Mixtures: several paths of one graph, each with a fraction.
 
-Between two neighbouring points of the convexified problem the optimum is a mixture. Several graphs may have two best
-paths at the same multiplier; taking the richer one graph after another reaches any consumption in between with at most
-one graph split.
+Between two neighbouring points of the convexified problem the optimum is a mixture. Under one limit several graphs may
+have two best paths at the same multiplier; taking the richer one graph after another reaches any consumption in between
+with at most one graph split.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.solvers.paths.families import PathBatch
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, join_batches
 from optplan.solvers.paths.secants import LagrangianBound
 
 
 @dataclass(frozen=True, eq=False)
-class MixedPlan:
-    """One path per graph, except that one graph may be split between two.
+class Mixture:
+    """A path for each graph, except that some graphs follow several with a fraction each.
 
     Parameters
     ----------
-    paths
-        G paths; that of ``mixed_graph`` has the share 1 - ``fraction``.
-    mixed_graph
-        The graph that is split; None when none is.
-    other
-        The second path of that graph, as a batch of one.
+    graph
+        (C,) Whose path it is; in increasing order, each graph at least once.
     fraction
-        Share of ``other``, between 0 and 1; 0 when no graph is split.
-    value, consumption
-        Sums, weighted by the shares.
+        (C,) Above 0; those of a graph add up to 1. At most as many graphs' paths are extra as limits bind.
+    columns
+        (C,) The paths.
+    value
+        Sum of the values, weighted by the fractions.
+    consumption
+        (L,) Sums of the consumptions, weighted by the fractions.
     """
 
-    paths: PathBatch
-    mixed_graph: int | None
-    other: PathBatch | None
-    fraction: float
+    graph: IntArray
+    fraction: FloatArray
+    columns: PathBatch
     value: float
-    consumption: float
+    consumption: FloatArray
 
 
-def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float) -> MixedPlan:
-    """Return the plan in which a fraction of one graph follows another path.
+def mix_columns(graph: IntArray, fraction: FloatArray, columns: PathBatch) -> Mixture:
+    """Return a mixture with its totals.
+
+    Parameters
+    ----------
+    graph, fraction, columns
+        (C,) As in :class:`Mixture`.
+    """
+    value = math.fsum((fraction * columns.value).tolist())
+    totals = [math.fsum(column) for column in (fraction[:, None] * columns.consumption).T.tolist()]
+    return Mixture(graph, fraction, columns, value, np.array(totals))
+
+
+def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float) -> Mixture:
+    """Return the mixture in which a fraction of one graph follows another path, and all else one path.
 
     Parameters
     ----------
@@ -53,19 +66,20 @@ def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float)
     other
         Its second path, as a batch of one.
     fraction
-        Share of ``other``; at 0 and 1 the plan has one path per graph.
+        Share of ``other``; at 0 and 1 there is one path per graph.
     """
-    if fraction <= 0.0:
-        return MixedPlan(paths, None, None, 0.0, paths.total_value, paths.total_used)
+    graphs = np.arange(paths.value.size)
     if fraction >= 1.0:
-        chosen = np.arange(paths.value.size) == graph
-        return split_graph(paths.choose(other, chosen), graph, other, 0.0)
-    value = paths.total_value + fraction * float(other.value[0] - paths.value[graph])
-    consumption = paths.total_used + fraction * float(other.used[0] - paths.used[graph])
-    return MixedPlan(paths, graph, other, fraction, value, consumption)
+        paths = paths.choose(other, graphs == graph)
+    if not 0.0 < fraction < 1.0:
+        return mix_columns(graphs, np.ones(graphs.size), paths)
+    shares = np.insert(np.ones(graphs.size), graph + 1, fraction)
+    shares[graph] = 1.0 - fraction
+    order = np.insert(graphs, graph + 1, graphs.size)
+    return mix_columns(np.insert(graphs, graph + 1, graph), shares, join_batches([paths, other]).take(order))
 
 
-def mix_paths(bound: LagrangianBound) -> MixedPlan:
+def mix_paths(bound: LagrangianBound) -> Mixture:
     """Return the optimal mixed plan behind a Lagrangian bound; its value equals the bound.
 
     Parameters
@@ -75,7 +89,7 @@ def mix_paths(bound: LagrangianBound) -> MixedPlan:
 
     Returns
     -------
-    MixedPlan
+    Mixture
         Uses the budget up exactly, unless the budget does not bind. Where the bound was not attained the plan keeps the
         budget and need not be optimal.
     """

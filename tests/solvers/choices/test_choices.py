@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
-from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, TableOptions, mix_columns
+from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, TableOptions
 from optplan.solvers.choices.one_limit import (
     consumption_at,
     find_crossing,
@@ -19,6 +19,7 @@ from optplan.solvers.choices.one_limit import (
 )
 from optplan.solvers.paths.bounds import LinkedShortfall, maximise_bound
 from optplan.solvers.paths.families import PathBatch
+from optplan.solvers.paths.mixing import mix_columns
 from optplan.solvers.slopes import SmoothBlock, SmoothForm
 
 ROW = np.array([0])

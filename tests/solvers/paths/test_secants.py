@@ -16,7 +16,7 @@ from optplan.errors import UsageError
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, find_least_consumption, find_least_value
-from optplan.solvers.paths.mixing import MixedPlan, mix_paths
+from optplan.solvers.paths.mixing import Mixture, mix_paths
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, find_multiplier_range, maximise_bound
 from optplan.solvers.paths.switching import LinkedGraphs
 
@@ -39,18 +39,18 @@ def one_layer(state: State, *points: tuple[float, float]) -> LinkedGraphs:
     return state([[[value for _, value in points]]], [[[used for used, _ in points]]])
 
 
-def check_mixture(plan: MixedPlan, bound: LagrangianBound) -> None:
+def check_mixture(plan: Mixture, bound: LagrangianBound) -> None:
     """Assert that a mixed plan is made of what it says, keeps the budget and attains the bound."""
     size = bound.bound + bound.multiplier * bound.budget
     assert abs(plan.value - bound.bound) <= 2 * RELATIVE * size
-    assert plan.consumption <= bound.budget * (1 + RELATIVE)
-    assert 0.0 <= plan.fraction < 1.0
-    assert (plan.mixed_graph is None) == (plan.fraction == 0.0) == (plan.other is None)
-    if plan.other is not None and plan.mixed_graph is not None:
-        share, graph = plan.fraction, plan.mixed_graph
-        value = plan.paths.value.sum() + share * (plan.other.value[0] - plan.paths.value[graph])
-        assert plan.value == pytest.approx(value, rel=1e-12)
-        assert plan.consumption == pytest.approx(bound.budget, rel=1e-12)
+    assert plan.consumption[0] <= bound.budget * (1 + RELATIVE)
+    assert np.all((plan.fraction > 0.0) & (plan.fraction <= 1.0))
+    shares = np.bincount(plan.graph, weights=plan.fraction)
+    assert shares == pytest.approx(np.ones(plan.graph.max() + 1), rel=1e-12)
+    assert plan.graph.size <= shares.size + 1
+    if plan.graph.size > shares.size:
+        assert plan.value == pytest.approx(float(plan.fraction @ plan.columns.value), rel=1e-12)
+        assert plan.consumption[0] == pytest.approx(bound.budget, rel=1e-12)
 
 
 def test_bound_and_mixture_by_hand(state: State) -> None:
@@ -60,9 +60,8 @@ def test_bound_and_mixture_by_hand(state: State) -> None:
     # (3, 9.5) lies above the chord 10 - 2 * (3 - 2) = 8, so it does not matter
     assert (bound.multiplier, bound.bound) == (2.0, 8.0)
     plan = mix_paths(bound)
-    assert (plan.value, plan.consumption, plan.mixed_graph, plan.fraction) == (8.0, 3.0, 0, 0.25)
-    assert plan.other is not None
-    assert (plan.paths.payload.tolist(), plan.other.payload.tolist()) == ([[0]], [[2]])
+    assert (plan.value, plan.consumption.tolist(), plan.graph.tolist()) == (8.0, [3.0], [0, 0])
+    assert (plan.fraction.tolist(), plan.columns.payload.tolist()) == ([0.75, 0.25], [[0], [2]])
 
 
 def test_infeasible_budget_returns_the_least_consumption_of_each_graph(state: State) -> None:
@@ -90,7 +89,7 @@ def test_loose_budget_has_multiplier_zero(state: State, budget: float) -> None:
     graphs = one_layer(state, (2.0, 10.0), (14.0, 1.0), (11.0, 1.0))
     bound = bounded(graphs, budget)
     assert (bound.multiplier, bound.bound, bound.over) == (0.0, 1.0, None)
-    assert mix_paths(bound).consumption == 11.0
+    assert mix_paths(bound).consumption.tolist() == [11.0]
 
 
 def test_budget_that_is_not_a_number_is_refused(state: State) -> None:
@@ -151,8 +150,8 @@ def test_many_tied_graphs_leave_one_graph_mixed(state: State) -> None:
     plan = mix_paths(bound)
     # 51 over the least of 100: 25 graphs take the richer path (2 more each), one takes half of it
     assert (bound.multiplier, bound.bound) == (3.0, 847.0)
-    assert np.count_nonzero(plan.paths.used == 3.0) == 25
-    assert (plan.fraction, plan.value, plan.consumption) == (0.5, 847.0, 151.0)
+    assert np.count_nonzero(plan.columns.used == 3.0) == 26
+    assert (sorted(plan.fraction.tolist())[:3], plan.value, plan.consumption[0]) == ([0.5, 0.5, 1.0], 847.0, 151.0)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +217,7 @@ def test_out_of_time_the_best_bound_so_far_holds(state: State, seconds: int) -> 
     at = math.fsum(graphs.best_paths(multipliers).weigh(multipliers).tolist()) - bound.multiplier * 3.5
     assert bound.bound == pytest.approx(at, rel=1e-12, abs=1e-12)
     plan = mix_paths(bound)
-    assert plan.consumption <= 3.5 * (1 + RELATIVE)
+    assert plan.consumption[0] <= 3.5 * (1 + RELATIVE)
     assert best.bound * (1 - RELATIVE) <= plan.value <= bound.under.total_value
 
 

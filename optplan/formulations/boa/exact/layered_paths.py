@@ -36,7 +36,7 @@ from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
-from optplan.formulations.boa.exact.paths import write_branch, write_mixed, write_pure
+from optplan.formulations.boa.exact.paths import write_branch, write_mixture, write_pure
 from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
 from optplan.solvers.paths import frontier, mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
@@ -157,7 +157,7 @@ def build_frontier(instance: BoaInstance) -> Frontier:
         objectives=line.value,
         at=lambda budget: _write_point(instance, locate(budget)),
         budget_for=budget_for,
-        solution_at=lambda budget: write_mixed(instance, line.plan_at(locate(budget))),
+        solution_at=lambda budget: write_mixture(instance, line.plan_at(locate(budget))),
         exact_between=True,
         solve_seconds=time.perf_counter() - start,
     )
@@ -196,7 +196,7 @@ def _solve_mixed(
     return Answer(
         status=status_of(plan.value, certificate.bound, request),
         termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,
-        solution=write_mixed(instance, plan),
+        solution=write_mixture(instance, plan),
         objective=plan.value,
         bound=min(certificate.bound, plan.value),
         bound_proof=BoundProof.LAGRANGIAN,

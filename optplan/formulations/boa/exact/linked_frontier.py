@@ -21,7 +21,7 @@ from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_
 from optplan.formulations.boa.exact.linked_limits import certify, find_prices
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.schema import FloatArray
-from optplan.solvers.paths import bounds, families, switching
+from optplan.solvers.paths import bounds, families, mixing, switching
 from optplan.solvers.paths.effort import Effort
 from optplan.units import Amount
 
@@ -78,7 +78,7 @@ def build_linked_frontier(
     instance: BoaInstance,
     *,
     state: State | None = None,
-    write: Callable[[bounds.Mixture], BoaSolution] | None = None,
+    write: Callable[[mixing.Mixture], BoaSolution] | None = None,
 ) -> Frontier:
     """Compute points of the frontier of mixed plans; queries between them are solved, too.
 
@@ -113,7 +113,7 @@ def build_linked_frontier(
     most = max(least, float(ample.mixture.consumption[0]))
     fastest_s = ample.mixture.value
 
-    def locate(budget: float) -> tuple[bounds.LinkedBound, bounds.Mixture]:
+    def locate(budget: float) -> tuple[bounds.LinkedBound, mixing.Mixture]:
         found = solver.solve(max(budget, least) if budget >= least * (1.0 - _REACHED) else budget)
         if isinstance(found, bounds.LinkedShortfall) or found.mixture is None:
             raise InfeasibleError(too_little(instance, least, budget))

@@ -84,7 +84,7 @@ def solve_costs(
         if isinstance(bound, secants.BudgetShortfall):
             return None
         plan = mixing.mix_paths(bound)
-        return PathsAnswer(write_mixed(instance, plan), plan.value, min(bound.bound, plan.value))
+        return PathsAnswer(write_mixture(instance, plan), plan.value, min(bound.bound, plan.value))
     found = single.solve_pure(graphs, budget, gap=gap, effort=effort)
     if isinstance(found, secants.BudgetShortfall):
         return None
@@ -153,18 +153,6 @@ def write_pure(instance: BoaInstance, paths: families.PathBatch) -> BoaSolution:
     )
 
 
-def write_mixed(instance: BoaInstance, plan: mixing.MixedPlan) -> BoaSolution:
-    """Write one path per class, but two of one class, as widths."""
-    branches = dict(write_pure(instance, plan.paths).branches)
-    if plan.mixed_graph is not None and plan.other is not None:
-        name = list(instance.classes)[plan.mixed_graph]
-        branches[name] = (
-            branches[name][0].replace(fraction=1.0 - plan.fraction),
-            write_branch(instance, name, _columns_of(instance, name, plan.other, 0), plan.fraction),
-        )
-    return BoaSolution(branches=branches)
-
-
 def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolution:
     """Write the nodes (classes, E) of one path per class as widths."""
     return BoaSolution(
@@ -175,7 +163,7 @@ def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolutio
     )
 
 
-def write_mixture(instance: BoaInstance, mixture: bounds.Mixture) -> BoaSolution:
+def write_mixture(instance: BoaInstance, mixture: mixing.Mixture) -> BoaSolution:
     """Write paths with fractions as widths."""
     branches = {}
     for position, (name, job_class) in enumerate(instance.classes.items()):

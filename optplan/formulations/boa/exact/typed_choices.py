@@ -54,7 +54,7 @@ from optplan.schema import FloatArray, IntArray
 from optplan.solvers.choices import one_limit
 from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, TableOptions
 from optplan.solvers.limits import LIMIT_TOLERANCE
-from optplan.solvers.paths import bounds
+from optplan.solvers.paths import bounds, mixing
 from optplan.solvers.paths.effort import Effort
 
 #: Multipliers at which the frontier with real widths is drawn; queries between them are exact.
@@ -85,7 +85,7 @@ class StatedTypes:
     first: dict[str, int]
     options: tuple[IntArray | str, ...]
 
-    def write_solution(self, mixture: bounds.Mixture) -> BoaSolution:
+    def write_solution(self, mixture: mixing.Mixture) -> BoaSolution:
         """Write a mixture as branches; widths of one row on one curve are made one."""
         merged = self.family.merge_widths(mixture)
         starts = np.searchsorted(merged.graph, np.arange(self.family.num_rows + 1)).tolist()
@@ -98,7 +98,7 @@ class StatedTypes:
             branches[name] = write_divisions(self.instance, epochs)
         return BoaSolution(branches=branches)
 
-    def _share(self, name: str, mixture: bounds.Mixture, column: int) -> Share:
+    def _share(self, name: str, mixture: mixing.Mixture, column: int) -> Share:
         """Return what one column of a class's row says."""
         number, position = mixture.columns.payload[column].tolist()
         fraction, what = float(mixture.fraction[column]), self.options[int(number)]
