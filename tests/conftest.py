@@ -97,6 +97,7 @@ SLOW = (
     "solvers/paths/switching",
     "solvers/paths/test_bounds.py",
     "solvers/paths/test_closing.py",
+    "solvers/paths/test_pure_plans.py",
     "solvers/test_engine_process.py",
     "solvers/test_milp.py",
     "solvers/test_slopes.py",

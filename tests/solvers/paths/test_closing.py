@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, SearchStrategy
 
 from optplan.contracts.judgement import PathCosts
-from optplan.progress import Event, Stopwatch
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
-from optplan.solvers.paths import closing, single
+from optplan.solvers.paths import closing
 from optplan.solvers.paths.bounds import LinkedShortfall, maximise_bound
 from optplan.solvers.paths.closing import LinkedSolution, solve_pure
 from optplan.solvers.paths.effort import Effort
-from optplan.solvers.paths.families import find_least_consumption, keep_limits
+from optplan.solvers.paths.families import keep_limits
 from optplan.solvers.paths.switching import LinkedGraphs
 
 Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]
@@ -97,30 +97,6 @@ def test_exhaustion_says_what_was_covered(one_layer: Callable[..., PathCosts]) -
     assert found.exhaustion.optimum == 4.0
     assert found.exhaustion.allowance == pytest.approx(1.0, rel=1e-9)
     assert found.exhaustion.multipliers == pytest.approx([1.0], rel=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_agrees_with_the_engine_of_one_budget(random_costs: Callable[..., tuple[PathCosts, ...]], seed: int) -> None:
-    """With one limit and one group, the optimum is that of the single-budget engine."""
-    plain = [
-        PathCosts.of_one_limit(
-            graph.name,
-            range(len(graph.labels)),
-            graph.run_value,
-            graph.run_consumption[0],
-            graph.enter_value[0],
-            graph.enter_consumption[0, 0],
-        )
-        for graph in random_costs(seed, hubs=False)
-    ]
-    peer = LinkedGraphs.from_costs(plain)
-    limit = find_least_consumption(peer).total_used * 1.2
-    found = solve_pure(LinkedGraphs.from_costs(plain, np.array([limit])), gap=1e-9)
-    expected = single.solve_pure(peer, limit, gap=1e-9)
-    assert isinstance(found, LinkedSolution)
-    assert isinstance(expected, single.PureSolution)
-    assert found.paths is not None
-    assert found.paths.total_value == pytest.approx(expected.value, rel=1e-9)
 
 
 @given(data=st.data())
@@ -228,18 +204,3 @@ def test_limits_on_branches_and_time_leave_an_honest_bound() -> None:
     free = maximise_bound(graphs, effort=Effort(Stopwatch(limit_s=0.0)))
     assert not isinstance(free, LinkedShortfall)
     assert late.bound == free.bound
-
-
-def test_tells_the_listener(one_layer: Callable[..., PathCosts]) -> None:
-    """Events carry objective and bound, which close in on each other."""
-    events: list[Event] = []
-    graphs = LinkedGraphs.from_costs([one_layer(name, [3, 1], [0, 2]) for name in "ab"], np.array([3.0]))
-    solve_pure(graphs, effort=Effort(Stopwatch(listener=events.append)))
-    assert {event.stage for event in events} >= {"bound", "labels"}
-    assert events[-1].objective == events[-1].bound == 4.0
-
-
-def test_infeasible_mixtures_need_no_search(one_layer: Callable[..., PathCosts]) -> None:
-    """Where not even a mixture keeps the limits, the proof is the mixture's."""
-    graphs = LinkedGraphs.from_costs([one_layer("a", [1, 1], [4, 0], [0, 4])], np.array([1.0, 2.0]))
-    assert isinstance(solve_pure(graphs), LinkedShortfall)

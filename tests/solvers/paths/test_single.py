@@ -15,7 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from optplan.errors import UsageError
-from optplan.progress import Event, Stopwatch
+from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.frontier import build_frontier
@@ -290,17 +290,6 @@ def test_an_exhausted_allowance_raises_the_bound(training_classes: Maker) -> Non
             assert solution.bound == solution.lagrangian.bound + solution.exhaustion.allowance
             assert solution.bound <= optimum
     assert raised
-
-
-def test_progress_is_told(training_classes: Maker) -> None:
-    """Events carry incumbent and bound, which close in on each other."""
-    events: list[Event] = []
-    graphs = training_classes(1, (12, 8), 16)
-    solution = solved(graphs, 120.0, effort=Effort(Stopwatch(listener=events.append)))
-    assert events[0].stage == "bound"
-    assert {event.stage for event in events[1:]} == {"labels"}
-    assert [event.objective for event in events] == sorted((event.objective or 0 for event in events), reverse=True)
-    assert (events[-1].objective, events[-1].bound) == (solution.value, solution.bound)
 
 
 class ListedPaths:
