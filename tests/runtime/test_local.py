@@ -165,12 +165,15 @@ def test_what_can_never_work_is_not_tried_again(
 
 
 def test_a_trial_that_shows_nan_ranks_last(plan_of: PlanOf, tmp_path: Path) -> None:
-    """And that is noted."""
+    """And that is noted, as it is that iterations wait."""
     space = [{"nan": True}, *RATES[1:]]
-    outcome = run_here(plan_of("rubberband-two-stages"), tmp_path / "run", space=space)
+    outcome = run_here(plan_of("rubberband-two-stages"), tmp_path / "run", space=space, step_wait_s=0.01)
     assert outcome.winner is not None
     assert outcome.winner.trial == FAST
-    assert "no number for 'loss' from b1-s1-trials-0001: ranked last" in outcome.notes[0]
+    waits, blank = outcome.notes
+    assert waits == "every iteration waits until 0.01 s are over, however quick this machine is"
+    assert "no number for 'loss' from b1-s1-trials-0001: ranked last" in blank
+    assert all((segment.iteration_s or 0.0) >= 0.01 for segment in outcome.segments)
 
 
 def test_too_few_slots_pause_the_run(plan_of: PlanOf, tmp_path: Path) -> None:
