@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import IO, Any, TypeVar
 
@@ -95,9 +96,9 @@ def call_elsewhere(
         return target(*arguments, stopwatch)
     messages: queue.Queue[tuple[str, Any]] = queue.Queue()
     with _start() as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            assert process.stdin is not None
-            assert process.stdout is not None
             threading.Thread(target=_listen, args=(process.stdout, messages), daemon=True).start()
             work = (target.__module__, target.__qualname__, arguments, stopwatch.remaining_s)
             threading.Thread(target=_send, args=(process.stdin, work), daemon=True).start()
@@ -105,6 +106,8 @@ def call_elsewhere(
             return outcome
         finally:
             process.kill()
+            with suppress(OSError):  # what was still to be sent goes nowhere now
+                process.stdin.close()
 
 
 def serve() -> None:
@@ -144,7 +147,7 @@ def _send(stream: IO[bytes], work: tuple[Any, ...]) -> None:
         pickle.dump(sys.path, stream)
         pickle.dump(work, stream)
         stream.flush()
-    except OSError:  # it was stopped meanwhile, or has ended: whoever waits finds that out
+    except (OSError, ValueError):  # it was stopped meanwhile, or has ended: whoever waits finds that out
         pass
 
 

@@ -103,6 +103,11 @@ def test_it_is_over_before_it_has_begun(targets: ModuleType, tmp_path: Path) -> 
     assert call_elsewhere(targets.hang, (str(tmp_path / "hangs"),), stopwatch) is None
 
 
+def test_what_was_not_sent_yet_goes_nowhere(targets: ModuleType) -> None:
+    """A call that is over before all it is about was sent ends like any other: pipes hold far less than 64 MB."""
+    assert call_elsewhere(targets.add, (bytes(1 << 26), b""), Stopwatch(limit_s=0.0)) is None
+
+
 def test_failures_are_raised_here(targets: ModuleType) -> None:
     """Errors of ours as they are, others and a sudden end as the engine's."""
     with pytest.raises(UsageError, match="not like this"):
