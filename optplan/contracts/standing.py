@@ -77,6 +77,8 @@ class Standing:
     ----------
     now_s
         Seconds since it began.
+    origin_s
+        When the plan's clock showed zero: where that is not the beginning, when its first segment began.
     spent_usd, spent_gpu_hours
         What it has taken; without what nodes that are held have not used up of their minimum charge, and None without
         prices.
@@ -93,6 +95,7 @@ class Standing:
     """
 
     now_s: float
+    origin_s: float = 0.0
     spent_usd: float | None = None
     spent_gpu_hours: float = 0.0
     took: Mapping[str, Took] = field(default_factory=dict)

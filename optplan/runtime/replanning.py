@@ -6,6 +6,7 @@ stored. What was measured since the plan was made goes into its instance first.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -83,7 +84,7 @@ class Replanner:
         instance = parse_instance(plan.instance, path="plan.instance")
         state.t = max(state.t, now_s)
         standing = take_stock(state, since_s=state.replans[-1].t if state.replans else 0.0, limits=self._limits)
-        if standing.trials or standing.nodes:
+        with contextlib.suppress(UsageError):  # where nothing was measured it stays as it is
             instance, _ = formulation_named(plan.formulation).calibrate(instance, plan, standing)
         found = continue_plan(instance, plan, standing, partial(solve, gap=_GAP, time_limit_s=_TIME_S))
         if found.plan is None:

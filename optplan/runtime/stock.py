@@ -33,6 +33,7 @@ def take_stock(state: State, *, since_s: float = 0.0, limits: Mapping[str, float
     alive = {each.segment.id: sum(not state.trials[trial].why_dropped for trial in each.ranking) for each in ended}
     return Standing(
         now_s=state.t,
+        origin_s=state.origin_s or 0.0,
         spent_usd=spent_usd(state, state.t, minima=False),
         spent_gpu_hours=spent_gpu_hours(state, state.t),
         took=took,

@@ -12,8 +12,15 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.contracts.conditions import Mode
+from optplan.contracts.standing import Standing, Took
+from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan
+from optplan.formulations.seer.data.instance import SeerInstance
+from optplan.formulations.seer.planning import SeerPlan
+from optplan.formulations.seer.study.continuation import continue_plan as continue_rounds
+from optplan.instances.files import read_instance
+from optplan.runtime.cluster import spent_gpu_hours
 from optplan.runtime.driver import Driver
 from optplan.runtime.journal import Journal
 from optplan.runtime.outcomes import RunOutcome, describe
@@ -208,6 +215,69 @@ def test_brackets_side_by_side_go_on_as_planned() -> None:
     outcome = run(plan, slower=2.0)
     assert outcome.code == 0
     assert outcome.replans == ()
+
+
+def _crash(numbers: set[int]) -> type[VirtualExecutor]:
+    """Return an executor on which some trials fail as soon as they start, for good."""
+
+    class _Crashing(VirtualExecutor):
+        def poll(self, until_s: float) -> list[Event]:
+            for name, (operation, ticket) in list(self._running.items()):
+                if int(operation.trial[-4:]) in numbers:
+                    self._clock.cancel(ticket)
+                    del self._running[name]
+                    return [Failed(name, self.now_s(), "no", hopeless=True)]
+            return super().poll(until_s)
+
+    return _Crashing
+
+
+def make_rounds(**changes: Any) -> tuple[SeerInstance, SeerPlan]:  # noqa: ANN401 - fields of an instance
+    """Return SEER's example and its plan: 10 min and 80 GPU-min, 15 trials of 1, 2 and 4 GPUs in three rounds."""
+    example = read_instance("seer-paper-example")
+    assert isinstance(example, SeerInstance)
+    instance = example.replace(**changes)
+    return instance, build_plan(instance, solve(instance))
+
+
+def test_rounds_spend_what_failed_trials_have_left() -> None:
+    """Eight of fifteen trials fail at once: those that are left get more GPUs, and the budget is kept."""
+    instance, plan = make_rounds(resize_s=6.0)
+    lost = set(range(8, 16))
+    crashing = _crash(lost)
+    state, outcome = follow(plan, crashing(plan))
+    never, _ = follow(plan, crashing(plan), above=10.0)
+    assert (outcome.code, len(outcome.failed)) == (0, len(lost))
+    assert outcome.replans[0].why.startswith("-")
+    spent, least = (spent_gpu_hours(each, each.t) * 60.0 for each in (state, never))
+    assert least < spent <= instance.budget_gpu_min * (1 + 1e-9)
+    assert state.t == pytest.approx(600.0)
+    assert max(segment.workers for segment in state.plan.segments if segment.id.startswith("r2")) > 1
+    assert state.plan.totals()["spent_gpu_min"] == pytest.approx(spent, rel=0.35)  # failed trials are in its past
+    assert state.plan.supersedes == plan.plan_id
+
+
+def test_rounds_without_time_or_budget_are_infeasible() -> None:
+    """By hand, after the first of three rounds: 1 s, or 0.1 GPU-min, is left."""
+    instance, plan = make_rounds()
+    first = {segment.id: Took(0.0, 85.7, None) for segment in plan.rounds[0]}
+    alive = {segment.id: segment.members for segment in plan.rounds[0]}
+    late = Standing(599.0, took=first, alive=alive, spent_gpu_hours=0.1)
+    found = continue_rounds(instance, plan, late, solve)
+    assert found.plan is None
+    assert found.infeasibility is not None
+    assert found.infeasibility.reason == (
+        "the rest takes at least 1 min 00 s, and 1 s of the deadline of 10 min 00 s are left; "
+        "a deadline of 10 min 59 s would do"
+    )
+    dear = Standing(90.0, took=first, alive=alive, spent_gpu_hours=79.9 / 60.0)
+    found = continue_rounds(instance, plan, dear, solve)
+    assert found.infeasibility is not None
+    assert found.infeasibility.relaxations[0].limit == "budget"
+    with pytest.raises(UnsupportedError, match="no trial is left"):
+        continue_rounds(instance, plan, Standing(90.0, took=first, alive=dict.fromkeys(first, 0)), solve)
+    with pytest.raises(UnsupportedError, match="no round is over"):
+        continue_rounds(instance, plan, Standing(90.0), solve)
 
 
 class _KilledError(Exception):

@@ -93,7 +93,7 @@ def build_plan(
     segments: list[SkewedSegment] = []
     last: list[SkewedSegment] = []
     for each in rounds:
-        last = _write_round(instance, solution, each, last)
+        last = write_round(instance, solution, each, last)
         segments += last
     places = sum(segment.members for segment in segments if segment.round == 1)
     return SeerPlan(
@@ -107,6 +107,11 @@ def build_plan(
         expected=judged.measures,
         search_space=instance.search_space,
     )
+
+
+def retime(instance: SeerInstance, plan: SeerPlan) -> SeerPlan:  # noqa: ARG001 - the contract names the parameter
+    """Return the plan as it is: rounds end by the clock, wherever they run."""
+    return plan
 
 
 TRIALS = "trials"
@@ -141,10 +146,21 @@ def _describe(instance: SeerInstance) -> Resource:
     )
 
 
-def _write_round(
-    instance: SeerInstance, solution: SeerSolution, now: Round, last: Sequence[SkewedSegment]
+def write_round(
+    instance: SeerInstance, solution: SeerSolution, now: Round, last: Sequence[SkewedSegment], *, done: int = 0
 ) -> list[SkewedSegment]:
-    """Write the segments of a round, by rank, the best first."""
+    """Write the segments of a round, by rank, the best first.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem, and how many trials train in each round.
+    now, last
+        The round, and the segments of the one before it.
+    done
+        How many rounds were over before the first one of the solution.
+    """
+    place = now.number - 1 - done
     nodes = count_nodes(instance.gpus_per_node or 1, now.groups)
     enter: Entry = Started()
     if last:
@@ -152,7 +168,7 @@ def _write_round(
     seconds, pause_s = now.duration_min * SECONDS_PER_MINUTE, now.pause_min * SECONDS_PER_MINUTE
     segments: list[SkewedSegment] = []
     for bracket in reversed(solution.brackets):
-        trials, gpus = bracket.trials[now.number - 1], round(bracket.gpus)
+        trials, gpus = bracket.trials[place], round(bracket.gpus)
         if not trials:
             continue
         first = segments[-1].last_rank + 1 if segments else 1
@@ -183,7 +199,7 @@ def _write_round(
                     cost_usd=None if price is None else price * held_h,
                 ),
                 round=now.number,
-                kept=bracket.trials[now.number] if now.number < solution.rounds else trials,
+                kept=bracket.trials[place + 1] if place + 1 < solution.rounds else trials,
             )
         )
     return segments

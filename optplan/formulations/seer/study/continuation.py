@@ -1,0 +1,178 @@
+"""A search that has not gone as planned: the rounds that are left, with the time and the GPU-minutes that are left."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+from optplan.contracts.result import Infeasibility, Relaxation
+from optplan.contracts.standing import Continuation, Solver, Standing
+from optplan.errors import UnsupportedError
+from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Bracket, Objective, SeerInstance, SeerSolution
+from optplan.formulations.seer.laws.rounds import Round, list_rounds
+from optplan.formulations.seer.planning import SeerPlan, SkewedSegment, write_round
+from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration
+
+#: Rounding that a rest at its budget is forgiven, relatively.
+_TOLERANCE = 1e-9
+#: How often the least GPUs of a trial are raised by the factor between brackets.
+_MOST_RAISES = 12
+_MINUTES_PER_HOUR = 60.0
+
+
+def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, solve: Solver) -> Continuation:
+    """Plan the rounds that are left, for the trials that would go on.
+
+    The rest is an instance of its own: what is left of the deadline, less the pause with which it begins, in as many
+    rounds as are left and as there are trials to halve; what is left of the budget; and as many GPUs for a trial at
+    least as let the trials that are left spend most.
+
+    Parameters
+    ----------
+    instance, plan, standing
+        What the plan was made from, the plan, and how far it has come.
+    solve
+        Solves the rest.
+
+    Raises
+    ------
+    UnsupportedError
+        When a round is not over, or no trial is left.
+    """
+    done = next(
+        (number for number, each in enumerate(plan.rounds) if each[0].id not in standing.took), len(plan.rounds)
+    )
+    if not done or done == len(plan.rounds):
+        raise UnsupportedError("no round is over, or none is left")
+    last = plan.rounds[done - 1]
+    alive = sum(min(segment.kept, standing.alive.get(segment.id, 0)) for segment in last)
+    if not alive:
+        raise UnsupportedError("no trial is left")
+    elapsed_min = (standing.now_s - standing.origin_s) / SECONDS_PER_MINUTE
+    deadline_min, budget = _find_limits(instance, standing)
+    rest = _Rest(instance, plan, done, elapsed_min)
+    found = rest.choose(alive, deadline_min - elapsed_min, budget - standing.spent_gpu_hours * _MINUTES_PER_HOUR, solve)
+    if isinstance(found, Infeasibility):
+        return Continuation(None, found)
+    rounds = rest.list_rounds(found)
+    return Continuation(_join(rest, plan, standing, rounds, found))
+
+
+def _find_limits(instance: SeerInstance, standing: Standing) -> tuple[float, float]:
+    """Return the deadline in minutes and the budget in GPU-minutes: the run's own, or else the instance's."""
+    deadline_min, budget = instance.deadline_min, instance.budget_gpu_min
+    if DEADLINE in standing.limits:
+        deadline_min = standing.limits[DEADLINE] / SECONDS_PER_MINUTE
+    if BUDGET in standing.limits and instance.price_usd_per_gpu_hour is not None:
+        budget = standing.limits[BUDGET] / instance.price_usd_per_gpu_hour * _MINUTES_PER_HOUR
+    return deadline_min, budget
+
+
+class _Rest:
+    """What is left of a search after some rounds."""
+
+    def __init__(self, instance: SeerInstance, plan: SeerPlan, done: int, elapsed_min: float) -> None:
+        self.instance, self.done, self._elapsed_min = instance, done, elapsed_min
+        self._left = len(plan.rounds) - done
+        self._gpus = sum(segment.members * segment.workers for segment in plan.rounds[done])
+
+    def choose(self, alive: int, left_min: float, left_gpu_min: float, solve: Solver) -> SeerSolution | Infeasibility:
+        """Return how the trials that are left spend most of what is left, in as many rounds as can be."""
+        eta, pause_min = self.instance.eta, self.instance.resize_min
+        rounds = min(self._left, 1 + math.floor(math.log(alive) / math.log(eta) + _TOLERANCE))
+        training_min = left_min - rounds * pause_min
+        first_min = training_min / sum(eta**number for number in range(rounds))
+        if first_min < self.instance.least_round_min * (1.0 - _TOLERANCE):
+            return self._explain(DEADLINE, left_min, self.instance.least_round_min + pause_min)
+        best: tuple[int, float, SeerSolution] | None = None
+        for raises in range(_MOST_RAISES):
+            gpus = float(math.floor(self.instance.least_gpus * self.instance.nu**raises))
+            if self.instance.most_gpus is not None and gpus > self.instance.most_gpus:
+                break
+            budget = left_gpu_min - pause_min * max(self._gpus, gpus)
+            if budget < gpus * first_min:
+                break
+            result = solve(
+                self.instance.replace(
+                    objective=Objective.SPEND,
+                    deadline_min=training_min + (rounds - 1) * pause_min,
+                    budget=Amount(budget, BudgetUnit.GPU_MINUTE),
+                    least_round_min=first_min * (1.0 - _TOLERANCE),
+                    least_gpus=gpus,
+                )
+            )
+            if result.solution is None:
+                break
+            solution = _trim(result.solution, alive, eta)
+            spent = sum(each.gpus * each.duration_min for each in self.list_rounds(solution))
+            if spent <= left_gpu_min * (1.0 + _TOLERANCE) and (best is None or (solution.rounds, spent) > best[:2]):
+                best = solution.rounds, spent, solution
+        least = self.instance.least_gpus * (first_min + pause_min)
+        return self._explain(BUDGET, left_gpu_min, least) if best is None else best[2]
+
+    def list_rounds(self, solution: SeerSolution) -> list[Round]:
+        """List the rounds that are left, by their numbers and times in the whole search; each begins with a pause."""
+        rounds: list[Round] = []
+        pause_min = self.instance.resize_min
+        for each in list_rounds(self.instance, solution):
+            start_min = self._elapsed_min + each.start_min + (pause_min if rounds else 0.0)
+            number = self.done + each.number
+            rounds.append(dataclasses.replace(each, number=number, start_min=start_min, pause_min=pause_min))
+        return rounds
+
+    def _explain(self, limit: str, left: float, needed: float) -> Infeasibility:
+        given = self.instance.limits[limit]
+        least = given - left + needed
+
+        def write(amount: float) -> str:
+            return (
+                format_duration(max(0.0, amount) * SECONDS_PER_MINUTE) if limit == DEADLINE else f"{amount:.4g} GPU-min"
+            )
+
+        what = f"the rest takes at least {write(needed)}, and {write(left)} of the {limit} of {write(given)} are left"
+        relaxation = Relaxation(
+            limit=limit, given=given, least_feasible=least, unit="min" if limit == DEADLINE else "gpu-min"
+        )
+        return Infeasibility(reason=f"{what}; a {limit} of {write(least)} would do", relaxations=(relaxation,))
+
+
+def _trim(solution: SeerSolution, alive: int, eta: float) -> SeerSolution:
+    """Leave trials out that there are not, those on the fewest GPUs first."""
+    excess = sum(bracket.trials[0] for bracket in solution.brackets) - alive
+    brackets = []
+    for bracket in solution.brackets:
+        first = max(0, bracket.trials[0] - max(0, excess))
+        excess -= bracket.trials[0] - first
+        trials = tuple(min(n, math.floor(first / eta**k + _TOLERANCE)) for k, n in enumerate(bracket.trials))
+        brackets.append(Bracket(gpus=bracket.gpus, trials=trials))
+    if not any(bracket.trials[-1] for bracket in brackets):  # somebody has to be trained to the end
+        widest = max(range(len(brackets)), key=lambda place: (brackets[place].trials[0] > 0, brackets[place].gpus))
+        brackets[widest] = Bracket(gpus=brackets[widest].gpus, trials=tuple(max(1, n) for n in brackets[widest].trials))
+    return solution.replace(brackets=tuple(bracket for bracket in brackets if any(bracket.trials)))
+
+
+def _join(rest: _Rest, plan: SeerPlan, standing: Standing, rounds: Sequence[Round], solution: SeerSolution) -> SeerPlan:
+    """Put what has ended, as it went, and what is left into one plan."""
+    ended = list(_list_ended(plan, standing, rest.done))
+    segments, last = ended, [segment for segment in ended if segment.round == rest.done]
+    for each in rounds:
+        last = write_round(rest.instance, solution, each, last, done=rest.done)
+        segments = [*segments, *last]
+    spent = standing.spent_gpu_hours * _MINUTES_PER_HOUR + sum(each.gpus * each.duration_min for each in rounds)
+    return plan.replace(
+        plan_id="",
+        supersedes=plan.plan_id,
+        objective=spent if plan.objective_unit == "GPU-min" else plan.objective,
+        bound=None,
+        segments=tuple(segments),
+        expected={"spent_gpu_min": spent, "duration_min": rounds[-1].stop_min},
+    )
+
+
+def _list_ended(plan: SeerPlan, standing: Standing, done: int) -> Iterator[SkewedSegment]:
+    for segment in (segment for each in plan.rounds[:done] for segment in each):
+        took = standing.took[segment.id]
+        cost_usd = segment.expected.cost_usd if took.cost_usd is None else took.cost_usd
+        times = {"start_s": took.start_s, "seconds": took.seconds, "cost_usd": cost_usd}
+        yield segment.replace(expected=segment.expected.replace(**times))
