@@ -55,6 +55,8 @@ class ExporterEntry:
         ``module:function``, as :class:`WriteFiles`.
     template
         ``module:class`` of what ``--template`` may hold.
+    launched
+        Whether its jobs start through ``launch.sh``: it and what it reads are written, too.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ExporterEntry:
     checked_by: str
     write: Part[WriteFiles] = Part("files")
     template: str = ""
+    launched: bool = True
 
 
 _OWN = (
@@ -105,6 +108,15 @@ _OWN = (
         checked_by="SkyPilot's own reader of tasks",
         write=f"{_HERE}.skypilot:write_files",
         template=f"{_HERE}.skypilot:SkyPilotTemplate",
+    ),
+    ExporterEntry(
+        name="ray",
+        summary="a driver script: a Tuner that follows the plan, or optplan run on the cluster",
+        needs="Ray, and optplan on its nodes",
+        checked_by="Ray, with plans run to their end",
+        write=f"{_HERE}.ray_driver:write_files",
+        template=f"{_HERE}.ray_driver:RayTemplate",
+        launched=False,
     ),
 )
 

@@ -57,7 +57,7 @@ def export(plan: Plan, to: str, command: str, **options: Any) -> dict[str, str]:
         metric=given.metric or metric,
         mode=given.mode or mode,
     )
-    files = {**write_common(taken, request, to), **entry.write(taken, request)}
+    files = {**write_common(taken, request, to, launched=entry.launched), **entry.write(taken, request)}
     return dict(sorted(files.items()))
 
 

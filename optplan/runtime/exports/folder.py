@@ -19,7 +19,7 @@ from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Ste
 MANIFEST = "export.json"
 
 
-def write_common(outline: Outline, request: ExportRequest, target: str) -> dict[str, str]:
+def write_common(outline: Outline, request: ExportRequest, target: str, *, launched: bool = True) -> dict[str, str]:
     """Return the files that every target has, by their path below the folder.
 
     Parameters
@@ -30,12 +30,16 @@ def write_common(outline: Outline, request: ExportRequest, target: str) -> dict[
         What the user asked.
     target
         Name of the exporter.
+    launched
+        Whether its jobs start through the launcher.
     """
     found = {
         "plan.json": format_json(outline.plan.to_json_data()) + "\n",
         MANIFEST: format_json(_describe(outline, request, target)) + "\n",
-        "launch.sh": (files("optplan.runtime.exports") / "launch.sh").read_text(encoding="utf-8"),
     }
+    if not launched:
+        return found
+    found["launch.sh"] = (files("optplan.runtime.exports") / "launch.sh").read_text(encoding="utf-8")
     for step in outline.steps:
         found[f"steps/{step.name}.sh"] = _write_step(outline, step, request)
         if outline.kind is Kind.SEARCH and not step.is_promoted:
