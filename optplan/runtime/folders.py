@@ -29,6 +29,7 @@ from optplan.runtime.protocol import (
 )
 from optplan.runtime.setups import Setup
 from optplan.runtime.trial_files import OPERATION, OUTCOME, PROGRESS, STOP, STORED, write
+from optplan.runtime.worker import HOPELESS, NO_ROOM
 
 #: Characters of a log's end that tell why a process failed.
 _TAIL = 2000
@@ -313,11 +314,14 @@ def read(path: Path) -> Mapping[str, Any] | None:
     return data
 
 
-def say_code(code: int | None) -> str:
-    """Say how a process has ended, by its exit code; None where that is not known."""
+def explain_code(code: int | None) -> Ending:
+    """Say how a process has ended without an outcome, by its exit code; None where that is not known."""
     if code is None:
-        return "ended and left nothing behind"
-    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return Ending("ended and left nothing behind")
+    if code == NO_ROOM:
+        return Ending("could not write what it has to store", blameless=True, no_room=True)
+    why = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return Ending(why, hopeless=code == HOPELESS)
 
 
 def _read_tail(log: Path) -> str:

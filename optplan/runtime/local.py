@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optplan.errors import MissingExtraError
-from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, read, say_code
+from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code, read
 from optplan.runtime.protocol import Capabilities, NodeReady, NodeRequest, Operation
 from optplan.runtime.trial_files import LOCK, write
-from optplan.runtime.worker import HOPELESS, NO_ROOM
 
 if TYPE_CHECKING:
     import psutil
@@ -190,10 +189,7 @@ class LocalExecutor(FolderExecutor[_Process]):
 
     def _explain(self, running: Running[_Process]) -> Ending:
         child = None if running.handle is None else running.handle.child
-        code = None if child is None else child.returncode
-        if code == NO_ROOM:
-            return Ending("could not write what it has to store", blameless=True, no_room=True)
-        return Ending(say_code(code), hopeless=code == HOPELESS)
+        return explain_code(None if child is None else child.returncode)
 
 
 def list_devices() -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -17,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import MissingExtraError, UsageError
-from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, say_code
+from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code
 from optplan.runtime.protocol import Capabilities, NodeLaunching, NodeLost, NodeReady, NodeRequest, Operation
 from optplan.runtime.ray_worker import UNSEEN, Worker
-from optplan.runtime.worker import HOPELESS
 
 #: Bytes that a local cluster sets aside for objects; checkpoints go by files, so that hardly any are needed.
 _OBJECTS = 100_000_000
+#: Seconds in which a cluster has to accept a connection.
+_CONNECT_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,8 @@ class RayExecutor(FolderExecutor[_Actors]):
         quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}
         if ray.is_initialized():
             raise UsageError("executor: this process is connected to a Ray cluster already; call ray.shutdown() first")
-        if address.startswith("ray://"):
-            raise UsageError(f"address: got {address!r}; run on a machine of the cluster, and give HOST:PORT or auto")
+        if address not in ("", "auto"):
+            _require_listener(address)
         try:
             if address:
                 ray.init(address=address, **quiet)
@@ -290,7 +292,18 @@ class RayExecutor(FolderExecutor[_Actors]):
 
     def _explain(self, running: Running[_Actors]) -> Ending:
         own = running.handle
-        return Ending(say_code(None)) if own is None or own.ending is None else own.ending
+        return explain_code(None) if own is None or own.ending is None else own.ending
+
+
+def _require_listener(address: str) -> None:
+    """Refuse an address at which nobody listens: Ray would try it for minutes, whatever signal it gets."""
+    host, _, port = address.rpartition(":")
+    if "/" in address or not host or not port.isdecimal():
+        raise UsageError(f"address: got {address!r}; run on a machine of the cluster, and give HOST:PORT or auto")
+    try:
+        socket.create_connection((host, int(port)), _CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"address: no Ray cluster at {address!r} ({error}); is it up?") from None
 
 
 def _read_code(code: int, running: Running[_Actors]) -> Ending | None:
@@ -298,4 +311,4 @@ def _read_code(code: int, running: Running[_Actors]) -> Ending | None:
     if code == UNSEEN:
         why = f"{running.folder} is not there on its machine: put --out into a folder that all machines share"
         return Ending(why, hopeless=True)
-    return Ending(say_code(code), hopeless=code == HOPELESS) if code else None
+    return explain_code(code) if code else None

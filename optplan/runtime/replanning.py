@@ -7,7 +7,7 @@ stored. What was measured since the plan was made goes into its instance first.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -57,12 +57,22 @@ class Replanner:
         The part of what was planned beyond which time or cost has drifted.
     limits
         Of this run, which take the place of the instance's: ``deadline`` in seconds, ``budget`` in US dollars.
+    require
+        Raises a :class:`UsageError` for plans that the executor cannot follow; None where it follows all.
     """
 
-    def __init__(self, state: State, *, above: float, limits: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        state: State,
+        *,
+        above: float,
+        limits: Mapping[str, float] | None = None,
+        require: Callable[[Plan], None] | None = None,
+    ) -> None:
         self._state = state
         self._above = above
         self._limits = limits or {}
+        self._require = require
         self.refusal = ""
 
     def __call__(self, now_s: float) -> list[Record]:
@@ -92,6 +102,8 @@ class Replanner:
             advice = "--resume with that limit goes on, and so it does as planned with --replan-above never"
             self.refusal = f"{drift} against the plan, and the rest has become infeasible{reason}; {advice}"
             return []
+        if self._require is not None:
+            self._require(found.plan)
         why = f"{drift} against the plan: the rest is planned anew, {describe_rest(found.plan, state)}"
         return [Replanned(now_s, found.plan.to_json_data(), why, *meter(state, now_s))]
 

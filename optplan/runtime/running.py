@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -276,9 +277,7 @@ def _make_executor(
     if journal is None:
         raise UsageError("out: a folder is needed for what the trials write")
     now_s = state.t
-    if (
-        state.paused is None and state.nodes
-    ):  # a driver was killed: time went on, by a clock that may have been set back
+    if state.paused is None and state.nodes:  # a driver was killed: time went on, by a clock that may be set back
         now_s += max(0.0, time.time() - journal.read_last_wall())
     names = FolderSettings.__dataclass_fields__.keys() - {"root", "metric"}
     settings = {name: getattr(options, name) for name in names}
@@ -286,8 +285,9 @@ def _make_executor(
     if options.executor == "ray":
         from optplan.runtime.ray_cluster import RayExecutor, RaySettings
 
-        _require_one_machine(plan, options)
-        settings |= {"address": options.address, "slots": options.slots or _count_slots(plan)}
+        slots = options.slots or _count_slots(plan)
+        _require_room(plan, options, slots)
+        settings |= {"address": options.address, "slots": slots}
         if options.setup.image:
             settings["environment"] = {"image_uri": options.setup.image}
         return RayExecutor(gpus, RaySettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
@@ -311,16 +311,22 @@ def _make_replanner(state: State, options: RunOptions) -> Replanner | None:
         return None
     own = {"deadline": options.deadline_s, "budget": options.budget_usd}
     limits = {name: amount for name, amount in own.items() if amount is not None}
-    return Replanner(state, above=options.replan_above, limits=limits)
+    require = None
+    if options.executor == "ray":
+        slots = options.slots or _count_slots(state.plan)
+        require = partial(_require_room, options=options, slots=slots)
+    return Replanner(state, above=options.replan_above, limits=limits, require=require)
 
 
-def _require_one_machine(plan: Plan, options: RunOptions) -> None:
-    """Refuse plans in which a trial has GPUs on several machines, and is one process."""
+def _require_room(plan: Plan, options: RunOptions, slots: int) -> None:
+    """Refuse plans for which a cluster of Ray has no room, or in which one process has GPUs on several machines."""
     for segment in plan.segments:
         gpus = plan.resources[segment.resource].gpus_per_node
         if segment.gpus > gpus and options.launcher == "single":
             what = f"{segment.label or segment.id} has {segment.gpus} GPUs for a trial, on nodes of {gpus}"
             raise UsageError(f"launcher: {what}; give --launcher torchrun, which makes a process for each worker")
+    if not options.address and _count_slots(plan) > slots:
+        raise UsageError(f"slots: {_count_slots(plan)} GPUs are wanted at a time; the cluster made here has {slots}")
 
 
 def _count_slots(plan: Plan) -> int:

@@ -24,6 +24,8 @@ MEMORY = 80_000_000
 PATIENCE_S = 120.0
 #: Ports that Ray's agents would like to have.
 PORTS = (8265, 44217, 44227, 52365)
+#: The plans' times are not those of the trials: without this the rest would be planned anew.
+FOLLOW = ("--replan-above", "never")
 #: The trial that descends fastest.
 FAST = "b1-s1-trials-0002"
 
@@ -45,7 +47,7 @@ class Runs:
         """Start a run in ``FOLDER/NAME``."""
         target = (self.folder / "train").read_text(encoding="utf-8")
         given = [str(self.folder / "plan.json"), "--train", target, "--space", str(self.folder / "space.json")]
-        return self._start(*given, "--executor", "ray", "--out", str(self.folder / name), *options)
+        return self._start(*given, "--executor", "ray", "--out", str(self.folder / name), *FOLLOW, *options)
 
     def resume(self, name: str) -> subprocess.Popen[bytes]:
         """Go on with a run."""

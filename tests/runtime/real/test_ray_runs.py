@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
+from optplan.errors import UsageError
 from optplan.runtime.journal import Journal
 from optplan.runtime.protocol import Capabilities
 from optplan.runtime.records import NodeChanged, OperationFailed, Record
@@ -85,7 +86,7 @@ def test_several_workers(run_alone: RunAlone, folder: Path, plan_stages: PlanSta
     plan, rates = plan_stages((2, 1, 2), (1, 1, 2), (1, 2, 4)), [{"lr": 0.5}, {"lr": 0.01}]
     prepare(folder, plan, DIGITS, rates)
     run_alone("ray_runs.py", folder, "workers")
-    run(plan, DIGITS, executor="local", out=folder / "alone", space=rates)
+    run(plan, DIGITS, executor="local", out=folder / "alone", space=rates, replan_above=None)
     curves = {}
     for name in ("workers", "alone"):
         state, _, _ = read_run(folder / name)
@@ -123,3 +124,17 @@ def test_capabilities() -> None:
     from optplan.runtime.ray_cluster import RayExecutor
 
     assert RayExecutor.capabilities == Capabilities("ray", lateness=0.01)
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("127.0.0.1:1", "no Ray cluster at '127.0.0.1:1' .*is it up"),
+        ("ray://127.0.0.1:10001", "got 'ray://127.0.0.1:10001'; run on a machine of the cluster, and give HOST:PORT"),
+        ("somewhere", "got 'somewhere'; run on a machine of the cluster, and give HOST:PORT or auto"),
+    ],
+)
+def test_addresses(plan_stages: PlanStages, tmp_path: Path, address: str, problem: str) -> None:
+    """Nobody listens there, or it is none: said at once, where Ray would try for minutes."""
+    with pytest.raises(UsageError, match=f"address: {problem}"):
+        run(plan_stages(*STAGES), QUADRATIC, executor="ray", address=address, out=tmp_path / "run", space=RATES)
