@@ -2,17 +2,19 @@
 
 Enumeration within growing allowances (:mod:`~optplan.solvers.paths.gap`) comes first. Where several limits bind, the
 best pure plan may be several percent above the bound, too far to enumerate; then the rest is done by branching, with
-enumeration where a subproblem has little left between its bound and the incumbent.
+enumeration where a subproblem has little left between its bound and the incumbent. Where kinds of nodes are known,
+levels by blocks (:mod:`optplan.solvers.paths.levels.sieve`) come first, and branching only where these are too large.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.bounds import LinkedBound, LinkedShortfall, maximise_bound
@@ -29,6 +31,8 @@ from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets, join_batches, keep_limits
 from optplan.solvers.paths.gap import Exhaustion, GapClosing, relative_gap
 from optplan.solvers.paths.incumbents import choose_paths
+from optplan.solvers.paths.levels.blocks import BlockGraph
+from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
 from optplan.solvers.paths.switching.trails import Trails
@@ -41,6 +45,8 @@ _FIRST_OF_WANTED = 0.125
 _GROWTH = 2.0
 #: Labels that one enumeration may keep before branching is the better way.
 _MOST_LABELS = 40_000
+#: The same before levels are tried, which are the better way much sooner.
+_FEW_LABELS = 12_000
 #: Subproblems are enumerated within this fraction of the incumbent's value at first.
 _NEAR = 6e-3
 #: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.
@@ -77,6 +83,9 @@ class LinkedSolution:
         All choices, divided by branching so that each part's bound proves ``bound``; None where there was none.
     trails
         The graphs that ``region`` divides, where these are not the given ones.
+    rows
+        (R, 1 + L) Weights of value and consumptions that prove ``bound`` by levels; None where it rests on something
+        else.
     proven
         Whether the wanted gap was reached, or no plan exists.
     stopped_by
@@ -91,6 +100,7 @@ class LinkedSolution:
     exhaustion: Exhaustion | None
     region: Region | None
     trails: Trails | None
+    rows: FloatArray | None
     proven: bool
     stopped_by: str | None
     passes: int
@@ -111,6 +121,7 @@ def solve_pure(
     effort: Effort | None = None,
     max_branches: int = 2_000,
     follow: Callable[[], Trails | None] | None = None,
+    blocks: Callable[[], Sequence[BlockGraph] | None] | None = None,
 ) -> LinkedSolution | LinkedShortfall:
     """Return the best choice of one path per graph, or the proof that not even mixtures keep the limits.
 
@@ -127,6 +138,8 @@ def solve_pure(
         Subproblems that may be split.
     follow
         Makes the same graphs with nodes that remember their trails, for branching.
+    blocks
+        Makes the same graphs with kinds of nodes, for levels by blocks; None where there are too many kinds.
 
     Returns
     -------
@@ -148,7 +161,7 @@ def solve_pure(
     lagrangian = maximise_bound(graphs, effort=spent)
     if isinstance(lagrangian, LinkedShortfall):
         return lagrangian
-    search = _Closing(graphs, lagrangian, gap, spent, follow)
+    search = _Closing(graphs, lagrangian, gap, spent, follow, blocks)
     try:
         stopped_by = search.run(max_branches)
     except OutOfEffortError as stop:
@@ -166,12 +179,16 @@ class _Closing(GapClosing):
         gap: float,
         effort: Effort,
         follow: Callable[[], Trails | None] | None,
+        blocks: Callable[[], Sequence[BlockGraph] | None] | None = None,
     ) -> None:
         linked = float(lagrangian.multipliers @ lagrangian.limits)
         rounding = ROUNDING * (lagrangian.bound + 2.0 * linked)
         super().__init__(lagrangian.bound, lagrangian.multipliers, rounding, gap, effort)
         self.graphs = graphs
         self.follow = follow
+        #: Levels by blocks, once they have begun; None where kinds of nodes are not known.
+        self.sieve: Sieve | None = None
+        self.blocks = None if blocks is None or graphs.limits.size == 1 else blocks()
         #: The graphs that are branched on, where these are not the given ones.
         self.trails: Trails | None = None
         self.lagrangian = lagrangian
@@ -194,8 +211,8 @@ class _Closing(GapClosing):
 
     @property
     def beyond(self) -> float:
-        """What the divisions prove so far; -inf without one."""
-        return max(self.divided, self.earlier[0])
+        """What divisions and levels prove so far; -inf without any."""
+        return max(self.divided, self.earlier[0], -math.inf if self.sieve is None else self.sieve.bound)
 
     @property
     def divided(self) -> float:
@@ -214,6 +231,8 @@ class _Closing(GapClosing):
         self._try_known()
         self.report("bound")
         self._enumerate_all()
+        if not self.closed:
+            self._try_levels()
         if self.closed:
             return None
         self._start(self.graphs)
@@ -235,6 +254,30 @@ class _Closing(GapClosing):
         self._push(graphs, self._known[0])
         if self.open:
             self._dive(self.open[0][2])
+
+    def _try_levels(self) -> None:
+        """Close the gap by levels, if they are not too large."""
+        seen = self.lagrangian
+        if self.blocks is None or not seen.bound > 0.0:
+            return
+        self.sieve = Sieve(self.blocks, self.graphs.limits, seen.bound, seen.multipliers, self.effort)
+        try:
+            self.sieve.run(self.value, self.gap)
+        except OutOfEffortError as stop:
+            if stop.limit == "time":
+                raise
+        finally:
+            if self.sieve.plan is not None:
+                self._offer(self._write_plan(self.sieve.plan))
+
+    def _write_plan(self, plan: Sequence[NDArray[np.int16]]) -> PathBatch:
+        """Return nodes (E,) of each graph as a plan."""
+        assert self.blocks is not None
+        sums = np.array([graph.add_up(nodes[None])[0] for graph, nodes in zip(self.blocks, plan, strict=True)])
+        payload = np.full((len(plan), self.graphs.num_layers), -1, dtype=np.int32)
+        for row, nodes in zip(payload, plan, strict=True):
+            row[: nodes.size] = nodes
+        return PathBatch(sums[:, 0], sums[:, 1:], payload)
 
     def _search(self, max_branches: int) -> str | None:
         """Branch until the gap is closed; return what limit ended it, if any."""
@@ -267,7 +310,8 @@ class _Closing(GapClosing):
 
     def _enumerate(self, graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, most_value: float) -> bool:
         """Find the best plan of at most a value; return whether all such plans were covered within the quick limits."""
-        quick = Effort(self.effort.stopwatch, _MOST_LABELS)
+        few = self.blocks is not None and self.sieve is None
+        quick = Effort(self.effort.stopwatch, _FEW_LABELS if few else _MOST_LABELS)
         try:
             paths = graphs.find_path_sets(multipliers, allowance, quick)
             if self.value - most_value > allowance:
@@ -411,6 +455,7 @@ class _Closing(GapClosing):
         on_exhaustion = self.exhaustion is not None and (
             self.exhaustion.optimum is not None or bound <= self.lagrangian.bound + self.exhaustion.allowance
         )
+        by_rows = self.sieve is not None and self.sieve.bound >= bound - self.rounding
         at_first, earlier = self.earlier
         goes_back = at_first > self.divided
         return LinkedSolution(
@@ -420,6 +465,7 @@ class _Closing(GapClosing):
             exhaustion=self.exhaustion if on_exhaustion else None,
             region=(earlier if goes_back else self.region) if self.branches else None,
             trails=None if goes_back else self.trails,
+            rows=self.sieve.rows.weights if by_rows and self.sieve is not None and not on_exhaustion else None,
             proven=self.closed or bound == math.inf,
             stopped_by=stopped_by,
             passes=self.effort.passes,

@@ -186,18 +186,29 @@ class _Lift:
         """Return a division with the options as the whole problem counts them."""
         names = [limit for limit in self.instance.limit_names if limit != given.limit]
         value = 0.0 if given.bound is None else given.bound
+        if "rows" in given.content:
+            rows = [self._raise_weights(row, names, value) for row in cast(list[list[float]], given.content["rows"])]
+            return given.replace(content={"rows": rows})
         parts: list[JsonValue] = []
         for entry in cast(list[dict[str, JsonValue]], given.content["tree"]):
             if "weights" in entry:
-                objective, *others = cast(list[float], entry["weights"])
-                raised = self.raised(dict(zip(names, others, strict=True)), objective * value)
-                parts.append(entry | {"weights": [objective, *raised.values()]})
+                parts.append(
+                    entry | {"weights": self._raise_weights(cast(list[float], entry["weights"]), names, value)}
+                )
+                continue
+            if "types" in entry:  # the sets of types that are used are named, and barred ones are in none
+                parts.append(entry)
                 continue
             places = self._places(str(entry["class"]))
             kept = [places[first:behind] for first, behind in cast(list[list[int]], entry["options"])]
             ranges: list[JsonValue] = [[first, behind] for first, behind in join_ranges(np.sort(np.concatenate(kept)))]
             parts.append(entry | {"options": ranges})
         return given.replace(content={"tree": parts})
+
+    def _raise_weights(self, weights: list[float], names: list[str], value: float) -> list[JsonValue]:
+        """Return weights of the objective and of limits with those of barred quotas."""
+        objective, *others = weights
+        return [objective, *self.raised(dict(zip(names, others, strict=True)), objective * value).values()]
 
     def _places(self, name: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
         """Return where the options of a class that are left stand among all."""

@@ -14,6 +14,7 @@ from optplan.solvers.budgeted_paths import TOLERANCE
 from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths import bounds, families, switching
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
 from optplan.units import Amount, BudgetUnit
 
 #: How messages call a unit; the others are called what they are.
@@ -88,6 +89,11 @@ def follow_types(instance: BoaInstance) -> switching.Trails | None:
     """State the same with nodes that remember which GPU types a job has held; None where that would be too large."""
     kinds = [instance.options(name).group for name in instance.classes]
     return switching.follow_trails(cost_steps(instance), kinds, np.array(list(instance.limits.values())))
+
+
+def divide_types(instance: BoaInstance) -> list[BlockGraph] | None:
+    """State the same by the sets of GPU types that jobs use; None where there is one type, or too many."""
+    return layer_blocks(cost_steps(instance), [instance.options(name).group for name in instance.classes])
 
 
 def raise_to_least(instance: BoaInstance) -> BoaInstance:

@@ -25,10 +25,15 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Pol
 from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.continuous import price_of
-from optplan.formulations.boa.exact.feasibility import explain_shortfall, follow_types, state_linked
+from optplan.formulations.boa.exact.feasibility import (
+    divide_types,
+    explain_shortfall,
+    follow_types,
+    state_linked,
+)
 from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
-from optplan.formulations.boa.exact.trees import write_tree
+from optplan.formulations.boa.exact.trees import write_rows, write_tree
 from optplan.solvers.paths import bounds, closing, families, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
@@ -42,7 +47,13 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     """
     family, effort = state_linked(instance), Effort(request.stopwatch)
     if instance.policy is Policy.PURE:
-        closed = closing.solve_pure(family, gap=request.gap, effort=effort, follow=lambda: follow_types(instance))
+        closed = closing.solve_pure(
+            family,
+            gap=request.gap,
+            effort=effort,
+            follow=lambda: follow_types(instance),
+            blocks=lambda: divide_types(instance),
+        )
         if isinstance(closed, bounds.LinkedShortfall):
             return explain_shortfall(instance, family, closed)
         if math.isinf(closed.bound):
@@ -126,7 +137,10 @@ def _answer_pure(
                 bound=bound,
             )
         )
-    if bound < closed.bound and closed.region is not None:
+    if bound < closed.bound and closed.rows is not None:
+        bound, proof = closed.bound, BoundProof.TREE if request.certify else BoundProof.SEARCHED
+        certificates += [write_rows(closed.rows, bound)] if request.certify else []
+    elif bound < closed.bound and closed.region is not None:
         # Branching went beyond what multipliers of the whole prove.
         tree = (
             write_tree(instance, family, closed.region, closed.bound, trails=closed.trails) if request.certify else None

@@ -18,6 +18,7 @@ from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths import bounds, closing, families, mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.levels.blocks import layer_blocks
 
 #: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
 _NOTHING = 1e-10
@@ -105,7 +106,8 @@ def _solve_linked(
             return PathsAnswer(None, None, bound.bound)
         mixture = bound.mixture
         return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
-    found = closing.solve_pure(family, gap=gap, effort=effort)
+    kinds = [instance.options(name).group for name in instance.classes]
+    found = closing.solve_pure(family, gap=gap, effort=effort, blocks=lambda: layer_blocks(costs, kinds))
     if isinstance(found, bounds.LinkedShortfall):
         return None
     if found.paths is None:  # only a search that ran to its end proves that there is no plan

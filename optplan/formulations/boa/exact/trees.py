@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from optplan.contracts import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.schema import FloatArray
 from optplan.solvers.paths import branching, switching
 
 #: Characters of a certificate; a search that needs more goes without.
@@ -62,6 +63,14 @@ def write_tree(
     if len(json.dumps(parts)) > _MOST_CHARACTERS:
         return None
     return TreeCertificate(rule="boa-branches", bound=bound, limit=limit, content={"tree": parts})
+
+
+def write_rows(rows: FloatArray, bound: float) -> TreeCertificate:
+    """Write the weights (R, 1 + L) by which levels excluded all better plans as a certificate of the rule ``boa-rows``.
+
+    What stands in it is in :mod:`optplan.formulations.boa.judge.rows`, which checks it without sight of this.
+    """
+    return TreeCertificate(rule="boa-rows", bound=bound, content={"rows": rows.tolist()})
 
 
 def _write_split(

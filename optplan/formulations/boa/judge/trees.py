@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.judge import rows
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
 from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan
@@ -122,7 +123,8 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     instance
         Problem whole or rescaling, policy pure, with a budget.
     certificate
-        Of the rule ``boa-branches``; anything may stand in it.
+        Of the rule ``boa-branches``, or ``boa-rows``, which :mod:`optplan.formulations.boa.judge.rows` explains;
+        anything may stand in it.
     stopwatch
         Asked all along.
 
@@ -133,8 +135,11 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     OutOfTime
         When the stopwatch has run out.
     """
+    if certificate.rule == rows.RULE:
+        rows.check_rows(instance, certificate, stopwatch)
+        return
     if certificate.rule != RULE:
-        message = f"BOA has no rule {certificate.rule!r}; {RULE!r} is the one"
+        message = f"BOA has no rule {certificate.rule!r}; it has {RULE!r} and {rows.RULE!r}"
         raise RefutedError(message)
     question = _pose(instance, certificate)
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that

@@ -16,17 +16,21 @@ from hypothesis import strategies as st
 from optplan.contracts import BoundProof, PathCosts, SolveRequest, Status, TreeCertificate
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.exact.feasibility import follow_types, state_linked
+from optplan.formulations.boa.exact.feasibility import divide_types, follow_types, state_linked
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
-from optplan.formulations.boa.exact.trees import write_tree
+from optplan.formulations.boa.exact.trees import write_rows, write_tree
+from optplan.formulations.boa.judge import rows as rows_judge
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan, find_undominated
+from optplan.formulations.boa.judge.switching import TypedPaths
 from optplan.formulations.boa.judge.trees import check_tree
 from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import path_totals
 from optplan.solvers.paths import bounds, closing
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -97,6 +101,19 @@ def divide(
     follow = (lambda: follow_types(instance)) if by_types else None
     found = closing.solve_pure(state_linked(instance), gap=0.0, follow=follow)
     return None if isinstance(found, bounds.LinkedShortfall) else found
+
+
+def find_rows(instance: BoaInstance) -> TreeCertificate | None:
+    """Return what levels prove; None when they are not needed, or no plan keeps the limits."""
+    family = state_linked(instance)
+    found = bounds.maximise_bound(family)
+    if isinstance(found, bounds.LinkedShortfall) or math.isinf(best_of(instance)):
+        return None
+    blocks = divide_types(instance)
+    assert blocks is not None
+    sieve = Sieve(blocks, family.limits, found.bound, found.multipliers, Effort())
+    sieve.run(math.inf, 0.0)
+    return write_rows(sieve.rows.weights, sieve.bound)
 
 
 def certified(instance: BoaInstance, found: closing.LinkedSolution) -> TreeCertificate:
@@ -211,6 +228,115 @@ def fixture_tree(monkeypatch: pytest.MonkeyPatch) -> tuple[BoaInstance, TreeCert
             if len(tree.content["tree"]) >= 7:  # type: ignore[arg-type]
                 return instance, tree
     raise AssertionError
+
+
+@pytest.mark.parametrize("problem", ["whole", "rescaling"])
+def test_rows_prove_the_optimum_and_no_more(problem: str) -> None:
+    """Over 60 instances levels find the optimum, the judge accepts it, and none that is higher by 1e-6 or more."""
+    seen = 0
+    for seed in range(60):
+        instance = draw_instance(seed, problem)
+        rows = find_rows(instance)
+        if rows is None or rows.bound is None:
+            continue
+        seen += 1
+        best = best_of(instance)
+        assert rows.bound == pytest.approx(best, rel=1e-9)
+        assert is_proven(instance, rows)
+        for more in (1e-6, 1e-3, 0.1, 10.0):
+            assert not is_proven(instance, rows.replace(bound=best * (1.0 + more)))
+    assert seen >= 40
+
+
+@settings(max_examples=60)
+@given(seed=SEEDS)
+def test_no_rows_prove_more_than_the_optimum(seed: int) -> None:
+    """Whatever the rows, the judge lists what they leave: all prove the optimum of a small instance, none a forged one.
+
+    Rows that are huge, tiny, of one limit only, or repeated are among them.
+    """
+    rng = np.random.default_rng(seed)
+    instance = draw_instance(seed)
+    best = best_of(instance)
+    if math.isinf(best):
+        return
+    rows = rng.uniform(0.0, 2.0, (int(rng.integers(1, 6)), 4)) * 10.0 ** rng.integers(-9, 10, (1, 4))
+    rows[rng.random(rows.shape) < 0.3] = 0.0
+    rows[0, 0] = 1.0
+    content: dict[str, Any] = {"rows": [row for row in rows.tolist() if any(row)]}
+    for factor in (0.5, 1.0, 1.0 + 1e-6, 1.01, 3.0):
+        given_rows = TreeCertificate(rule="boa-rows", bound=best * factor, content=content)
+        assert is_proven(instance, given_rows) == (factor <= 1.0)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        None,
+        [],
+        {},
+        "rows",
+        [None],
+        [[]],
+        [[1.0, 0.0]],
+        [[1.0, 0.0, 0.0, 0.0, 0.0]],
+        [[0.0, 0.0, 0.0, 0.0]],
+        [[1.0, -1.0, 0.0, 0.0]],
+        [[1.0, float("nan"), 0.0, 0.0]],
+        [[1.0, float("inf"), 0.0, 0.0]],
+        [[True, 0.0, 0.0, 0.0]],
+        [["1.0", 0.0, 0.0, 0.0]],
+        [[10**400, 0.0, 0.0, 0.0]],
+        [[1.0, 0.0, 0.0, 0.0]] * 20_001,
+    ],
+)
+def test_any_rows_are_refuted_and_nothing_else(rows: object) -> None:
+    """What is no list of weights is refuted, and so are bounds and limits that rows do not speak of."""
+    instance = next(each for each in map(draw_instance, range(200)) if find_rows(each) is not None)
+    whole = find_rows(instance)
+    assert whole is not None
+    assert is_proven(instance, whole)
+    assert not is_proven(instance, whole.model_copy(update={"content": {"rows": rows}}))
+    for change in ({"limit": "budget"}, {"bound": None}, {"bound": math.inf}, {"bound": -1.0}, {"bound": math.nan}):
+        assert not is_proven(instance, whole.model_copy(update=change))
+
+
+def test_too_few_rows_leave_too_much_to_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of the objective alone leaves more paths of the library's instance than the judge forms."""
+    monkeypatch.setattr(rows_judge, "_FORMED", (100, 1_000))
+    instance = build_named("boa-newtrace-quotas").replace(budget="75usd/hour")
+    assert isinstance(instance, BoaInstance)
+    content: dict[str, Any] = {"rows": [[1.0, 0.0, 0.0, 0.0]]}
+    with pytest.raises(RefutedError, match="beginnings of paths"):
+        check_tree(instance, TreeCertificate(rule="boa-rows", bound=764.0, content=content), Stopwatch())
+
+
+@settings(max_examples=40)
+@given(seed=SEEDS)
+def test_paths_by_types_are_all_paths(seed: int) -> None:
+    """Least sums by set of types, and lists under rows, are those found by looking at every path."""
+    rng = np.random.default_rng(seed)
+    instance = draw_instance(seed)
+    for name, costs in zip(instance.classes, path_costs(instance), strict=True):
+        kind = instance.options(name).group
+        paths = np.array(list(itertools.product(range(kind.size), repeat=len(costs.run_value))))
+        used = np.bitwise_or.reduce(1 << kind[paths], axis=1)
+        sums, weights = every_path(costs), rng.uniform(0.1, 2.0, (3, 4)) * [1.0, 200.0, 200.0, 200.0]
+        steps = np.concatenate([costs.run_value[None], costs.run_consumption])
+        typed = TypedPaths(steps, np.concatenate([costs.enter_value[None], costs.enter_consumption]), costs.group, kind)
+        least = typed.find_least(weights, Stopwatch())
+        for kinds in range(1, typed.num_sets + 1):
+            own = sums[used == kinds]
+            expected = (own @ weights.T).min(axis=0, initial=np.inf)
+            assert least[:, kinds - 1] == pytest.approx(expected, rel=1e-12)
+            if not len(own):
+                continue
+            room = expected * rng.uniform(1.0 + 1e-9, 1.3, 3)
+            listed, _ = typed.list_sums(kinds, weights, room, 1_000_000, Stopwatch())
+            assert listed is not None
+            below = own[(own @ weights.T <= room).all(axis=1)]
+            assert all((listed <= each * (1.0 + 1e-12) + 1e-12).all(axis=1).any() for each in below)
+            assert all(np.isclose(own, each, rtol=1e-12).all(axis=1).any() for each in listed)
 
 
 def test_what_is_left_out_of_a_tree_is_noticed(tree: tuple[BoaInstance, TreeCertificate]) -> None:

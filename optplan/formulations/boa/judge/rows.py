@@ -1,0 +1,281 @@
+"""The independent judge of rows of weights: no pure plan with whole widths keeps the limits and is better than U.
+
+Rule ``boa-rows``. The content's ``rows`` are weights w, of the objective and of each limit, from 0 on:
+
+    ``{"rows": [[objective, limit, ...], ...]}``
+
+A plan within the limits b and better than U has w0 value + w . consumption < w0 U + w . b for every row. So the judge
+lists all plans, class by class, and leaves out what some row excludes: a beginning of a plan whose weighted sum, with
+the least that each other class adds, reaches that. The least is that of the class's paths which use exactly a set of
+GPU types, once such a set is decided on. What is left at the end either exceeds a limit or is not better, or the
+certificate is refuted. All plans are covered by construction, whatever the rows are: bad ones leave too much to list.
+
+Margins are those of :mod:`optplan.formulations.boa.judge.trees`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.contracts.judgement import PathCosts, RefutedError
+from optplan.contracts.result import TreeCertificate
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.judge.duality import path_costs
+from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
+from optplan.formulations.boa.judge.switching import TypedPaths
+from optplan.progress import Stopwatch
+from optplan.schema import FloatArray, IntArray
+
+RULE = "boa-rows"
+
+#: The most that rounding may add to what a row excludes, and that limits may be worth by a row, relative to the bound.
+_MOST_MARGIN = 1e-6
+_MOST_WORTH = 1e6
+#: Rows of a certificate, and GPU types of a class.
+_MOST_ROWS = 20_000
+_MOST_TYPES = 6
+#: Paths of a class that are few, and beginnings of paths that may be formed to find out.
+_FEW = 300
+_FEW_FORMED = 5_000
+#: Beginnings that may be formed to list a class for some totals: more and more, all classes in turn.
+_FORMED = (1_000, 8_000, 64_000, 512_000, 4_000_000)
+#: Totals at once, beginnings of paths in all, and numbers that are compared at a time.
+_MOST_TOTALS = 500_000
+_MOST_FORMED = 40_000_000
+_CELLS = 1 << 20
+#: Rows under which a class is listed, and totals that it is listed for at a time.
+_ROWS = 12
+_PART = 50
+_SPREAD = 1e-3
+
+
+@dataclass(eq=False)
+class _Search:
+    """What is looked for: better than ``bound`` within ``limits`` (L,); ``rows`` (R, 1 + L) exclude sums from (R,) on.
+
+    ``least`` has by class (R, 1 + S) the least sums by set of types; the first is that of any set.
+    """
+
+    classes: list[TypedPaths]
+    limits: FloatArray
+    bound: float
+    rows: FloatArray
+    excluded: FloatArray
+    stopwatch: Stopwatch
+    least: list[FloatArray] = field(default_factory=list)
+    formed: int = 0
+
+
+def check_rows(instance: BoaInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Check that rows exclude every pure plan with whole widths that is better than the bound.
+
+    Parameters
+    ----------
+    instance
+        Problem whole or rescaling, policy pure, with a budget.
+    certificate
+        Of the rule ``boa-rows``; anything may stand in it.
+    stopwatch
+        Asked all along.
+
+    Raises
+    ------
+    RefutedError
+        When the certificate does not prove its bound.
+    OutOfTime
+        When the stopwatch has run out.
+    """
+    bound, limits = certificate.bound, np.array(list(instance.limits.values()))
+    if bound is None or not (np.isfinite(bound) and bound > 0.0) or certificate.limit:
+        raise RefutedError("rows prove a bound on the objective, a finite number above zero")
+    kinds = [instance.options(name).group for name in instance.classes]
+    if max(int(kind.max()) for kind in kinds) >= _MOST_TYPES:
+        message = f"rows divide classes of at most {_MOST_TYPES} GPU types"
+        raise RefutedError(message)
+    rows = _read(certificate.content.get("rows"), limits.size)
+    rows = np.concatenate([rows, np.diag(np.append(0.0, 1.0 / np.maximum(limits, 1e-300)))[1:]])
+    with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
+        rows, excluded = _find_excluded(rows, bound, limits)
+        classes = [_pose(costs, kind) for costs, kind in zip(path_costs(instance), kinds, strict=True)]
+        search = _Search(classes, limits, bound, rows, excluded, stopwatch)
+        for each in classes:
+            found = each.find_least(rows, stopwatch)
+            search.least.append(np.concatenate([found.min(axis=1, keepdims=True), found], axis=1))
+        _go_through(search)
+
+
+def _read(given: object, num_limits: int) -> FloatArray:
+    """Return the rows (R, 1 + L) as they are listed."""
+    if not isinstance(given, list) or not 0 < len(given) <= _MOST_ROWS:
+        message = f"the content needs a list 'rows' of 1 to {_MOST_ROWS:,} rows"
+        raise RefutedError(message)
+    for row in given:
+        if not isinstance(row, list) or len(row) != 1 + num_limits:
+            message = f"a row has {1 + num_limits} weights, of the objective and of each limit"
+            raise RefutedError(message)
+        if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in row) or not any(row):
+            raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
+    return np.array(given, dtype=float)
+
+
+def _find_excluded(rows: FloatArray, bound: float, limits: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the rows that can be trusted, scaled to what they exclude: sums from that on are excluded."""
+    paid, weight = rows[:, 1:] @ limits, rows[:, 0]
+    worth = np.where(weight > 0.0, paid / np.where(weight > 0.0, weight, 1.0), 0.0)
+    margin = np.minimum(TOLERANCE * (bound + worth), _MOST_MARGIN * bound)
+    excluded = np.where(weight > 0.0, weight * (bound - margin) + paid, paid * (1.0 + TOLERANCE - ROUNDING))
+    trusted = np.isfinite(excluded) & (excluded > 0.0) & (worth <= _MOST_WORTH * bound)
+    scale = bound / excluded[trusted]
+    return rows[trusted] * scale[:, None], excluded[trusted] * scale
+
+
+def _pose(costs: PathCosts, kind: IntArray) -> TypedPaths:
+    steps = np.concatenate([costs.run_value[None], costs.run_consumption])
+    entries = np.concatenate([costs.enter_value[None], costs.enter_consumption])
+    return TypedPaths(steps, entries[:, :, :1] if (entries == entries[:, :, :1]).all() else entries, costs.group, kind)
+
+
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    """Beginnings of plans: sums (N, 1 + L), and by class (N, G) -1 for a path, else the set of types, 0 for any."""
+
+    sums: FloatArray
+    sets: IntArray
+
+    def take(self, places: IntArray | NDArray[np.bool_] | slice) -> _Totals:
+        return _Totals(self.sums[places], self.sets[places])
+
+
+def _go_through(search: _Search) -> None:
+    """List all plans but those that are excluded, and refuse the first that should not be."""
+    width, count = search.rows.shape[1], len(search.classes)
+    totals = _Totals(np.zeros((1, width)), np.zeros((1, count), dtype=np.intp))
+    totals, later = _join_small(search, totals)
+    for number in later:
+        many = search.classes[number].num_sets
+        totals = _Totals(np.repeat(totals.sums, many, axis=0), np.repeat(totals.sets, many, axis=0))
+        totals.sets[:, number] = np.tile(np.arange(1, many + 1), len(totals.sums) // many)
+        totals = _exclude(search, totals)
+    waiting = [totals]
+    while waiting:
+        totals = waiting.pop()
+        if not len(totals.sums):
+            continue
+        same = (totals.sets == totals.sets[0]).all(axis=1)
+        if not same.all():
+            waiting += [totals.take(~same), totals.take(same)]
+            continue
+        if (totals.sets[0] < 0).all():
+            _refuse(search, totals)
+            continue
+        halves = _halve(search, totals)
+        waiting += halves or [_lengthen(search, totals)]
+
+
+def _refuse(search: _Search, totals: _Totals) -> None:
+    """Refuse complete plans that keep the limits and are better than the bound."""
+    fits = (totals.sums[:, 1:] <= search.limits).all(axis=1)
+    best = float(totals.sums[fits, 0].min(initial=np.inf))
+    if best < search.bound * (1.0 - TOLERANCE):
+        message = f"the rows leave a plan of {best!r}"
+        raise RefutedError(message)
+
+
+def _join_small(search: _Search, totals: _Totals) -> tuple[_Totals, list[int]]:
+    """Join the classes that have few paths; return the totals, and the classes that have many."""
+    later = []
+    for number in sorted(range(len(search.classes)), key=lambda number: search.classes[number].num_epochs):
+        lists: list[tuple[int, FloatArray]] | None = []
+        for kinds in range(1, search.classes[number].num_sets + 1):
+            found = _list_paths(search, totals, number, kinds, _FEW_FORMED)
+            lists = None if found is None or lists is None else [*lists, (kinds, found)]
+            if lists is None or sum(len(each) for _, each in lists) > _FEW:
+                lists = None
+                break
+        if lists is None:
+            later.append(number)
+        elif len(totals.sums):
+            parts = [_join(search, totals, number, sums) for _, sums in lists if len(sums)]
+            sums = np.concatenate([part.sums for part in parts] or [totals.sums[:0]])
+            totals = _Totals(sums, np.concatenate([part.sets for part in parts] or [totals.sets[:0]]))
+    return totals, later
+
+
+def _halve(search: _Search, totals: _Totals) -> list[_Totals]:
+    """Divide totals that leave very different amounts; nothing where that is not so."""
+    spread = np.ptp(totals.sums, axis=0) * np.median(search.rows, axis=0) / search.bound
+    widest = int(spread.argmax())
+    middle = 0.5 * (totals.sums[:, widest].min() + totals.sums[:, widest].max())
+    low = totals.sums[:, widest] <= middle
+    if low.all() or (len(low) <= _PART and spread[widest] < _SPREAD):
+        return []
+    return [totals.take(low), totals.take(~low)]
+
+
+def _lengthen(search: _Search, totals: _Totals) -> _Totals:
+    """Join the class that is quickest to list for some totals, which have the same sets."""
+    left = np.flatnonzero(totals.sets[0] >= 0).tolist()
+    for most in _FORMED:
+        for number in left:
+            found = _list_paths(search, totals, number, int(totals.sets[0, number]), most)
+            if found is not None:
+                return _join(search, totals, number, found)
+    message = f"the rows leave more than {_FORMED[-1]:,} beginnings of paths"
+    raise RefutedError(message)
+
+
+def _list_paths(search: _Search, totals: _Totals, number: int, kinds: int, most: int) -> FloatArray | None:
+    """List the sums of a class's paths that some of the totals may have; None where too much has to be formed."""
+    if not len(totals.sums):
+        return totals.sums
+    room = (search.excluded - _weigh(search, totals, number)).max(axis=0)
+    spare = room - search.least[number][:, kinds]
+    if spare.min() < 0.0:
+        return totals.sums[:0]
+    tight = np.argsort(spare, kind="stable")[:_ROWS]
+    found = search.classes[number].list_sums(kinds, search.rows[tight], room[tight], most, search.stopwatch)
+    search.formed += found[1]
+    if search.formed > _MOST_FORMED:
+        message = f"the rows leave more than {_MOST_FORMED:,} beginnings of paths"
+        raise RefutedError(message)
+    return found[0]
+
+
+def _weigh(search: _Search, totals: _Totals, apart: int = -1) -> FloatArray:
+    """Return (N, R) the weighted sums of totals, with the least that classes to come add, one apart."""
+    sums = totals.sums @ search.rows.T
+    for number, least in enumerate(search.least):
+        come = np.flatnonzero(totals.sets[:, number] >= 0) if number != apart else np.empty(0, dtype=np.intp)
+        if come.size:
+            sums[come] += least[:, totals.sets[come, number]].T
+    return np.asarray(sums)
+
+
+def _exclude(search: _Search, totals: _Totals) -> _Totals:
+    """Return the totals that no row excludes."""
+    search.stopwatch.require()
+    step = max(1, _CELLS // len(search.rows))
+    parts = [totals.take(slice(first, first + step)) for first in range(0, len(totals.sums), step)]
+    kept = [(_weigh(search, part) < search.excluded).all(axis=1) for part in parts]
+    return totals.take(np.concatenate(kept)) if kept else totals
+
+
+def _join(search: _Search, totals: _Totals, number: int, paths: FloatArray) -> _Totals:
+    """Return the totals with each of a class's paths, but those that are excluded."""
+    step = max(1, _CELLS // (len(search.rows) * max(1, len(paths))))
+    parts = [totals.take(slice(0))]
+    kept = 0
+    for first in range(0, len(totals.sums) if len(paths) else 0, step):
+        part = totals.take(slice(first, first + step))
+        sets = np.repeat(part.sets, len(paths), axis=0)
+        sets[:, number] = -1
+        sums = (part.sums[:, None] + paths).reshape(-1, paths.shape[1])
+        parts.append(_exclude(search, _Totals(sums, sets)))
+        kept += len(parts[-1].sums)
+        if kept > _MOST_TOTALS:
+            message = f"the rows leave more than {_MOST_TOTALS:,} beginnings of plans"
+            raise RefutedError(message)
+    return _Totals(np.concatenate([part.sums for part in parts]), np.concatenate([part.sets for part in parts]))

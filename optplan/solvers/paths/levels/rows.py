@@ -1,0 +1,178 @@
+"""Every multiplier vector ever tried, each a bound on all plans by blocks, and the best multipliers for some blocks.
+
+A *row* is a vector of weights w of value and consumptions, with the least weighted sum m_i(S, w) of each graph's paths
+in each block S. Plans within the limits b and of at most a value U have weighted sums of at most w0 U + w . b, so part
+of a plan can be given up as soon as any row says that the rest takes it beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.solvers.limits import most_within
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths.levels.blocks import BlockGraph
+from optplan.solvers.paths.master import run_engine
+
+if TYPE_CHECKING:
+    import highspy
+
+#: Rows that are swept at once.
+_BATCH = 8
+#: By how much more than the rounding of the sums a plan has to be beyond a row to be given up, relatively.
+_SLACK = 1e-12
+#: Rows whose weights differ by less than this fraction of the largest are the same.
+_SAME = 1e-9
+#: What a unit of a limit is worth at most, as a multiple of the bound by the limit.
+_DEAREST = 50.0
+
+
+class Rows:
+    """The rows so far, and the paths by which they were found.
+
+    Parameters
+    ----------
+    graphs
+        The graphs.
+    limits
+        (L,) What total consumptions may be.
+    effort
+        Charged for every sweep.
+    """
+
+    def __init__(self, graphs: Sequence[BlockGraph], limits: FloatArray, effort: Effort) -> None:
+        self.graphs = graphs
+        self.most = most_within(limits)
+        self.effort = effort
+        self.weights = np.empty((0, limits.size + 1))
+        #: Least sums (R, 1 + S) by graph and block; where a graph was not swept yet 0, which is always true. The first
+        #: is that of any block.
+        self.least: list[FloatArray] = [np.empty((0, 1 + graph.num_sets)) for graph in graphs]
+        #: Known paths (P, D) by graph and block, each once.
+        self.columns: dict[tuple[int, int], FloatArray] = {}
+        self._swept = [0 for _ in graphs]
+        self._engine = self._start_engine()
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def right(self, ceiling: float) -> FloatArray:
+        """Return (R,) the weighted sums that plans up to a value have at most."""
+        room = self.weights[:, 0] * ceiling + self.weights[:, 1:] @ self.most
+        return np.asarray(room * (1.0 + _SLACK))
+
+    def has(self, weights: FloatArray) -> bool:
+        """Whether a row is one of those known, but for rounding."""
+        return bool((np.abs(self.weights - weights).max(axis=1) < _SAME * weights.max()).any())
+
+    def add(self, weights: FloatArray, swept: Sequence[int] | None = None) -> None:
+        """Append rows (B, D), swept for some graphs only, or for all."""
+        start = len(self.weights)
+        self.weights = np.concatenate([self.weights, weights])
+        for number, graph in enumerate(self.graphs):
+            new = np.zeros((len(weights), 1 + graph.num_sets))
+            self.least[number] = np.concatenate([self.least[number], new])
+        for number in range(len(self.graphs)) if swept is None else swept:
+            self._sweep(number, np.arange(start, len(self.weights)))
+
+    def complete(self) -> None:
+        """Sweep for all graphs what was swept for some only."""
+        for number, least in enumerate(self.least):
+            self._sweep(number, np.flatnonzero(least[:, 0] == 0.0))
+
+    def _sweep(self, number: int, rows: IntArray) -> None:
+        for first in range(0, rows.size, _BATCH):
+            part = rows[first : first + _BATCH]
+            least, sums, _ = self.graphs[number].sweep(self.weights[part])
+            self.effort.charge_pass()
+            self.least[number][part, 1:] = least
+            self.least[number][part, 0] = least.min(axis=1)
+            for block in range(least.shape[1]):
+                fits = np.isfinite(least[:, block])
+                self._keep(number, block + 1, sums[fits, block])
+
+    def _keep(self, number: int, block: int, sums: FloatArray) -> None:
+        known = self.columns.get((number, block), sums[:0])
+        fresh = [row for row in sums if not (known == row).all(axis=1).any()]
+        if fresh:
+            self.columns[number, block] = np.unique(np.concatenate([known, fresh]), axis=0)
+
+    def find_weights(
+        self, blocks: Sequence[tuple[int, int]], sums: FloatArray, ceiling: float
+    ) -> tuple[float, FloatArray]:
+        """Find the multipliers that bound best what goes on from some sums by paths of some blocks, by those known.
+
+        Parameters
+        ----------
+        blocks
+            Graph and block of each path that is to come.
+        sums
+            (D,) Value and consumptions so far.
+        ceiling
+            A value beyond which nothing is of interest.
+
+        Returns
+        -------
+        bound : float
+            What the best mixture of known paths amounts to, or, where they keep no limits, a number beyond the ceiling.
+        weights : FloatArray
+            (D,) The first is 1.
+        """
+        known = [self.columns[block] for block in blocks]
+        owner = np.repeat(np.arange(len(known)), [len(each) for each in known])
+        value, weights = self._mix(owner, np.concatenate(known), self.most - sums[1:], ceiling)
+        return float(sums[0]) + value, weights
+
+    def _start_engine(self) -> highspy.Highs:
+        import highspy
+
+        engine = highspy.Highs()
+        options: dict[str, bool | int | str] = {
+            "output_flag": False,
+            "threads": 1,
+            "parallel": "off",
+            "presolve": "off",
+            "random_seed": 0,
+            "solver": "simplex",
+        }
+        for name, option in options.items():
+            engine.setOptionValue(name, option)
+        return engine
+
+    def _mix(self, owner: IntArray, costs: FloatArray, room: FloatArray, ceiling: float) -> tuple[float, FloatArray]:
+        """Solve the linear program of one mixture per owner within some room; return its value and multipliers."""
+        import highspy
+
+        graphs, count, num_limits = int(owner[-1]) + 1, owner.size, room.size
+        limit_rows = graphs + np.arange(num_limits)
+        rows = np.concatenate([owner[:, None], np.tile(limit_rows, (count, 1))], axis=1)
+        numbers = np.concatenate([np.ones((count, 1)), costs[:, 1:] / self.most], axis=1)
+        # What exceeds a limit costs so much that it is never worth while, and the program has a solution.
+        total = count + num_limits
+        self._engine.passModel(
+            total,
+            graphs + num_limits,
+            numbers.size + num_limits,
+            int(highspy.MatrixFormat.kColwise),
+            int(highspy.ObjSense.kMinimize),
+            0.0,
+            np.concatenate([costs[:, 0] / ceiling, np.full(num_limits, _DEAREST)]),
+            np.zeros(total),
+            np.full(total, np.inf),
+            np.concatenate([np.ones(graphs), np.full(num_limits, -np.inf)]),
+            np.concatenate([np.ones(graphs), room / self.most]),
+            np.concatenate([np.arange(count) * (1 + num_limits), numbers.size + np.arange(num_limits)]).astype(
+                np.int32
+            ),
+            np.concatenate([rows.ravel(), limit_rows]).astype(np.int32),
+            np.concatenate([numbers.ravel(), np.full(num_limits, -1.0)]),
+            np.zeros(total, dtype=np.int32),
+        )
+        run_engine(self._engine)
+        prices = np.maximum(0.0, -np.asarray(self._engine.getSolution().row_dual)[graphs:])
+        value = float(self._engine.getInfo().objective_function_value) * ceiling
+        return value, np.append(1.0, prices * ceiling / self.most)

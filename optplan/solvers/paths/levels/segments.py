@@ -1,0 +1,260 @@
+"""Listing the paths of one block that several rows of multipliers leave open, by the number of their switches.
+
+A path is a chain of segments in which it stays where it is. Sums along a segment are differences of prefix sums, so
+the search goes from switch to switch instead of from layer to layer, and all labels with as many switches are extended
+at once: first to the layers in which they may leave, then to the nodes that they may enter. Every row knows the least
+that is to come, and a label goes when it exceeds what any row allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optplan.solvers.paths.dominance import find_undominated_vectors
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths.levels.blocks import BlockGraph
+
+#: Numbers that are compared at once.
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Paths that have just entered a node, its own costs from there on not included.
+
+    ``parent`` and ``place`` say from which label of the generation before, ``layer``, ``node`` and ``visited`` (a
+    position among the sets) what was entered, ``sums`` (M, D) what that has cost.
+    """
+
+    parent: IntArray
+    layer: IntArray
+    node: IntArray
+    visited: IntArray
+    sums: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PathList:
+    """Some paths of one block: their sums (P, D), and how they came about."""
+
+    graph: BlockGraph
+    nodes: IntArray
+    sums: FloatArray
+    generation: IntArray
+    label: IntArray
+    trail: list[_Labels]
+
+    @property
+    def num_labels(self) -> int:
+        """How many labels it took."""
+        return sum(labels.node.size for labels in self.trail)
+
+    def trace(self, place: int) -> NDArray[np.int16]:
+        """Return the nodes (E,) of a path."""
+        path = np.empty(self.graph.num_layers, dtype=np.int16)
+        end, label = self.graph.num_layers, int(self.label[place])
+        for generation in range(int(self.generation[place]), -1, -1):
+            labels = self.trail[generation]
+            start = int(labels.layer[label])
+            path[start:end] = self.nodes[labels.node[label]]
+            end, label = start, int(labels.parent[label])
+        return path
+
+
+@dataclass(frozen=True, eq=False)
+class _Outlook:
+    """What one row knows of a block.
+
+    ``entering`` (E, S, G, K) is the least that leaving a group in a state to enter a node of a layer costs, to the end;
+    ``leaving`` (S, G, E + 1) the same of the best node, 0 for the end where that is allowed; ``paid`` (K, E + 1) what
+    staying at a node from the first layer to another costs; ``least`` the least sum of a path.
+    """
+
+    weights: FloatArray
+    entering: FloatArray
+    leaving: FloatArray
+    paid: FloatArray
+    least: float
+
+
+class BlockSearch:
+    """One block of a graph, with what rows know of it.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    block
+        Which kinds the paths visit, as a sum of powers of two.
+    """
+
+    def __init__(self, graph: BlockGraph, block: int) -> None:
+        self.graph = graph
+        self.nodes = np.flatnonzero((block >> graph.kind) & 1)
+        self._sets = np.array([part for part in range(1, block + 1) if part & ~block == 0])
+        kind = graph.kind[self.nodes]
+        self._group = graph.group[self.nodes]
+        #: The set after entering a node (S, K), the first set, and where a node cannot be held (S, K).
+        self._after = np.searchsorted(self._sets, self._sets[:, None] | (1 << kind))
+        self._first = np.searchsorted(self._sets, 1 << kind)
+        self._barred = np.where(((self._sets[:, None] >> kind) & 1) > 0, 0.0, np.inf)
+        self._steps = graph.steps[:, :, self.nodes]
+        self._entries = graph.entries[..., self.nodes]
+        nothing = np.zeros((len(self._steps), 1, self.nodes.size))
+        self._prefix = np.concatenate([nothing, self._steps.cumsum(axis=1)], axis=1)
+        self._outlooks: dict[bytes, _Outlook] = {}
+
+    @property
+    def num_known(self) -> int:
+        """How many numbers are kept."""
+        return sum(each.entering.size for each in self._outlooks.values())
+
+    def forget(self) -> None:
+        """Keep nothing of what rows know."""
+        self._outlooks.clear()
+
+    def _look_back(self, weights: FloatArray) -> None:
+        """Compute what rows (R, D) know."""
+        run, enter = np.tensordot(weights, self._steps, 1), np.tensordot(weights, self._entries, 1)
+        rows, layers, width = run.shape
+        last, sets, groups = enter.shape[2] - 1, self._sets.size, enter.shape[1]
+        columns = np.arange(width)
+        remaining = np.full((rows, sets, width), np.inf)
+        remaining[:, -1] = run[:, -1]
+        remaining += self._barred
+        entering = np.empty((rows, layers, sets, groups, width))
+        leaving = np.full((rows, sets, groups, layers + 1), np.inf)
+        leaving[:, -1, :, -1] = 0.0
+        for layer in range(layers - 1, -1, -1):
+            onward = entering[:, layer]
+            np.add(remaining[:, self._after, columns][:, :, None], enter[:, None, :, min(layer, last)], out=onward)
+            leaving[..., layer] = onward.min(axis=3)
+            if layer:
+                remaining = np.minimum(remaining, leaving[:, :, self._group, layer]) + run[:, layer - 1, None]
+                remaining += self._barred
+        least = entering[:, 0, self._first, self._group, columns].min(axis=1)
+        paid = np.tensordot(weights, self._prefix, 1).transpose(0, 2, 1)
+        for row, each in enumerate(weights):
+            found = _Outlook(each, entering[row], leaving[row], paid[row], float(least[row]))
+            self._outlooks[each.tobytes()] = found
+
+    def list_paths(self, weights: FloatArray, most: FloatArray, effort: Effort, *, whole: bool = True) -> PathList:
+        """List the paths whose weighted sums are at most what each row allows.
+
+        Parameters
+        ----------
+        weights
+            (R, D) Of value and consumptions, from 0 on.
+        most
+            (R,) By row, what rounding may add included.
+        effort
+            Limits on labels and time.
+        whole
+            Whether paths that others dominate are listed, too.
+
+        Raises
+        ------
+        OutOfEffortError
+            When there are more labels than one may keep, or time ran out.
+        """
+        fresh = np.array([row for row in weights if row.tobytes() not in self._outlooks])
+        if fresh.size:
+            self._look_back(fresh)
+        rows = [self._outlooks[row.tobytes()] for row in weights]
+        limits = most.tolist()
+        trail, found, kept = [self._begin(rows, limits)], [], 0
+        while trail[-1].node.size:
+            labels = trail[-1]
+            kept += labels.node.size
+            effort.charge_labels(labels.node.size, kept)
+            ended, further = self._extend(labels, rows, limits, kept, effort)
+            found.append((len(trail) - 1, *ended))
+            trail.append(further)
+        generation = np.concatenate([np.full(labels.size, number) for number, labels, _ in found] or [np.empty(0, int)])
+        label = np.concatenate([labels for _, labels, _ in found] or [np.empty(0, int)])
+        sums = np.concatenate([each for _, _, each in found] or [np.empty((0, weights.shape[1]))])
+        best = np.arange(label.size)
+        if not whole:
+            unit = np.maximum(sums.max(axis=0, initial=0.0), 1e-300)
+            best = find_undominated_vectors(np.zeros(label.size, dtype=np.intp), sums / unit)
+        return PathList(self.graph, self.nodes, sums[best], generation[best], label[best], trail)
+
+    def _begin(self, rows: list[_Outlook], most: list[float]) -> _Labels:
+        node = np.arange(self.nodes.size)
+        for row, limit in zip(rows, most, strict=True):
+            node = node[row.entering[0, self._first[node], self._group[node], node] <= limit]
+        sums = self._entries[:, self._group[node], 0, node].T
+        return _Labels(np.full(node.size, -1), np.zeros(node.size, dtype=np.intp), node, self._first[node], sums)
+
+    def _extend(
+        self, labels: _Labels, rows: list[_Outlook], most: list[float], kept: int, effort: Effort
+    ) -> tuple[tuple[IntArray, FloatArray], _Labels]:
+        """Return the labels that may stay to the end, with their sums, and those with one more switch."""
+        which, layer = self._find_exits(labels, rows, most)
+        passed = self._prefix[:, layer, labels.node[which]] - self._prefix[:, labels.layer[which], labels.node[which]]
+        sums = labels.sums[which] + passed.T
+        ends = layer == self.graph.num_layers
+        ended = which[ends], sums[ends]
+        which, layer, sums = which[~ends], layer[~ends], sums[~ends]
+        visited, group = labels.visited[which], self._group[labels.node[which]]
+        effort.charge_labels(0, kept + layer.size)
+        place, node = self._find_entries(layer, visited, group, sums, rows, most, kept, effort)
+        differs = labels.node[which[place]] != node
+        place, node = place[differs], node[differs]
+        layer = layer[place]
+        entry = self._entries[:, group[place], np.minimum(layer, self._entries.shape[2] - 1), node].T
+        return ended, _Labels(which[place], layer, node, self._after[visited[place], node], sums[place] + entry)
+
+    def _find_exits(self, labels: _Labels, rows: list[_Outlook], most: list[float]) -> tuple[IntArray, IntArray]:
+        """Return which labels may leave, or end, at which layer."""
+        group = self._group[labels.node]
+        later = np.arange(self.graph.num_layers + 1)
+        start = [labels.sums @ row.weights - row.paid[labels.node, labels.layer] for row in rows]
+        found = [(group[:0], group[:0])]
+        step = max(1, _CHUNK // later.size)
+        for first in range(0, labels.node.size, step):
+            part = slice(first, first + step)
+            costs = rows[0].paid[labels.node[part]] + rows[0].leaving[labels.visited[part], group[part]]
+            which, layer = np.nonzero(
+                (costs <= (most[0] - start[0][part])[:, None]) & (later > labels.layer[part, None])
+            )
+            which += first
+            for row, paid, limit in zip(rows[1:], start[1:], most[1:], strict=True):
+                onward = row.paid[labels.node[which], layer] + row.leaving[labels.visited[which], group[which], layer]
+                fits = paid[which] + onward <= limit
+                which, layer = which[fits], layer[fits]
+            found.append((which, layer))
+        return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+
+    def _find_entries(
+        self,
+        layer: IntArray,
+        visited: IntArray,
+        group: IntArray,
+        sums: FloatArray,
+        rows: list[_Outlook],
+        most: list[float],
+        kept: int,
+        effort: Effort,
+    ) -> tuple[IntArray, IntArray]:
+        """Return which leavers may enter which node."""
+        cost = [sums @ row.weights for row in rows]
+        found = [(layer[:0], layer[:0])]
+        step = max(1, _CHUNK // self.nodes.size)
+        for first in range(0, layer.size, step):
+            part = slice(first, first + step)
+            onward = rows[0].entering[layer[part], visited[part], group[part]]
+            which, node = np.nonzero(onward <= (most[0] - cost[0][part])[:, None])
+            which += first
+            for row, paid, limit in zip(rows[1:], cost[1:], most[1:], strict=True):
+                onward = row.entering[layer[which], visited[which], group[which], node]
+                fits = paid[which] + onward <= limit
+                which, node = which[fits], node[fits]
+            kept += which.size
+            effort.charge_labels(0, kept)
+            found.append((which, node))
+        return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
