@@ -89,7 +89,8 @@ class Standing:
     held
         By pool, for how many seconds each of the nodes that are ready has been paid, the oldest first.
     limits
-        Of this run, which take the place of the instance's: ``deadline`` in seconds, ``budget`` in US dollars.
+        Of this run, which take the place of the instance's: ``deadline`` in seconds, ``budget`` in US dollars, and the
+        ``gpus`` that there are at a time.
     trials, nodes
         What was measured.
     """

@@ -265,7 +265,8 @@ class Driver:
     def _check_limits(self, now_s: float) -> None:
         """Notice that the user, a limit or missing nodes end the run here."""
         if self._interrupted:
-            self._halt_for(INTERRUPTED, "interrupted; go on with --resume")
+            on = "go on with --resume" if self._journal is not None else "without --out there is nothing to go on from"
+            self._halt_for(INTERRUPTED, f"interrupted; {on}")
         state, limits, slack = self._state, self._limits, 1.0 + self._executor.capabilities.lateness
         if not any(state.operations[name].phase is not Phase.STOPPING for name in state.active):
             if not self._executor.capabilities.is_virtual:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from optplan.contracts.plan import Plan
-from optplan.errors import UnsupportedError, UsageError
+from optplan.errors import DataError, UnsupportedError, UsageError
 from optplan.formulations import formulation_named
 from optplan.instances.parsing import parse_instance
 from optplan.runtime.cluster import meter
@@ -56,7 +56,7 @@ class Replanner:
     above
         The part of what was planned beyond which time or cost has drifted.
     limits
-        Of this run, which take the place of the instance's: ``deadline`` in seconds, ``budget`` in US dollars.
+        Of this run, as in :class:`~optplan.contracts.standing.Standing`.
     require
         Raises a :class:`UsageError` for plans that the executor cannot follow; None where it follows all.
     """
@@ -82,7 +82,7 @@ class Replanner:
             return []
         try:
             return self._plan_rest(now_s, drift)
-        except (UnsupportedError, UsageError) as error:
+        except (DataError, UnsupportedError, UsageError) as error:
             text = f"the rest is not planned anew: {error}; it goes on as planned"
             return [] if text in self._state.notes else [Noted(now_s, text)]
 

@@ -306,10 +306,19 @@ def _retime(plan: Plan) -> Plan:
     return formulation_of(instance).retime(instance, plan)
 
 
+def _count_gpus(options: RunOptions) -> int | None:
+    """Return the GPUs, or slots, that there are; None where there are as many as are asked for."""
+    if options.executor != "local" or options.slots is not None:
+        return options.slots
+    from optplan.runtime.local import list_devices
+
+    return len(list_devices()) or None
+
+
 def _make_replanner(state: State, options: RunOptions) -> Replanner | None:
     if options.replan_above is None:
         return None
-    own = {"deadline": options.deadline_s, "budget": options.budget_usd}
+    own = {"deadline": options.deadline_s, "budget": options.budget_usd, "gpus": _count_gpus(options)}
     limits = {name: amount for name, amount in own.items() if amount is not None}
     require = None
     if options.executor == "ray":

@@ -114,6 +114,18 @@ def test_a_slower_cluster_is_met_with_a_larger_one(tmp_path: Path) -> None:
     assert "the rest is planned anew" in outcome.replans[0].why
 
 
+def test_the_rest_asks_for_no_more_than_there_is() -> None:
+    """The slower cluster is met with 4 nodes of 2 GPUs; where there are 6 GPUs, the rest cannot be in time."""
+    _, plan = make_plan()
+    assert [segment.nodes for segment in plan.segments] == [4, 2, 2]
+    found: list[Any] = []
+    assert run(plan, slower=1.3, slots=8, listener=found.append).code == 0
+    successor = next(record.plan for record in found if type(record).__name__ == "Replanned")
+    assert [segment["nodes"] for segment in successor["segments"]] == [4, 4, 2]
+    outcome = run(plan, slower=1.3, slots=6)
+    assert (outcome.code, "the rest has become infeasible" in outcome.why) == (3, True)
+
+
 def test_a_faster_cluster_is_met_with_a_smaller_one() -> None:
     """Drift counts both ways: what is left of the deadline makes the rest cheaper."""
     _, plan = make_plan()

@@ -19,8 +19,7 @@ HERE = Path(__file__).parent
 #: SkyPilot wants other versions of what optplan uses: `make test-real` gives it an environment of its own.
 PYTHON = Path(os.environ.get("OPTPLAN_SKYPILOT_PYTHON", Path(__file__).parents[3] / ".venv/skypilot/bin/python"))
 COLUMNS = (
-    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,"
-    "GpuInfo,Price,SpotPrice,Region,AvailabilityZone,Arch"
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,GpuInfo,Price,SpotPrice,Region,AvailabilityZone,Arch"
 )
 ROWS = ("p3.2xlarge,V100,1,8,61", "p3.8xlarge,V100,4,32,244", "p3.16xlarge,V100,8,64,488")
 

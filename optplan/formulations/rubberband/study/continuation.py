@@ -68,7 +68,7 @@ def continue_plan(
     stages = whole.brackets[0][done:]
     if any(after.trials > before.trials for before, after in pairwise(stages)):
         raise UnsupportedError("another bracket with more trials is still to come")
-    rest = whole.replace(experiment=StagesExperiment(stages=stages))
+    rest = _limit_room(whole.replace(experiment=StagesExperiment(stages=stages)), standing)
     limit, left = _what_is_left(instance, standing)
     growth_s, growth_usd = growth(instance, 0, len(_list_held(plan, standing)))
     saved = float(growth_s if instance.objective is Objective.COST else growth_usd)
@@ -190,6 +190,15 @@ def _drop_failed(instance: RubberBandInstance, plan: RubberBandPlan, standing: S
         return instance.experiment
     rest = (stage.replace(trials=min(stage.trials, alive)) for stage in stages[done:])
     return StagesExperiment(stages=(*stages[:done], *rest))
+
+
+def _limit_room(instance: RubberBandInstance, standing: Standing) -> RubberBandInstance:
+    """Allow no more instances than there are."""
+    if "gpus" not in standing.limits:
+        return instance
+    room = max(1, int(standing.limits["gpus"]) // instance.cloud.gpus_per_instance)
+    most = min(room, instance.cloud.most_instances or room)
+    return instance.replace(cloud=instance.cloud.replace(most_instances=most))
 
 
 def _limit(instance: RubberBandInstance, amount: float) -> RubberBandInstance:

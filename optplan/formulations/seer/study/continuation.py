@@ -51,8 +51,9 @@ def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, so
         raise UnsupportedError("no trial is left")
     elapsed_min = (standing.now_s - standing.origin_s) / SECONDS_PER_MINUTE
     deadline_min, budget = _find_limits(instance, standing)
-    rest = _Rest(instance, plan, done, elapsed_min)
-    found = rest.choose(alive, deadline_min - elapsed_min, budget - standing.spent_gpu_hours * _MINUTES_PER_HOUR, solve)
+    rest = _Rest(instance, plan, done, elapsed_min, standing.limits.get("gpus", math.inf))
+    left_gpu_min = budget - standing.spent_gpu_hours * _MINUTES_PER_HOUR
+    found = rest.choose(alive, deadline_min - elapsed_min, left_gpu_min, solve)
     if isinstance(found, Infeasibility):
         return Continuation(None, found)
     rounds = rest.list_rounds(found)
@@ -72,7 +73,8 @@ def _find_limits(instance: SeerInstance, standing: Standing) -> tuple[float, flo
 class _Rest:
     """What is left of a search after some rounds."""
 
-    def __init__(self, instance: SeerInstance, plan: SeerPlan, done: int, elapsed_min: float) -> None:
+    def __init__(self, instance: SeerInstance, plan: SeerPlan, done: int, elapsed_min: float, most_gpus: float) -> None:
+        self._most_gpus = most_gpus
         self.instance, self.done, self._elapsed_min = instance, done, elapsed_min
         self._left = len(plan.rounds) - done
         self._gpus = sum(segment.members * segment.workers for segment in plan.rounds[done])
@@ -105,7 +107,10 @@ class _Rest:
             if result.solution is None:
                 break
             solution = _trim(result.solution, alive, eta)
-            spent = sum(each.gpus * each.duration_min for each in self.list_rounds(solution))
+            rounds_left = self.list_rounds(solution)
+            if max(each.gpus for each in rounds_left) > self._most_gpus:
+                continue
+            spent = sum(each.gpus * each.duration_min for each in rounds_left)
             if spent <= left_gpu_min * (1.0 + _TOLERANCE) and (best is None or (solution.rounds, spent) > best[:2]):
                 best = solution.rounds, spent, solution
         least = self.instance.least_gpus * (first_min + pause_min)
