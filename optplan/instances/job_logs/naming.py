@@ -104,22 +104,20 @@ def _name_size(job: Job) -> str:
 def _find_stems(names: Iterable[str]) -> dict[str, str]:
     """Return the stem of each name; empty where nothing is left."""
     tokens = {name: _SEPARATORS.split(name) for name in names}
+    # A log has a million names, and few words that are no number: each of these is looked at once.
+    seen = Counter(token for words in tokens.values() for token in words if not token.isdecimal())
     numbers: dict[str, set[str]] = defaultdict(set)
-    hashes: Counter[str] = Counter()  # of letters only, of which a word such as "facade" is none where it comes again
-    for words in tokens.values():
-        for token in words:
-            if token.isalpha() and _HASH.fullmatch(token):
-                hashes[token] += 1
-            # Most tokens are words or numbers; the regular expression is for the others, as a log has a million names.
-            if not token.isalpha() and not token.isdecimal() and (match := _WORD_AND_NUMBER.fullmatch(token)):
-                numbers[match["word"]].add(match["number"])
+    for token in seen:
+        if match := _WORD_AND_NUMBER.fullmatch(token):
+            numbers[match["word"]].add(match["number"])
 
     def is_shared(token: str) -> bool:
-        if token.isalpha():
-            return hashes[token] != 1
-        if not token or len(token) > _LONGEST_WORD or token.isdecimal() or _OWN.fullmatch(token):
+        if not token or len(token) > _LONGEST_WORD:
             return False
+        if token.isalpha():  # letters of a hash, but for words such as "facade", which come again
+            return seen[token] > 1 or not _HASH.fullmatch(token)
         match = _WORD_AND_NUMBER.fullmatch(token)
-        return match is None or len(numbers[match["word"]]) < _SWEEP
+        return not _OWN.fullmatch(token) and (match is None or len(numbers[match["word"]]) < _SWEEP)
 
-    return {name: "-".join(filter(is_shared, words)) for name, words in tokens.items()}
+    shared = {token for token in seen if is_shared(token)}
+    return {name: "-".join([token for token in words if token in shared]) for name, words in tokens.items()}

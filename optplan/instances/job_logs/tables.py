@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 
 from optplan.errors import DataError, nearest_name_hint, show_value
@@ -26,8 +28,8 @@ KNOWN_NAMES = {
     "gpu_type": ("gpu_type", "gpu type"),
     "state": ("state", "status"),
 }
-#: Seconds in the unit of plain numbers.
-_UNITS_S = {"elapsed": 1.0, "minutes": SECONDS_PER_MINUTE, "hours": SECONDS_PER_HOUR}
+#: What is read of each row, in this order.
+_ROLES = (*KNOWN_NAMES, "label")
 _DELIMITERS = (",", ";", "\t", "|")
 #: A character that no table contains: its lines come as they are.
 _NOWHERE = "\x1f"
@@ -79,6 +81,7 @@ def read_table(path: Path, columns: Columns, *, clock: Clock, left_out: LeftOut)
     with open_rows(path, delimiter=delimiter) as lines:
         header = [name.strip() for name in next((line for line in lines if line), [])]
         places = _find_columns(path, header, columns)
+        pick = itemgetter(*(places.get(role, len(header)) for role in _ROLES))
         for fields in lines:
             if not fields:
                 continue
@@ -88,7 +91,8 @@ def read_table(path: Path, columns: Columns, *, clock: Clock, left_out: LeftOut)
                 left_out.add(WRONG_FIELDS, where)
                 continue
             try:
-                row = _read_row({role: fields[place].strip() for role, place in places.items()}, columns, clock, where)
+                fields.append("")  # what columns that are not there say
+                row = _read_row(pick(fields), columns, clock, where)
             except ValueError as error:
                 left_out.add(BROKEN, where, str(error))
                 continue
@@ -142,32 +146,35 @@ def _refuse_without(path: Path, header: list[str], role: str, what: str) -> None
     raise DataError(str(path), problem, f"name it, as in --columns {role}=NAME")
 
 
-def _read_row(fields: Mapping[str, str], columns: Columns, clock: Clock, where: int) -> Row:
+def _read_row(fields: Sequence[str], columns: Columns, clock: Clock, where: int) -> Row:
     """Read a row; raise ValueError saying what is wrong with it."""
-    start_s, end_s = clock.read(fields.get("start", "")), clock.read(fields.get("end", ""))
-    run_s = None
-    for role, unit_s in _UNITS_S.items():
-        if run_s is None and role in fields:
-            run_s = read_seconds(fields[role], unit_s)
-    if run_s is None and start_s is not None and end_s is not None:
-        run_s = end_s - start_s
-    state = fields.get("state", "")
+    name, id_, submit, start, end, elapsed, minutes, hours, gpus, gpu_type, state, label = map(str.strip, fields)
+    start_s = clock.read(start)
+    run_s = read_seconds(elapsed) if elapsed else None
+    if run_s is None and minutes:
+        run_s = read_seconds(minutes, SECONDS_PER_MINUTE)
+    if run_s is None and hours:
+        run_s = read_seconds(hours, SECONDS_PER_HOUR)
+    if run_s is None and start_s is not None:
+        end_s = clock.read(end)
+        run_s = None if end_s is None else end_s - start_s
     ending = read_ending(state) if state else ("running" if run_s is None else "completed")
     return Row(
-        id=fields.get("id", ""),
+        id=id_,
         part="",
-        name=fields.get("name", ""),
-        label=fields.get("label", ""),
-        submit_s=clock.read(fields.get("submit", "")),
+        name=name,
+        label=label,
+        submit_s=clock.read(submit),
         start_s=start_s,
         run_s=None if ending in ("running", "pending") else run_s,
-        gpus=columns.gpus if columns.gpus is not None else _read_gpus(fields["gpus"]),
-        gpu_type=fields.get("gpu_type", ""),
+        gpus=_read_gpus(gpus) if columns.gpus is None else columns.gpus,
+        gpu_type=gpu_type,
         ending=ending,
         where=where,
     )
 
 
+@lru_cache(maxsize=1000)
 def _read_gpus(text: str) -> int:
     """Read a number of GPUs; an empty field is none."""
     try:
