@@ -57,7 +57,7 @@ class RunOptions(FrozenModel):
     lucky
         Whether times vary on the virtual clock.
     budget_usd, deadline_s
-        Hard limits of this run, besides those that the plan says are hard.
+        Hard limits of this run; they take the place of those that the plan says are hard.
     retries
         How often a trial is started again after a failure of its own.
     grace_s
@@ -353,12 +353,12 @@ def make_rules(plan: Plan, options: RunOptions) -> Rules:
 
 
 def _make_limits(plan: Plan, options: RunOptions) -> Limits:
-    """Join the run's own limits with those of the plan that every run has to keep."""
+    """Return the run's own limits, or else those of the plan that every run has to keep."""
     hard = [limit for limit in plan.limits.values() if limit.binding is Binding.HARD]
 
     def least(unit: str, own: float | None, scale: float = 1.0) -> float | None:
         amounts = [limit.amount * scale for limit in hard if limit.unit == unit]
-        return min([*amounts, *([] if own is None else [own])], default=None)
+        return own if own is not None else min(amounts, default=None)
 
     hours = [least("gpu-h", None), least("gpu-min", None, 1.0 / 60.0)]
     return Limits(

@@ -205,10 +205,14 @@ def test_a_segment_that_overruns_is_stopped_at_the_limit(plan_of: PlanOf) -> Non
 
 
 def test_hard_limits_of_the_plan_hold_in_every_run(plan_of: PlanOf) -> None:
-    """SEER's deadline is one; its plan keeps it exactly, and no shorter one."""
+    """SEER's deadline is one; its plan keeps it exactly, and no shorter one; the run's own takes its place."""
     plan = plan_of("seer-paper-example")
     assert run(plan).code == 0
     assert run(plan, deadline_s=599.0).code == 4
+    tight = plan.limits | {"deadline": plan.limits["deadline"].replace(amount=500.0)}
+    tighter = plan.replace(plan_id="", limits=tight)
+    assert run(tighter).code == 4
+    assert run(tighter, deadline_s=600.0).code == 0
 
 
 class _KilledError(Exception):
