@@ -19,7 +19,7 @@ from optplan.schema import FloatArray, IntArray
 #: Weights swept together, numbers compared at a time, and paths among which dominated ones are sought.
 _TOGETHER = 16
 _CELLS = 1 << 18
-_MOST_COMPARED = 20_000
+_MOST_COMPARED = 400
 
 
 @dataclass(frozen=True, eq=False)
