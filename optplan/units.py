@@ -16,6 +16,7 @@ from optplan.errors import UsageError, show_value
 SECONDS_PER_MINUTE = 60.0
 SECONDS_PER_HOUR = 3600.0
 HOURS_PER_DAY = 24.0
+HOURS_PER_WEEK = 7.0 * HOURS_PER_DAY
 #: A month is a twelfth of a year of 365 days, as cloud providers bill it.
 HOURS_PER_MONTH = 365.0 * HOURS_PER_DAY / 12.0
 
@@ -29,6 +30,7 @@ class BudgetUnit(StrEnum):
     USD = "usd"
     USD_PER_HOUR = "usd/hour"
     USD_PER_DAY = "usd/day"
+    USD_PER_WEEK = "usd/week"
     USD_PER_MONTH = "usd/month"
 
 
@@ -36,6 +38,7 @@ class BudgetUnit(StrEnum):
 PERIOD_HOURS = {
     BudgetUnit.USD_PER_HOUR: 1.0,
     BudgetUnit.USD_PER_DAY: HOURS_PER_DAY,
+    BudgetUnit.USD_PER_WEEK: HOURS_PER_WEEK,
     BudgetUnit.USD_PER_MONTH: HOURS_PER_MONTH,
 }
 
@@ -63,6 +66,7 @@ _BUDGET_NAMES = {
     "usd/hour": BudgetUnit.USD_PER_HOUR,
     "usd/d": BudgetUnit.USD_PER_DAY,
     "usd/day": BudgetUnit.USD_PER_DAY,
+    "usd/week": BudgetUnit.USD_PER_WEEK,
     "usd/month": BudgetUnit.USD_PER_MONTH,
 }
 
@@ -70,6 +74,11 @@ _BUDGET_NAMES = {
 _BYTES_PER = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*)?\s*", re.ASCII)
+#: Money as people write it: $5,000/month, 5k usd/month. Groups have three digits, so that 5,5 is not taken for 55.
+_MONEY = re.compile(
+    r"\s*(\$?)\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)(?:([kKM])(?![A-Za-z-]))?\s*(.*?)\s*", re.ASCII
+)
+_EXPONENTS = {"k": "e3", "K": "e3", "M": "e6"}
 
 
 @dataclass(frozen=True)
@@ -114,12 +123,13 @@ def parse_duration(text: str, *, what: str = "duration") -> float:
 
 
 def parse_budget(text: str, *, what: str = "budget") -> Amount:
-    """Read a budget such as ``120gpu``, ``80gpu-min``, ``3usd`` or ``10000usd/month``.
+    """Read a budget such as ``120gpu``, ``80gpu-min``, ``3usd``, ``10000usd/month`` or ``$10k/month``.
 
     Parameters
     ----------
     text
-        A positive number and a unit.
+        A positive number and a unit. Thousands may have commas between them, or be written as k (M for millions); a
+        dollar sign in front stands for usd.
     what
         The name used in error messages.
 
@@ -133,8 +143,8 @@ def parse_budget(text: str, *, what: str = "budget") -> Amount:
     UsageError
         When the unit is missing or unknown, or the number is not positive and finite.
     """
-    value, name = _split(text, what, "120gpu, 80gpu-min, 3usd or 10000usd/month")
-    unit = name.lower()
+    value, name = _split(_write_plainly(text), what, "120gpu, 80gpu-min, 3usd or $10,000/month", text)
+    unit = re.sub(r"\s*(/|\bper\b|\ba\b)\s*", "/", name.lower())
     if unit not in _BUDGET_NAMES:
         message = f"{what}: {show_value(text)} has no known unit; use one of {', '.join(_BUDGET_NAMES)}, as in 120gpu"
         raise UsageError(message)
@@ -190,8 +200,21 @@ def format_duration(seconds: float) -> str:
     return f"{sign}{days} d {h:02d} h"
 
 
-def _split(text: str, what: str, examples: str) -> tuple[float, str]:
-    match = _QUANTITY.fullmatch(text)
+def _write_plainly(text: str) -> str:
+    """Write money without its dollar sign, commas and k: ``5000usd/month`` for ``$5,000/month`` and ``$5k/month``."""
+    match = _MONEY.fullmatch(text)
+    if match is None:
+        return text
+    dollar, number, thousands, unit = match.groups()
+    if not (dollar or thousands or "," in number):
+        return text
+    if dollar:
+        unit = unit if unit.lower().startswith("usd") else f"usd {unit}".rstrip()
+    return f"{number.replace(',', '')}{_EXPONENTS.get(thousands, '')} {unit}"
+
+
+def _split(text: str, what: str, examples: str, given: str | None = None) -> tuple[float, str]:
+    match, text = _QUANTITY.fullmatch(text), text if given is None else given
     if match is None:
         message = f"{what}: cannot read {show_value(text)}; write a number and a unit, as in {examples}"
         raise UsageError(message)

@@ -41,6 +41,26 @@ def test_budgets_keep_their_unit(text: str, unit: BudgetUnit) -> None:
     assert parse_budget(text).unit is unit
 
 
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("$5000/month", "5000usd/month"),
+        ("5,000 usd/month", "5000usd/month"),
+        ("5k usd/month", "5000usd/month"),
+        ("$1.5k/week", "1500usd/week"),
+        ("$2M / month", "2000000usd/month"),
+        ("$12,345.5", "12345.5usd"),
+        ("$ 45 per hour", "45usd/hour"),
+        ("3 usd a day", "3usd/day"),
+        ("1,200gpu", "1200gpu"),
+        ("$5k usd/month", "5000usd/month"),
+    ],
+)
+def test_money_is_read_as_people_write_it(text: str, amount: str) -> None:
+    """Dollar signs, commas between thousands, k and M, and words between the amount and its period."""
+    assert parse_budget(text) == parse_budget(amount)
+
+
 @given(st.floats(1e-9, 1e12), st.sampled_from(BudgetUnit))
 def test_amounts_survive_being_written(value: float, unit: BudgetUnit) -> None:
     """What is written is read back as the same amount."""
@@ -57,6 +77,9 @@ def test_amounts_survive_being_written(value: float, unit: BudgetUnit) -> None:
         ("0gpu", "a finite number above zero is needed"),
         ("1e999gpu", "a finite number above zero is needed"),
         ("nangpu", "cannot read 'nangpu'"),
+        ("5,5 usd", "'5,5 usd' has no known unit"),
+        ("$5/fortnight", "'$5/fortnight' has no known unit"),
+        ("5m usd", "'5m usd' has no known unit"),
         ("1" + 400 * "0" + "gpu", r"^budget: got '10{55}\.\.\.; a finite number above zero is needed$"),
         (100 * "x", r"^budget: cannot read 'x{56}\.\.\.; write a number"),
         ("1" + 100 * "x", r"^budget: '1x{55}\.\.\. has no known unit"),
@@ -64,7 +87,7 @@ def test_amounts_survive_being_written(value: float, unit: BudgetUnit) -> None:
 )
 def test_wrong_budgets_say_what_to_write(text: str, message: str) -> None:
     """Every refusal names the text and shows the form."""
-    with pytest.raises(UsageError, match=message.replace("(", r"\(")):
+    with pytest.raises(UsageError, match=message.replace("(", r"\(").replace("$5", r"\$5")):
         parse_budget(text)
 
 

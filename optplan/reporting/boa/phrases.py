@@ -29,6 +29,7 @@ from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, for
 _PERIOD_NAMES = {
     BudgetUnit.USD_PER_HOUR: "an hour",
     BudgetUnit.USD_PER_DAY: "a day",
+    BudgetUnit.USD_PER_WEEK: "a week",
     BudgetUnit.USD_PER_MONTH: "a month",
 }
 
