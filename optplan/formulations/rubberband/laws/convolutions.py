@@ -213,7 +213,7 @@ def add_laws(summands: list[tuple[Law, int]], offset_s: float = 0.0) -> GridLaw:
     spectrum, start, widened = np.ones(points // 2 + 1, dtype=np.complex128), 0.0, 0.0
     for (law, count), end in zip(random, ends, strict=True):
         mass = _split(law, float(end[0]), float(end[1]), step)
-        spectrum *= _raise(np.fft.rfft(_wrap(mass, points)), count)
+        spectrum *= _raise(np.fft.rfft(_wrap(mass, points), points), count)
         place = step * np.arange(mass.size)
         widened += count * weigh(mass, (place - weigh(mass, place)) ** 2)
         start += count * float(end[0])
@@ -272,19 +272,19 @@ def _split(law: Law, lowest: float, highest: float, step: float) -> FloatArray:
 
 def _raise(spectrum: NDArray[np.complex128], count: int) -> NDArray[np.complex128]:
     """Return a whole power of a transform, by squaring: NumPy's own takes logarithms, which is slow."""
-    power, square = np.ones_like(spectrum), spectrum
+    power, square = None, spectrum
     while count:
         if count % 2:
-            power = power * square
+            power = square if power is None else power * square
         count //= 2
         square = square * square if count else square
-    return power
+    return np.ones_like(spectrum) if power is None else power
 
 
 def _wrap(mass: FloatArray, points: int) -> FloatArray:
-    """Wrap masses around a ring of grid points."""
+    """Wrap masses around a ring of grid points; fewer masses stay as they are, which transforms fill up with zeros."""
     if mass.size <= points:
-        return mass if mass.size == points else np.pad(mass, (0, points - mass.size))
+        return mass
     rows = math.ceil(mass.size / points)
     wrapped: FloatArray = np.pad(mass, (0, rows * points - mass.size)).reshape(rows, points).sum(axis=0)
     return wrapped
