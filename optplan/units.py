@@ -200,6 +200,14 @@ def format_duration(seconds: float) -> str:
     return f"{sign}{days} d {h:02d} h"
 
 
+def round_up_duration(seconds: float) -> float:
+    """Return the least duration from there on that :func:`format_duration` shows without rounding it."""
+    if seconds < SECONDS_PER_HOUR - SECONDS_PER_MINUTE:
+        return float(math.ceil(seconds))
+    step = SECONDS_PER_MINUTE if seconds < HOURS_PER_DAY * SECONDS_PER_HOUR - SECONDS_PER_HOUR else SECONDS_PER_HOUR
+    return step * math.ceil(seconds / step)
+
+
 def _write_plainly(text: str) -> str:
     """Write money without its dollar sign, commas and k: ``5000usd/month`` for ``$5,000/month`` and ``$5k/month``."""
     match = _MONEY.fullmatch(text)

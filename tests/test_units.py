@@ -13,6 +13,7 @@ from optplan.units import (
     parse_budget,
     parse_bytes,
     parse_duration,
+    round_up_duration,
 )
 
 
@@ -147,3 +148,11 @@ def test_sizes_that_cannot_be_read_are_explained(text: str, message: str) -> Non
     """Bits are not taken for bytes, and no unit is guessed."""
     with pytest.raises(UsageError, match=message):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounded"), [(0.2, 1.0), (59.0, 59.0), (599.01, 600.0), (3601.0, 3660.0), (86401.0, 90000.0)]
+)
+def test_durations_are_rounded_up_to_what_is_shown(seconds: float, rounded: float) -> None:
+    """To seconds below an hour, to minutes below a day, else to hours: what is shown is never less than needed."""
+    assert round_up_duration(seconds) == rounded

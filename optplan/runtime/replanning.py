@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from optplan.contracts.plan import Plan
-from optplan.errors import DataError, UnsupportedError, UsageError
+from optplan.errors import OptplanError, UnsupportedError, UsageError
 from optplan.formulations import formulation_named
 from optplan.instances.parsing import parse_instance
 from optplan.runtime.cluster import meter
@@ -82,7 +82,7 @@ class Replanner:
             return []
         try:
             return self._plan_rest(now_s, drift)
-        except (DataError, UnsupportedError, UsageError) as error:
+        except OptplanError as error:
             text = f"the rest is not planned anew: {error}; it goes on as planned"
             return [] if text in self._state.notes else [Noted(now_s, text)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,13 @@ def test_a_rest_that_is_infeasible_ends_the_run(tmp_path: Path) -> None:
     state, _, _ = read_run(tmp_path / "run")
     assert not any(state.pools.values()), "every node is given back"
     assert resume(tmp_path / "run").code == 3
-    assert resume(tmp_path / "run", deadline_s=2000.0).code == 0
+    told = re.search(r"a deadline of (\d+) min (\d+) s would do", outcome.why)
+    assert told is not None
+    least_s = 60.0 * int(told[1]) + int(told[2])
+    assert resume(tmp_path / "run", deadline_s=least_s - 2.0).code == 3
+    ended = resume(tmp_path / "run", deadline_s=least_s)
+    assert ended.code == 0
+    assert ended.time_s <= least_s
     assert run(plan, slower=3.0, out=tmp_path / "other").code == 3
     assert resume(tmp_path / "other", replan_above=None).code == 0
 

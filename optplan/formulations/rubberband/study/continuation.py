@@ -175,7 +175,8 @@ def _choose(
     fitting = [number for number, taken in enumerate(takes) if taken[not by_cost] <= left * (1.0 + _TOLERANCE)]
     if fitting:
         return plans[min(fitting, key=lambda number: (takes[number][by_cost], takes[number]))]
-    return min((taken[not by_cost] for taken in takes), default=needed)
+    # A run that cannot go on gives back what it holds: it would begin from nothing.
+    return needed if needed < math.inf else min((taken[not by_cost] for taken in takes), default=needed)
 
 
 def _drop_failed(instance: RubberBandInstance, plan: RubberBandPlan, standing: Standing, done: int) -> Experiment:

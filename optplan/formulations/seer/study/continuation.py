@@ -12,7 +12,7 @@ from optplan.errors import UnsupportedError
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Bracket, Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.formulations.seer.planning import SeerPlan, SkewedSegment, write_round
-from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration
+from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration, round_up_duration
 
 #: Rounding that a rest at its budget is forgiven, relatively.
 _TOLERANCE = 1e-9
@@ -129,6 +129,8 @@ class _Rest:
     def _explain(self, limit: str, left: float, needed: float) -> Infeasibility:
         given = self.instance.limits[limit]
         least = given - left + needed
+        if limit == DEADLINE:  # as it is shown, so that it does
+            least = round_up_duration(least * SECONDS_PER_MINUTE) / SECONDS_PER_MINUTE
 
         def write(amount: float) -> str:
             return (
