@@ -327,8 +327,8 @@ await() {
 
 _STREAM = f"""# A job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.
 name=$1 way=$2
-[[ $name =~ ^[a-z0-9]([a-z0-9-]{{0,18}}[a-z0-9])?$ ]] || {{
-  echo "submit.sh: $name is no name for a job of Kubernetes: lower-case letters, digits and hyphens, up to 20" >&2
+[[ $name =~ ^[a-z0-9]([a-z0-9-]{{0,13}}[a-z0-9])?$ ]] || {{
+  echo "submit.sh: $name is no name for a job of Kubernetes: lower-case letters, digits and hyphens, up to 15" >&2
   exit 2
 }}
 begin() {{ sed "s/{JOB_NAME}/$name/g" "manifests/$1.yaml" | kubectl apply -f -; }}"""

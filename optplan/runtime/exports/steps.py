@@ -13,8 +13,9 @@ from optplan.contracts.conditions import Elapsed, EpochsDone, IterationsDone, Pr
 from optplan.contracts.plan import Plan, Segment, UnitKind, count_levels, follow, last_of_each_unit, span
 from optplan.errors import DataError, UsageError
 
-#: Characters of a step's name: labels of Kubernetes have 63, and a job's name is in front.
-_LONGEST_NAME = 30
+#: Characters of a step's name. Of the 63 that a pod of Kubernetes has, 12 are the plan's, 16 a job's of a stream, and
+#: 15 the JobSet's for group, replica, node and chance.
+LONGEST_NAME = 20
 
 
 class CannotExpressError(UsageError):
@@ -236,6 +237,7 @@ def _shape(plan: Plan, segment: Segment, gpus_per_node: int | None) -> Shape:
 
 
 def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
+    names = _name_all([unit.id for unit in plan.units])
     for unit in plan.units:
         own = [segment for segment in plan.segments if segment.unit == unit.id]
         for number, way in enumerate(follow(own), start=1):
@@ -243,25 +245,22 @@ def _list_ways(plan: Plan, steps: dict[str, Step]) -> Iterator[Way]:
             chained = tuple(
                 replace(step, after=(taken[place - 1].name,)) if place else step for place, step in enumerate(taken)
             )
-            yield Way(f"{_safe(unit.id)}-{number}", unit.id, way[0].share, chained)
+            yield Way(f"{names[unit.id]}-{number}", unit.id, way[0].share, chained)
 
 
 def _name_all(ids: Sequence[str]) -> dict[str, str]:
     """Return a distinct safe name for each id."""
     safe = [_safe(each) for each in ids]
-    return {
-        each: name if safe.count(name) == 1 else f"{name[: _LONGEST_NAME - 7]}-{_digest(each)}"
-        for each, name in zip(ids, safe, strict=True)
-    }
+    return {each: name if safe.count(name) == 1 else _shorten(name, each) for each, name in zip(ids, safe, strict=True)}
 
 
 def _safe(name: str) -> str:
     """Return a name of lower-case letters, digits and hyphens that begins with a letter."""
     safe = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    if len(safe) > _LONGEST_NAME or not safe:
-        safe = f"{safe[: _LONGEST_NAME - 7].strip('-')}-{_digest(name)}".strip("-")
-    return safe if safe[0].isalpha() else f"s{safe}"
+    plain = safe if safe[:1].isalpha() else f"s{safe}"
+    return plain if safe and len(plain) <= LONGEST_NAME else _shorten(plain, name)
 
 
-def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:6]
+def _shorten(safe: str, name: str) -> str:
+    """Return a safe name that says by six digits which name it stands for."""
+    return f"{safe[: LONGEST_NAME - 7].strip('-')}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

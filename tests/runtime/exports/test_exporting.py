@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import stat
 import subprocess
@@ -16,6 +17,7 @@ import yaml
 
 from optplan.contracts import Plan
 from optplan.errors import OptplanError, OutputError, UsageError
+from optplan.instances.parsing import parse_plan
 from optplan.runtime.exports.entries import exporter_named
 from optplan.runtime.exports.exporting import export, write_folder
 from optplan.runtime.exports.promotion import (
@@ -26,7 +28,7 @@ from optplan.runtime.exports.promotion import (
     read_export,
     submit,
 )
-from optplan.runtime.exports.steps import outline
+from optplan.runtime.exports.steps import LONGEST_NAME, outline
 
 PlanOf = Callable[..., Plan]
 OPTPLAN = {"optplan": f"{sys.executable} -m optplan.cli"}
@@ -248,16 +250,38 @@ def test_jobs_of_streams_are_named_once(plan_of: PlanOf, tmp_path: Path) -> None
         submit(search, unit="vision", job="x")
 
 
-def test_long_and_alike_ids_get_names_of_their_own(plan_of: PlanOf) -> None:
-    """Two units whose names differ in signs only, and one of a hundred letters."""
-    data = plan_of("boa-two-classes").to_json_data()
-    text = json.dumps(data | {"plan_id": ""}).replace('"vision', '"a/b!').replace('"speech', '"a b?')
+def rename(plan: Plan, vision: str, speech: str) -> Plan:
+    """Return boa-two-classes with other names of its classes."""
+    text = json.dumps(plan.to_json_data() | {"plan_id": ""})
     text = text.replace("jobs of class vision", "x").replace("jobs of class speech", "x")
-    from optplan.instances.parsing import parse_plan
+    for old, new in {"vision": vision, "speech": speech}.items():
+        text = text.replace(f'"{old}', json.dumps(new)[:-1])
+    return parse_plan(json.loads(text))
 
-    names = [step.name for step in outline(parse_plan(json.loads(text))).steps]
-    assert len(set(names)) == len(names)
-    assert all(len(name) <= 30 and name[0].isalpha() for name in names)
+
+@pytest.mark.parametrize(
+    ("vision", "speech"), [("a/b!", "a b?"), ("7" * 100, "\n$(x)\n"), ("-rf", "--rf"), ("\"'", "'")]
+)
+def test_long_and_alike_ids_get_names_of_their_own(plan_of: PlanOf, vision: str, speech: str) -> None:
+    """Classes whose names differ in signs only, of a hundred digits, of no letter: steps and ways are kept apart."""
+    taken = outline(rename(plan_of("boa-two-classes"), vision, speech))
+    steps, ways = [step.name for step in taken.steps], [way.name for way in taken.ways]
+    assert len({way.unit for way in taken.ways}) == 2
+    for names in (steps, ways):
+        assert len(set(names)) == len(names)
+        assert all(re.fullmatch("[a-z][a-z0-9-]*", name) for name in names)
+    assert all(len(name) <= LONGEST_NAME for name in steps)
+
+
+def test_the_longest_names_are_names_of_kubernetes(plan_of: PlanOf) -> None:
+    """A pod of a stream's JobSet: tag 11, step 20, job 15, g0-0-999-12345 14, and four hyphens, no more than 63."""
+    taken = outline(rename(plan_of("boa-two-classes"), "a" * 100, "b"), gpus_per_node=1)
+    longest = max((step.name for step in taken.steps), key=len)
+    pod = f"{taken.tag}-{longest}-{'j' * 15}-g0-0-999-12345"
+    assert len(longest) == LONGEST_NAME
+    assert len(pod) <= 63
+    files = export(taken.plan, "kubernetes", command="t {gpus}", template=PODS, gpus_per_node=1)
+    assert "{0,13}[a-z0-9]" in files["submit.sh"]
 
 
 def test_exporters_are_found_by_name() -> None:
