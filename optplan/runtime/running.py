@@ -18,7 +18,7 @@ from pydantic import Field
 
 from optplan.contracts.conditions import Mode
 from optplan.contracts.plan import Binding, Plan, UnitKind
-from optplan.errors import DataWarning, UsageError
+from optplan.errors import DataWarning, UsageError, nearest_name_hint
 from optplan.runtime.driver import Driver, Limits, Listener
 from optplan.runtime.folders import FolderSettings
 from optplan.runtime.journal import Journal
@@ -287,7 +287,7 @@ def _make_executor(
 
         slots = options.slots or _count_slots(plan)
         _require_room(plan, options, slots)
-        settings |= {"address": options.address, "slots": slots}
+        settings |= {"address": options.address, "slots": slots, "nodes": options.setup.nodes}
         if options.setup.image:
             settings["environment"] = {"image_uri": options.setup.image}
         return RayExecutor(gpus, RaySettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
@@ -329,6 +329,8 @@ def _make_replanner(state: State, options: RunOptions) -> Replanner | None:
 
 def _require_room(plan: Plan, options: RunOptions, slots: int) -> None:
     """Refuse plans for which a cluster of Ray has no room, or in which one process has GPUs on several machines."""
+    for name in options.setup.nodes.keys() - plan.resources.keys():
+        raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {nearest_name_hint(name, plan.resources)}")
     for segment in plan.segments:
         gpus = plan.resources[segment.resource].gpus_per_node
         if segment.gpus > gpus and options.launcher == "single":

@@ -1,4 +1,4 @@
-"""What machines need before they train: commands that are run on each of them once, and an image."""
+"""What machines need before they train: commands that are run on each of them once, an image, and which they are."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import Annotated
 from pydantic import Field
 
 from optplan.errors import DataError
-from optplan.schema import FrozenModel
+from optplan.schema import ByName, FrozenModel
 
 _Command = Annotated[str, Field(min_length=1)]
+_Amount = Annotated[float, Field(gt=0)]
 
 
 class Setup(FrozenModel):
@@ -29,10 +30,14 @@ class Setup(FrozenModel):
     commands
         Of a shell, run one after another on each machine before its first trial. Variables in them are the shell's, so
         that secrets come from the environment and are written nowhere.
+    nodes
+        By resource of the plan, what Ray reserves for one of its nodes, by Ray's names; what is not named has as many
+        GPUs as the plan says, and as many CPUs.
     """
 
     image: str = ""
     commands: tuple[_Command, ...] = ()
+    nodes: ByName[ByName[_Amount]] = Field(default_factory=dict)
 
 
 def set_up(root: Path, commands: Sequence[str]) -> None:

@@ -47,3 +47,10 @@ def test_only_ray_has_an_address(plan_of: Callable[..., Plan]) -> None:
     """An address is refused elsewhere."""
     with pytest.raises(UsageError, match="address: executor 'virtual' has none; give --executor ray, or leave it out"):
         run(plan_of("rubberband-two-stages"), address="127.0.0.1:6379")
+
+
+def test_a_setup_names_resources_of_the_plan(plan_of: Callable[..., Plan], tmp_path: Path) -> None:
+    """What Ray reserves for nodes of a resource that the plan has not got is refused."""
+    setup = {"nodes": {"gpus": {"GPU": 2.0}}}
+    with pytest.raises(UsageError, match=r"setup.nodes: the plan has no resource 'gpus'; did you mean 'gpu'"):
+        run(plan_of("rubberband-two-stages"), TARGET, executor="ray", out=tmp_path, space=[{}] * 4, setup=setup)

@@ -33,7 +33,7 @@ def _run_alone(script: str, folder: Path, *arguments: str) -> str:
     )
     inside = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
     with log.open("w", encoding="utf-8") as output:
-        environment = os.environ | {"RAY_TMPDIR": str(folder)}
+        environment = os.environ | {"RAY_TMPDIR": str(folder), "TMPDIR": str(folder)}
         process = subprocess.Popen(
             [*_ALONE, *inside], stdout=output, stderr=output, env=environment, start_new_session=True
         )

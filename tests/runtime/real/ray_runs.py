@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import ray
 from ray.cluster_utils import AutoscalingCluster, Cluster
 
@@ -26,6 +27,8 @@ PATIENCE_S = 120.0
 PORTS = (8265, 44217, 44227, 52365)
 #: The plans' times are not those of the trials: without this the rest would be planned anew.
 FOLLOW = ("--replan-above", "never")
+#: Processes of a cluster.
+SERVERS = {"gcs_server", "raylet"}
 #: The trial that descends fastest.
 FAST = "b1-s1-trials-0002"
 
@@ -104,7 +107,7 @@ def require_nothing_left() -> None:
 
 
 def mishaps(runs: Runs) -> None:
-    """Kill a driver, an actor, and a node, each in a run of its own."""
+    """Kill a driver, interrupt one, kill an actor, and a node, each in a run of its own."""
     with two_nodes() as cluster:
         address = ("--address", cluster.address)
         driver = runs.start("driver", *address)
@@ -121,6 +124,14 @@ def mishaps(runs: Runs) -> None:
         driver.send_signal(signal.SIGKILL)
         driver.wait()
         end(runs.resume("early"))
+        require_nothing_left()
+
+        driver = runs.start("interrupted", *address)
+        wait_until(lambda: min(runs.count_lines("interrupted"), default=0) > 1, "progress")
+        driver.send_signal(signal.SIGINT)
+        assert driver.wait(PATIENCE_S) == 130
+        require_nothing_left()
+        end(runs.resume("interrupted"))
         require_nothing_left()
 
         driver = runs.start("actor", *address)
@@ -145,12 +156,23 @@ def workers(runs: Runs) -> None:
         require_nothing_left()
 
 
+def list_servers() -> list[str]:
+    """Return the processes of clusters that run; nobody asks here for the end of those that have ended."""
+    running = psutil.process_iter(["name", "status"])
+    return [each.info["name"] for each in running if each.info["name"] in SERVERS and each.info["status"] != "zombie"]
+
+
 def here(runs: Runs) -> None:
-    """Make a cluster for a run, on a machine where others have the ports that Ray likes."""
+    """Make a cluster for a run, where others have the ports that Ray likes; it ends when its driver is killed."""
     with contextlib.ExitStack() as taken:
         for port in PORTS:
             taken.enter_context(socket.create_server(("127.0.0.1", port)))
-        end(runs.start("here"))
+        driver = runs.start("here")
+        wait_until(lambda: min(runs.count_lines("here"), default=0) > 1, "progress")
+        driver.kill()
+        driver.wait()
+        wait_until(lambda: not list_servers(), "the cluster to end")
+        end(runs.resume("here"))
 
 
 class Provider(AutoscalingCluster):
@@ -198,13 +220,16 @@ def autoscaled(runs: Runs) -> None:
     launcher.chmod(0o755)
     os.environ["PATH"] = f"{launcher.parent}:{os.environ['PATH']}"
     resources = {"CPU": 2, "object_store_memory": MEMORY}
-    kinds = {"cpu": {"resources": resources, "node_config": {}, "min_workers": 0, "max_workers": 2}}
+    limits = {"node_config": {}, "min_workers": 0, "max_workers": 2}
+    kinds = {"cpu": {"resources": resources, **limits}, "fast": {"resources": {**resources, "fast": 4}, **limits}}
+    setup = runs.folder / "setup.json"
+    setup.write_text('{"nodes": {"gpu": {"CPU": 2, "fast": 4}}}', encoding="utf-8")
     cluster = Provider({"CPU": 0, "object_store_memory": MEMORY}, kinds, idle_timeout_minutes=0.1)
     cluster.start()
     try:
         ray.init(address="auto", log_to_driver=False)
         seen = [count_machines()]
-        driver = runs.start("autoscaled", "--address", "auto")
+        driver = runs.start("autoscaled", "--address", "auto", "--setup", str(setup))
         while driver.poll() is None:
             seen.append(count_machines())
             time.sleep(0.5)
@@ -219,8 +244,10 @@ def autoscaled(runs: Runs) -> None:
 
 
 def count_machines() -> int:
-    """Return how many machines there are that have CPUs."""
-    return sum(1 for machine in ray.nodes() if machine["Alive"] and machine["Resources"].get("CPU"))
+    """Return how many machines there are that have CPUs; none of them is a slow one."""
+    there = [machine["Resources"] for machine in ray.nodes() if machine["Alive"] and machine["Resources"].get("CPU")]
+    assert all("fast" in resources for resources in there)
+    return len(there)
 
 
 if __name__ == "__main__":
