@@ -215,6 +215,23 @@ def test_hard_limits_of_the_plan_hold_in_every_run(plan_of: PlanOf) -> None:
     assert run(tighter, deadline_s=600.0).code == 0
 
 
+def test_an_interrupted_run_says_whether_it_can_go_on(plan_of: PlanOf, tmp_path: Path) -> None:
+    """With a folder it can."""
+    plan, why = plan_of("rubberband-two-stages"), []
+    journal = Journal(tmp_path / "run")
+    for written in (journal, None):
+        state = State(plan)
+        state.apply(Began(0.0, {name: {} for name in list_trials(plan)}))
+        driver = Driver(state, Rules("loss", Mode.MIN), VirtualExecutor(plan), journal=written)
+        driver.interrupt()
+        assert driver.follow() == 130
+        assert state.paused is not None
+        why.append(state.paused.why)
+    journal.close()
+    on = ["go on with --resume", "without --out there is nothing to go on from"]
+    assert why == [f"interrupted; {each}" for each in on]
+
+
 class _KilledError(Exception):
     """The driver is killed."""
 
