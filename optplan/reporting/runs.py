@@ -67,6 +67,8 @@ def outcome_table(outcome: RunOutcome) -> RichTable:
     return fact_table(facts)
 
 
+#: By exit code, what is worse than a pause.
+_ODD_ENDS = {1: ("failed", "bad"), 3: ("infeasible", "bad")}
 _BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
 
 
@@ -81,7 +83,7 @@ def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
         Of the instance.
     """
     best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
-    badge, kind = _BADGES[outcome.status] if outcome.code in (0, 4, 130) else ("failed", "bad")
+    badge, kind = _ODD_ENDS.get(outcome.code, _BADGES[outcome.status])
     title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
     if best is not None:
         title = f"{'The winner is' if is_winner else 'Best so far:'} {best.trial} with {_metric(best)}"

@@ -233,6 +233,24 @@ def test_policy_stops_foreign_scripts_and_connections(on_phone: Visit) -> None:
     assert sum("Content Security Policy" in complaint for complaint in on_phone.complaints) == 2
 
 
+def test_dark_screens_get_a_dark_page(on_desk: Visit) -> None:
+    """Paper darker than ink, on the page and behind the charts; a printer gets white paper all the same."""
+    brightness = """() => {
+        const of = name => getComputedStyle(document.body)[name].match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0);
+        return [of("backgroundColor"), of("color"), getComputedStyle(document.querySelector(".chart")).filter];
+    }"""
+    page = on_desk.page
+    page.emulate_media(color_scheme="dark")
+    paper, ink, turned = page.evaluate(brightness)
+    assert paper < 150
+    assert ink > 600
+    assert turned.startswith("invert")
+    page.emulate_media(color_scheme="dark", media="print")
+    assert page.evaluate(brightness)[0] == 3 * 255
+    page.emulate_media(color_scheme="light", media="screen")
+    assert page.evaluate(brightness)[2] == "none"
+
+
 def test_charts_fit_the_paper(on_desk: Visit) -> None:
     """While printing, charts are as wide as the paper leaves room for; afterwards as wide as before."""
     page, widths = on_desk.page, "[...document.querySelectorAll('.chart')].map(chart => chart._fullLayout.width)"
