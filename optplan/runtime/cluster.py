@@ -222,9 +222,12 @@ def segment_usd(state: State, segment: SegmentState, now_s: float, *, minima: bo
             continue
         usd += resource.start_usd if node.segment == segment.segment.id else 0.0
         if resource.billing is Billing.NODES:
-            held_s = max(0.0, min(end_s, until_s) - max(begin_s, segment.opened_s))
-            if held_s > 0 and end_s <= until_s and (minima or node.end_s is not None):  # it went with this segment
-                held_s += max(0.0, resource.minimum_charge_s - (end_s - begin_s))
+            gone_s = end_s if node.releasing_s is None else node.releasing_s
+            held_s = max(0.0, min(gone_s, until_s) - max(begin_s, segment.opened_s))
+            if held_s > 0 and gone_s <= until_s:  # it went with this segment
+                held_s += end_s - gone_s
+                if minima or node.end_s is not None:
+                    held_s += max(0.0, resource.minimum_charge_s - (end_s - begin_s))
             usd += held_s * _price(node, resource) / SECONDS_PER_HOUR
     return usd
 

@@ -74,6 +74,8 @@ class NodeState:
     phase: Phase = Phase.WANTED
     launch_s: float | None = None
     ready_s: float | None = None
+    #: When it was decided that it goes, and when it was gone.
+    releasing_s: float | None = None
     end_s: float | None = None
     #: Its own price; None where it is the plan's.
     usd_per_hour: float | None = None
@@ -248,7 +250,7 @@ class State:
     @_apply.register
     def _(self, record: NodeReleasing) -> None:
         node = self.nodes[record.node]
-        node.phase = Phase.RELEASING
+        node.phase, node.releasing_s = Phase.RELEASING, record.t
         self.pools[node.pool].discard(node.name)
 
     @_apply.register

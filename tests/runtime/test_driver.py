@@ -215,6 +215,23 @@ def test_hard_limits_of_the_plan_hold_in_every_run(plan_of: PlanOf) -> None:
     assert run(tighter, deadline_s=600.0).code == 0
 
 
+class _Slow(VirtualExecutor):
+    """A virtual executor that needs a moment to give nodes back."""
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        super().release_nodes(nodes)
+        self._clock.now += 0.01
+
+
+def test_a_minimum_charge_belongs_to_the_segment_after_which_a_node_goes(plan_of: PlanOf) -> None:
+    """Of two nodes one goes after 100 of the 150 s that are charged at least: 5 cents, in the first stage's bill."""
+    plan = plan_of("rubberband-two-stages")
+    resources = {name: each.replace(minimum_charge_s=150.0) for name, each in plan.resources.items()}
+    _, outcome, _ = follow(plan.replace(plan_id="", resources=resources), {}, executor=_Slow)
+    assert [each.actual_usd for each in outcome.segments] == pytest.approx([0.25, 0.18], abs=1e-4)
+    assert outcome.cost_usd == pytest.approx(0.43, abs=1e-4)
+
+
 def test_an_interrupted_run_says_whether_it_can_go_on(plan_of: PlanOf, tmp_path: Path) -> None:
     """With a folder it can."""
     plan, why = plan_of("rubberband-two-stages"), []
