@@ -183,4 +183,5 @@ def _say_stop(termination: Termination) -> str:
         Termination.COMPLETED: "by this solver",
         Termination.TIME_LIMIT: "within the time limit",
         Termination.WORK_LIMIT: "within the solver's limit on its work",
+        Termination.INTERRUPTED: "before it was interrupted",
     }[termination]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from optplan.contracts import BoundProof, Frontier, Result, ShadowPrice, Solution, Status
+from optplan.contracts import BoundProof, Frontier, Result, ShadowPrice, Solution, Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting import phrases
 from optplan.reporting.boa import phrases as boa_phrases
@@ -133,6 +133,9 @@ def test_the_answer_by_status(
         boa_phrases.say_answer(instance, unknown_result)
         == "No plan for 8 GPUs on average was found within the time limit."
     )
+    for termination in Termination:  # no end of a solve is without words
+        ended = unknown_result.replace(termination=termination)
+        assert boa_phrases.say_answer(instance, ended).startswith("No plan for 8 GPUs on average was found ")
 
 
 def test_weights_are_named(instance: BoaInstance, solution: BoaSolution, make_result: ResultMaker) -> None:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 #: Rows from which on programs are solved in a process of its own.
 _MANY_ROWS = 2_000
+#: And curves: each has its tangents, and nobody hears a signal while SciPy runs. Up to here that is about a second.
+_MANY_CURVES = 250
 #: Tangents per curve to begin with, at widths in geometric progression.
 _FIRST_TANGENTS = 5
 #: The relaxation touches the curves when it lies below them by no more than this, relative to the objective.
@@ -103,7 +105,7 @@ def solve_highs_lp(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSo
         run_highs_lp,
         (pieces, pieces.limits * max(1.0, factor)),
         request.stopwatch,
-        is_large=pieces.gpus.size >= _MANY_ROWS,
+        is_large=pieces.gpus.size >= _MANY_ROWS or pieces.curves.row.size >= _MANY_CURVES,
         otherwise=nothing_yet,
     )
     certificate = certificate_at(instance, *(np.zeros(pieces.limits.size) if optimum is None else optimum.multipliers))
