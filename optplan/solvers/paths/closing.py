@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +27,13 @@ from optplan.solvers.paths.branching import (
     solve_subproblem,
 )
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets, join_batches, keep_limits
-from optplan.solvers.paths.gap import Exhaustion, GapClosing, relative_gap
-from optplan.solvers.paths.incumbents import choose_paths
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets, keep_limits
+from optplan.solvers.paths.gap import GapClosing, relative_gap
+from optplan.solvers.paths.incumbents import KnownPaths, choose_paths, find_nearest
 from optplan.solvers.paths.levels.blocks import BlockGraph
 from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
+from optplan.solvers.paths.solutions import LinkedSolution
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
 from optplan.solvers.paths.switching.trails import Trails
 
@@ -59,59 +59,6 @@ _TRIED = 50
 _RHYTHM = 10
 _DEPTH = 20
 _REGROWN = 1.15
-#: Paths among which an incumbent is looked for, besides two per graph: those of least excess.
-_MOST_PATHS = 2_000
-
-
-@dataclass(frozen=True, eq=False)
-class LinkedSolution:
-    """One path per graph, with what is proven about it.
-
-    Parameters
-    ----------
-    paths
-        G paths that keep the limits; None where none was found.
-    bound
-        No plan of one path per graph has less value. It equals the paths' when proven by exhaustion, and is +inf when
-        it is proven that no such plan keeps the limits.
-    lagrangian
-        The bound of the convexified problem, which holds for mixed plans too.
-    exhaustion
-        What ``bound`` rests on where that can be checked by enumerating once more; None where it is the Lagrangian
-        bound, or rests on branching.
-    region
-        All choices, divided by branching so that each part's bound proves ``bound``; None where there was none.
-    trails
-        The graphs that ``region`` divides, where these are not the given ones.
-    rows
-        (R, 1 + L) Weights of value and consumptions that prove ``bound`` by levels; None where it rests on something
-        else.
-    proven
-        Whether the wanted gap was reached, or no plan exists.
-    stopped_by
-        ``time`` or ``branches`` when a limit ended the search, else None.
-    passes, labels, pairs, branches
-        Work done.
-    """
-
-    paths: PathBatch | None
-    bound: float
-    lagrangian: LinkedBound
-    exhaustion: Exhaustion | None
-    region: Region | None
-    trails: Trails | None
-    rows: FloatArray | None
-    proven: bool
-    stopped_by: str | None
-    passes: int
-    labels: int
-    pairs: int
-    branches: int
-
-    @property
-    def gap(self) -> float:
-        """(value - bound) / value, 0 when both agree; +inf without paths."""
-        return math.inf if self.paths is None else relative_gap(self.paths.total_value, self.bound)
 
 
 def solve_pure(
@@ -202,7 +149,7 @@ class _Closing(GapClosing):
         #: What the division of the given graphs proved, before those with trails were divided anew.
         self.earlier: tuple[float, Region | None] = (-math.inf, None)
         self._near = _NEAR
-        self._known = [(lagrangian.graph, lagrangian.columns)]
+        self._known = KnownPaths(lagrangian.graph, lagrangian.columns)
 
     @property
     def value(self) -> float:
@@ -243,15 +190,15 @@ class _Closing(GapClosing):
         trails = self.follow()
         if trails is not None:
             self.earlier = self.divided, self.region
-            graph, columns = self._join_known()
-            self.trails, self._known = trails, [(graph, trails.enter(graph, columns))]
+            graph, columns = self._known.join()
+            self.trails, self._known = trails, KnownPaths(graph, trails.enter(graph, columns))
             self.open, self.pruned, self.region, self.started = [], math.inf, None, self.branches
             self._start(trails.graphs)
         return self._search(max_branches)
 
     def _start(self, graphs: LinkedGraphs) -> None:
         """Open the first subproblem, and look for an incumbent below it."""
-        self._push(graphs, self._known[0])
+        self._push(graphs, self._known.joined)
         if self.open:
             self._dive(self.open[0][2])
 
@@ -381,7 +328,7 @@ class _Closing(GapClosing):
         bound, region, problem = solve_subproblem(graphs, self.lagrangian.limits, known, self.cutoff, self.effort)
         if problem is not None:
             fresh = np.arange(known[0].size, problem.graph.size)
-            self._known.append((problem.graph[fresh], problem.columns.take(fresh)))
+            self._known.add(problem.graph[fresh], problem.columns.take(fresh))
         return max(bound, least), region, problem
 
     def _dive(self, problem: Subproblem) -> None:
@@ -393,7 +340,7 @@ class _Closing(GapClosing):
             found = self._solve(fix_largest(found), found.bound)[2]
         if found is not None and found.is_pure:
             self._offer(found.plan)
-        if sum(graph.size for graph, _ in self._known) >= _REGROWN * self._known[0][0].size:
+        if self._known.growth >= _REGROWN:
             self._try_known()
 
     def _push(self, graphs: LinkedGraphs, known: tuple[IntArray, PathBatch]) -> None:
@@ -410,16 +357,9 @@ class _Closing(GapClosing):
         self.branches += 1
         self.pruned = min(self.pruned, bound)
 
-    def _join_known(self) -> tuple[IntArray, PathBatch]:
-        """Return all paths known, and whose they are."""
-        graph = np.concatenate([graph for graph, _ in self._known])
-        columns = join_batches([columns for _, columns in self._known])
-        self._known = [(graph, columns)]
-        return graph, columns
-
     def _try_known(self) -> None:
         """Look for an incumbent among all paths known."""
-        graph, columns = self._join_known()
+        graph, columns = self._known.join()
         chosen = self._choose(graph, columns.value, columns.consumption)
         if chosen is not None:
             self._offer(columns.take(chosen))
@@ -432,17 +372,13 @@ class _Closing(GapClosing):
             self._offer(paths.trace(chosen))
 
     def _choose(self, graph: IntArray, value: FloatArray, consumption: FloatArray) -> IntArray | None:
-        """Return a good choice among paths, or None."""
-        seen = self.lagrangian
-        reduced_cost = value + consumption @ seen.multipliers
-        least = np.full(self.graphs.num_graphs, np.inf)
-        np.minimum.at(least, graph, reduced_cost)
-        nearest = np.argsort(reduced_cost - least[graph], kind="stable")
-        kept = np.sort(nearest[: _MOST_PATHS + 2 * self.graphs.num_graphs])
+        """Return a good choice among the paths of least excess, or None."""
+        near = find_nearest(graph, value + consumption @ self.multipliers)
         # A tenth of what is open is near enough: better choices may come with other paths.
         gap = max(self.gap, 1e-5 if self.incumbent is None else 0.1 * relative_gap(self.value, self.bound))
-        chosen = choose_paths(graph[kept], value[kept], consumption[kept], seen.limits, gap, self.effort.stopwatch)
-        return None if chosen is None else kept[chosen]
+        limits, stopwatch = self.lagrangian.limits, self.effort.stopwatch
+        chosen = choose_paths(graph[near], value[near], consumption[near], limits, gap, stopwatch)
+        return None if chosen is None else near[chosen]
 
     def _offer(self, plan: PathBatch) -> None:
         """Take a plan as the incumbent when it keeps the limits and is better."""

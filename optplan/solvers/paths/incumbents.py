@@ -1,4 +1,4 @@
-"""Choices of one path per graph among given paths: a small integer program, solved by HiGHS as far as effort allows.
+"""Choices of one path per graph among paths known: a small integer program, solved by HiGHS as far as effort allows.
 
 What it finds is a plan; nothing is proven by it.
 """
@@ -8,13 +8,64 @@ from __future__ import annotations
 import numpy as np
 
 from optplan.progress import Stopwatch
-from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, join_batches
 from optplan.solvers.paths.master import run_engine
 
 #: Absolute tolerance of HiGHS on the scaled program, and the relative slack of the limits: together LIMIT_TOLERANCE.
 _ENGINE_TOLERANCE = 4e-10
 #: Nodes of the search tree, so that the outcome does not depend on the machine's speed.
 _MOST_NODES = 500
+#: Paths among which a choice is looked for, besides two per graph: those of least excess.
+_MOST_PATHS = 2_000
+
+
+class KnownPaths:
+    """Paths that some search has seen, and whose they are.
+
+    Parameters
+    ----------
+    graph, columns
+        (C,) The first ones.
+    """
+
+    def __init__(self, graph: IntArray, columns: PathBatch) -> None:
+        self._parts = [(graph, columns)]
+
+    @property
+    def joined(self) -> tuple[IntArray, PathBatch]:
+        """The paths that were known when they were joined last."""
+        return self._parts[0]
+
+    @property
+    def growth(self) -> float:
+        """By what factor there are more of them now."""
+        return sum(graph.size for graph, _ in self._parts) / self.joined[0].size
+
+    def add(self, graph: IntArray, columns: PathBatch) -> None:
+        """Take up more of them."""
+        self._parts.append((graph, columns))
+
+    def join(self) -> tuple[IntArray, PathBatch]:
+        """Return all paths known, and whose they are."""
+        graph = np.concatenate([graph for graph, _ in self._parts])
+        self._parts = [(graph, join_batches([columns for _, columns in self._parts]))]
+        return self.joined
+
+
+def find_nearest(graph: IntArray, reduced_cost: FloatArray) -> IntArray:
+    """Return the positions, increasing, of the paths of least excess, as many as a choice is looked for among.
+
+    Parameters
+    ----------
+    graph
+        (C,) Whose path each is, from 0 to G - 1.
+    reduced_cost
+        (C,) Of each.
+    """
+    least = np.full(int(graph.max()) + 1, np.inf)
+    np.minimum.at(least, graph, reduced_cost)
+    nearest = np.argsort(reduced_cost - least[graph], kind="stable")
+    return np.sort(nearest[: _MOST_PATHS + 2 * least.size])
 
 
 def choose_paths(

@@ -7,17 +7,17 @@ of the budget is filled by replacing one or two paths at a time, which often clo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from optplan.progress import Stopwatch
 from optplan.solvers.limits import ROUNDING, most_within
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
-from optplan.solvers.paths.families import GraphFamily, IntArray, PathBatch, PathSets
-from optplan.solvers.paths.gap import Exhaustion, GapClosing, relative_gap
+from optplan.solvers.paths.families import GraphFamily, IntArray, PathSets
+from optplan.solvers.paths.gap import GapClosing
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.secants import BudgetShortfall, LagrangianBound, fits_budget, maximise_bound
+from optplan.solvers.paths.solutions import PureSolution
 from optplan.solvers.paths.swaps import fill_slack
 
 #: First allowance, as a fraction of the gap and divided by the number of graphs (many graphs have many alternatives).
@@ -29,48 +29,6 @@ _GROWTH = 4.0
 #: With so many graphs that have alternatives, a choice is sought among some totals of each merge before exhaustion:
 #: at first among so many, and where that does not close the gap among more.
 _MANY_GRAPHS, _MOST_KEPT = 24, (512, 2048)
-
-
-@dataclass(frozen=True, eq=False)
-class PureSolution:
-    """One path per graph, with what is proven about it.
-
-    Parameters
-    ----------
-    paths
-        G paths that keep the budget.
-    value, consumption
-        Their sums.
-    bound
-        No plan of one path per graph has less value; equals ``value`` when proven by exhaustion.
-    lagrangian
-        The bound of the convexified problem, which holds for mixed plans too.
-    exhaustion
-        What ``bound`` rests on where it exceeds the Lagrangian one; else None.
-    proven
-        Whether the wanted gap was reached.
-    stopped_by
-        ``time``, ``labels`` or ``pairs`` when a limit ended the search, else None.
-    passes, labels, pairs
-        Work done.
-    """
-
-    paths: PathBatch
-    value: float
-    consumption: float
-    bound: float
-    lagrangian: LagrangianBound
-    exhaustion: Exhaustion | None
-    proven: bool
-    stopped_by: str | None
-    passes: int
-    labels: int
-    pairs: int
-
-    @property
-    def gap(self) -> float:
-        """(value - bound) / value, 0 when both agree."""
-        return relative_gap(self.value, self.bound)
 
 
 def solve_pure(
@@ -213,8 +171,6 @@ class _Closing(GapClosing):
         """Return what is known now."""
         return PureSolution(
             paths=self.incumbent,
-            value=self.value,
-            consumption=self.incumbent.total_used,
             bound=self.bound,
             lagrangian=self.lagrangian,
             exhaustion=self.exhaustion,

@@ -16,9 +16,10 @@ from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.paths import closing
 from optplan.solvers.paths.bounds import LinkedShortfall, maximise_bound
-from optplan.solvers.paths.closing import LinkedSolution, solve_pure
+from optplan.solvers.paths.closing import solve_pure
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import keep_limits
+from optplan.solvers.paths.solutions import LinkedSolution
 from optplan.solvers.paths.switching import LinkedGraphs
 
 Cases = SearchStrategy[tuple[tuple[PathCosts, ...], FloatArray]]

@@ -24,7 +24,7 @@ from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, PathsOutcome
 from optplan.solvers.limits import is_lost
-from optplan.solvers.paths import closing
+from optplan.solvers.paths import closing, solutions
 from optplan.solvers.paths.effort import Effort
 
 #: Bounds that differ by less, relatively, are the same.
@@ -177,7 +177,7 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
     family, found = state_linked(instance), None
     if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
         found = closing.solve_pure(family, effort=Effort(request.stopwatch))
-    if not isinstance(found, closing.LinkedSolution) or found.paths is not None:
+    if not isinstance(found, solutions.LinkedSolution) or found.paths is not None:
         message = f"{engine} finds no plan within the limits, although there is one"
         raise EngineError(message)
     answer = explain_division(instance, family, found if math.isinf(found.bound) else None, request)

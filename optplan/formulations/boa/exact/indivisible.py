@@ -18,7 +18,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, say_wishes
 from optplan.formulations.boa.exact.trees import write_tree
-from optplan.solvers.paths import branching, closing, switching
+from optplan.solvers.paths import branching, closing, solutions, switching
 from optplan.solvers.paths.bounds import LinkedShortfall
 from optplan.solvers.paths.effort import Effort
 
@@ -27,7 +27,7 @@ _GAP = 1e-9
 
 
 def explain_division(
-    instance: BoaInstance, family: switching.LinkedGraphs, found: closing.LinkedSolution | None, request: SolveRequest
+    instance: BoaInstance, family: switching.LinkedGraphs, found: solutions.LinkedSolution | None, request: SolveRequest
 ) -> Answer[BoaSolution]:
     """Say why no pure plan keeps the limits although mixed ones do, and what change of one limit would help.
 

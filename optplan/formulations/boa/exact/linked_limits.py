@@ -34,7 +34,7 @@ from optplan.formulations.boa.exact.feasibility import (
 from optplan.formulations.boa.exact.indivisible import explain_division
 from optplan.formulations.boa.exact.paths import write_columns, write_mixture
 from optplan.formulations.boa.exact.trees import write_rows, write_tree
-from optplan.solvers.paths import bounds, closing, families, switching
+from optplan.solvers.paths import bounds, closing, families, solutions, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
 
@@ -120,7 +120,7 @@ def _answer_mixed(
 
 
 def _answer_pure(
-    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, closed: closing.LinkedSolution
+    instance: BoaInstance, request: SolveRequest, family: switching.LinkedGraphs, closed: solutions.LinkedSolution
 ) -> Answer[BoaSolution]:
     """Answer with the best plan of one path per class, as far as the gap was closed."""
     certificates: list[LagrangianCertificate | EnumeratedCertificate | TreeCertificate]

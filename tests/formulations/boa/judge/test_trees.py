@@ -28,7 +28,7 @@ from optplan.instances.library import build_named
 from optplan.progress import OutOfTime, Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import path_totals
-from optplan.solvers.paths import bounds, closing
+from optplan.solvers.paths import bounds, closing, solutions
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solving import solve
@@ -92,7 +92,7 @@ def best_of(instance: BoaInstance) -> float:
 
 def divide(
     instance: BoaInstance, monkeypatch: pytest.MonkeyPatch, *, labels: int, by_types: bool = False
-) -> closing.LinkedSolution | None:
+) -> solutions.LinkedSolution | None:
     """Solve by branching, with few or no labels; None when not even mixtures keep the limits."""
     monkeypatch.setattr(closing, "_MOST_LABELS", labels)
     monkeypatch.setattr(closing, "_NEAR", 10.0)
@@ -116,7 +116,7 @@ def find_rows(instance: BoaInstance) -> TreeCertificate | None:
     return write_rows(sieve.rows.weights, sieve.bound)
 
 
-def certified(instance: BoaInstance, found: closing.LinkedSolution) -> TreeCertificate:
+def certified(instance: BoaInstance, found: solutions.LinkedSolution) -> TreeCertificate:
     """Write the certificate of a search that divided."""
     assert found.region is not None
     bound = None if math.isinf(found.bound) else found.bound
