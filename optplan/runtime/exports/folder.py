@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Mapping
 from importlib.resources import files
@@ -13,10 +14,23 @@ from optplan.errors import UsageError
 from optplan.instances.files import format_json
 from optplan.runtime.exports.commands import value_names, whole_shape, write_command
 from optplan.runtime.exports.request import ExportRequest
-from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
+from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step, hard_deadline
 
 #: What `optplan promote` and `optplan submit` read.
 MANIFEST = "export.json"
+
+#: Variables that Bash lets nobody set.
+_READ_ONLY = ("BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID")
+
+#: In a script that submits: one at a time. What it starts on this machine has the lock as long as it lives.
+LOCK = """if command -v flock >/dev/null; then
+  exec 9>>submit.lock
+  flock --nonblock 9 || {
+    echo "submit.sh: an earlier one, or what it started, has not ended; wait for it, or end it" >&2
+    exit 1
+  }
+fi
+"""
 
 
 def write_common(outline: Outline, request: ExportRequest, target: str, *, launched: bool = True) -> dict[str, str]:
@@ -83,6 +97,7 @@ def _describe(outline: Outline, request: ExportRequest, target: str) -> dict[str
 def _write_step(outline: Outline, step: Step, request: ExportRequest) -> str:
     whole = whole_shape(outline, step)
     stream = outline.kind is Kind.STREAM
+    deadline_s = hard_deadline(outline.plan)
     variables = {
         "OPTPLAN_PLAN": outline.plan.plan_id,
         "OPTPLAN_KIND": outline.kind.value,
@@ -98,10 +113,12 @@ def _write_step(outline: Outline, step: Step, request: ExportRequest) -> str:
         "OPTPLAN_EPOCHS": step.target if stream else None,
         "OPTPLAN_SECONDS": None if step.fixed_s is None else f"{step.fixed_s:.3f}",
         "OPTPLAN_GRACE": request.options.grace_s,
-        **request.template.env,
+        "OPTPLAN_DEADLINE": None if deadline_s is None else math.ceil(deadline_s),
     }
     lines = [f"# {_one_line(step.segment.label or step.segment.id)}"]
-    lines += [f"export {_variable(name)}={_quote(name, value)}" for name, value in variables.items()]
+    lines += [f"export {name}={_quote(name, value)}" for name, value in variables.items()]
+    own = [f"  export {_variable(name)}={_quote(name, value)}" for name, value in request.template.env.items()]
+    lines += ["environment() {", *own, "  :", "}"]
     # As the user wrote it, here-documents included; a function of nothing but comments would be none.
     lines += ["setup() {", *request.template.setup.splitlines(), ":", "}"]
     lines += ["arguments() {", f"  argv=({write_command(outline, step, request)})", "}"]
@@ -111,6 +128,8 @@ def _write_step(outline: Outline, step: Step, request: ExportRequest) -> str:
 def _variable(name: str) -> str:
     if not name.isascii() or not name.isidentifier():
         raise UsageError(f"template.env: got {name!r}; a variable has letters, digits and underscores")
+    if name.startswith("OPTPLAN_") or name in _READ_ONLY:
+        raise UsageError(f"template.env: got {name!r}, which the launcher or Bash sets; give another name")
     return name
 
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from optplan.errors import DataError
 from optplan.runtime.exports.commands import split
+from optplan.runtime.exports.folder import LOCK
 from optplan.runtime.exports.request import ExportRequest, Template
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
 from optplan.schema import ByName, FrozenModel
@@ -280,7 +281,8 @@ def write_submission(outline: Outline, request: ExportRequest, manifests: Mappin
     """Return the script that applies manifests, waits for each, and has who goes on decided in between."""
     template = pods_of(request)
     space = "" if template.namespace is None else f" --namespace {template.namespace}"
-    lines = [_HEAD.replace("@SPACE@", space)]
+    lock = "" if outline.kind is Kind.STREAM else LOCK
+    lines = [_HEAD.replace("@SPACE@", space).replace("@LOCK@", lock)]
     kinds = {name: str(manifest["kind"]).lower() for name, manifest in manifests.items()}
     if outline.kind is Kind.STREAM:
         end = _STREAM_END.replace("@KIND@", _same(kinds)).replace("@TAG@", outline.tag)
@@ -311,7 +313,7 @@ _HEAD = """#!/usr/bin/env bash
 # Applies the manifests in the plan's order. This folder has to be the one that the pods mount.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-begin() { kubectl apply@SPACE@ -f "manifests/$1.yaml"; }
+@LOCK@begin() { kubectl apply@SPACE@ -f "manifests/$1.yaml"; }
 # await KIND NAME: until it has completed; fails when it has failed
 await() {
   local conditions

@@ -44,6 +44,28 @@ fi
 OPTPLAN_SAVE=$here/$place/checkpoint
 OPTPLAN_METRICS=$here/$place/metrics.jsonl
 mkdir -p "$OPTPLAN_SAVE"
+
+# One at a time, whoever starts it again: the lock is held until the command itself has ended. Where the disk knows no
+# locks, nobody waits.
+if [[ ${OPTPLAN_NODE_RANK:-${SLURM_PROCID:-${SKYPILOT_NODE_RANK:-${PET_NODE_RANK:-0}}}} == 0 ]] && command -v flock >/dev/null; then
+  exec 8>>"$here/$place/lock"
+  code=0
+  for ((waited = 0; waited <= OPTPLAN_GRACE; waited++)); do
+    flock --nonblock 8 && code=0 || code=$?
+    ((code == 1)) || break # 0 has it, others than 1 cannot have locks
+    ((waited > 0)) || echo "launch.sh: another run of $OPTPLAN_TRIAL has not ended; waits for it" >&2
+    ((waited == OPTPLAN_GRACE)) || sleep 1
+  done
+  if ((code == 1)); then
+    echo "launch.sh: another run of $OPTPLAN_TRIAL has not ended; this one is not started" >&2
+    exit 1
+  fi
+  if [[ -e $ended ]]; then
+    echo "launch.sh: $OPTPLAN_TRIAL has ended $step before"
+    exit 0
+  fi
+fi
+
 OPTPLAN_CHECKPOINT=
 if [[ -n $(ls -A "$OPTPLAN_SAVE") ]]; then
   OPTPLAN_CHECKPOINT=$OPTPLAN_SAVE
@@ -72,16 +94,36 @@ OPTPLAN_MEETING=$OPTPLAN_PLAN-$step-$OPTPLAN_TRIAL
 export OPTPLAN_TRIAL OPTPLAN_SAVE OPTPLAN_METRICS OPTPLAN_CHECKPOINT OPTPLAN_NODE_RANK OPTPLAN_MEETING
 export MASTER_ADDR MASTER_PORT
 
-# A hard deadline counts from here.
-[[ -e $here/begun ]] || date +%s >"$here/begun"
-setup
-arguments
-run=()
-if [[ -n $OPTPLAN_SECONDS ]]; then
-  run=(timeout --signal=TERM --kill-after="$OPTPLAN_GRACE" "$OPTPLAN_SECONDS")
+# A hard deadline counts from the first job's begin. Who is in a step is not decided again once one of them has begun.
+[[ -s $here/begun ]] || date +%s >"$here/begun"
+if [[ -n $OPTPLAN_DEADLINE ]] && (($(date +%s) - $(cat "$here/begun") > OPTPLAN_DEADLINE)); then
+  echo "launch.sh: the $OPTPLAN_DEADLINE s since the first job began have passed; nothing more is started" >&2
+  exit 4
+fi
+began=$here/$place/began-$step
+if [[ ! -s $began ]]; then
+  date +%s >"$began"
+elif [[ -n $OPTPLAN_SECONDS ]]; then # the bell rings for those who were down as well
+  passed=$(($(date +%s) - $(cat "$began")))
+  ((passed <= 0)) || OPTPLAN_SECONDS=$((${OPTPLAN_SECONDS%.*} - passed))
+  if [[ $OPTPLAN_SECONDS != *.* ]] && ((OPTPLAN_SECONDS <= 0)); then
+    echo "launch.sh: the time of $OPTPLAN_TRIAL in $step has passed"
+    ((OPTPLAN_NODE_RANK > 0)) || : >"$ended"
+    exit 0
+  fi
 fi
 code=0
-"${run[@]}" "${argv[@]}" &
+# In a shell of its own, so that no variable of the user's is one of ours.
+(
+  environment
+  setup
+  arguments
+  run=()
+  if [[ -n $OPTPLAN_SECONDS ]]; then
+    run=(timeout --signal=TERM --kill-after="$OPTPLAN_GRACE" "$OPTPLAN_SECONDS")
+  fi
+  exec -- "${run[@]}" "${argv[@]}"
+) &
 child=$!
 trap 'kill -TERM "$child" 2>/dev/null || true' TERM INT
 # A signal ends the first wait; the command may need a while to store its state.

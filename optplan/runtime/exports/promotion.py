@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from optplan.contracts.conditions import Mode, Promoted
-from optplan.contracts.plan import Binding
 from optplan.errors import OptplanError, UsageError, nearest_name_hint
 from optplan.instances.files import format_json, read_plan
 from optplan.instances.plain_data import parse_json, read_text
 from optplan.runtime.exports.folder import MANIFEST
-from optplan.runtime.exports.steps import Kind, Outline, Step, outline
+from optplan.runtime.exports.steps import Kind, Outline, Step, hard_deadline, outline
 from optplan.runtime.ranking import rank, read_metric
 
 #: What a job of a stream may be called: a folder, and a name of the scheduler's.
@@ -82,7 +81,8 @@ def read_export(folder: Path) -> Exported:
 def promote(exported: Exported, name: str, *, now_s: float | None = None) -> list[str]:
     """Decide who is in a step: the best of those that it waits for, as the plan says, and write ``members/STEP.txt``.
 
-    Decided again, it is the same as long as the metrics are.
+    Once one of those chosen has begun, the decision stands: their metrics have changed since, and whoever took a place
+    would run beside its owner. Before that it is taken anew.
 
     Parameters
     ----------
@@ -114,6 +114,10 @@ def promote(exported: Exported, name: str, *, now_s: float | None = None) -> lis
         message = f"step: nobody is promoted to {name!r}; its members are known from the beginning"
         raise UsageError(message)
     _require_time(exported, time.time() if now_s is None else now_s)
+    if _members_file(exported, step).is_file():
+        decided = _read_members(exported, step)
+        if any((exported.folder / "trials" / trial / f"began-{name}").exists() for trial in decided):
+            return decided
     members = choose_members(exported, step)
     _write(_members_file(exported, step), "".join(f"{trial}\n" for trial in members))
     return members
@@ -230,13 +234,18 @@ def submit(exported: Exported, *, unit: str | None = None, job: str | None = Non
 
 
 def _require_time(exported: Exported, now_s: float) -> None:
-    deadline = exported.outline.plan.limits.get("deadline")
+    deadline_s = hard_deadline(exported.outline.plan)
     begun = exported.folder / "begun"
-    if deadline is None or deadline.binding is not Binding.HARD or deadline.unit != "s" or not begun.is_file():
+    if deadline_s is None or not begun.is_file():
         return
-    late = now_s - float(read_text(begun).strip() or "nan") - deadline.amount
+    text = read_text(begun).strip()
+    if not re.fullmatch(r"\d+", text):
+        if not text:  # the first job writes it just now
+            return
+        raise UsageError(f"{begun}: got {text[:40]!r}; it holds the seconds since 1970 of the first job's begin")
+    late = now_s - int(text) - deadline_s
     if late > 0:
-        message = f"deadline: the {deadline.amount:,.0f} s since its first job began passed {late:,.0f} s ago"
+        message = f"deadline: the {deadline_s:,.0f} s since its first job began passed {late:,.0f} s ago"
         raise LimitPassedError(f"{message}; nothing more is started")
 
 

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from optplan.runtime.exports.commands import split
+from optplan.runtime.exports.folder import LOCK
 from optplan.runtime.exports.request import ExportRequest, Template
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
 
@@ -36,7 +37,7 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     _require_one_machine(outline, request)
     if outline.kind is Kind.STREAM:
         return {"submit.sh": _write_stream(outline, request)}
-    lines = [_HEAD.replace("@RETRIES@", str(request.options.retries))]
+    lines = [_HEAD.replace("@LOCK@", LOCK).replace("@RETRIES@", str(request.options.retries))]
     for level in outline.levels():
         lines += [f"{_promote(request)} {step.name}" for step in level if step.is_promoted]
         first = 0
@@ -81,7 +82,7 @@ _HEAD = """#!/usr/bin/env bash
 # Runs the plan on this machine. Run again, what has ended is not run again.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-mkdir -p logs trials
+@LOCK@mkdir -p logs trials
 # stage STEP MEMBERS AT_ONCE FIRST_GPU GPUS: its members, so many side by side, each on GPUs of its own
 stage() {
   local slot

@@ -149,13 +149,20 @@ def _write_resources(
 
 
 def _submit(name: str) -> str:
-    return _HEAD + f"sky jobs launch --yes --detach-run tasks/{name}.yaml\n"
+    return _HEAD + _ONCE + f"sky jobs launch --yes --detach-run tasks/{name}.yaml\n"
 
 
 _HEAD = """#!/usr/bin/env bash
 # Launches the plan as managed jobs. The files of this folder have to be in the bucket that the tasks mount.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+"""
+
+_ONCE = """if ! mkdir launched 2>/dev/null; then
+  echo "submit.sh: was launched before; when sky jobs queue shows that it has ended, rmdir launched" >&2
+  exit 1
+fi
+trap 'code=$?; ((code == 0)) || rmdir launched' EXIT
 """
 
 _STREAM = (

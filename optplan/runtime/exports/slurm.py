@@ -17,6 +17,7 @@ from pydantic import Field
 from optplan.contracts.plan import Segment
 from optplan.errors import DataError
 from optplan.runtime.exports.commands import split
+from optplan.runtime.exports.folder import LOCK
 from optplan.runtime.exports.request import ExportRequest, Template
 from optplan.runtime.exports.steps import Kind, Outline, Step
 from optplan.schema import ByName
@@ -231,10 +232,22 @@ def _write_decision(outline: Outline, request: ExportRequest, name: str, what: s
     return "".join(f"{line}\n" for line in lines)
 
 
-_HEAD = """#!/usr/bin/env bash
+_HEAD = (
+    """#!/usr/bin/env bash
 # Submits every job of the plan, each after those that it waits for. Submitted again, what has ended is not run again.
 set -euo pipefail
-cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+cd -P -- "$(dirname -- "${BASH_SOURCE[0]}")"
+"""
+    + LOCK
+    + """left=$(
+  squeue --noheader --me --format='%F %Z' | sort -u | while read -r id where; do
+    if [[ $where == "$PWD" ]]; then printf ' %s' "$id"; fi
+  done
+)
+if [[ -n $left ]]; then
+  echo "submit.sh: jobs of this folder are still there; wait, or end them first: scancel$left" >&2
+  exit 1
+fi
 mkdir -p logs trials
 declare -A job
 submit() {
@@ -246,6 +259,7 @@ submit() {
   printf '%s\\t%s\\n' "$name" "$id" | tee -a submitted.tsv
 }
 """
+)
 
 
 def _submit(lines: Iterable[str]) -> str:

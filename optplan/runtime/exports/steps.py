@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from optplan.contracts.conditions import Elapsed, EpochsDone, IterationsDone, Promoted, waits_for
-from optplan.contracts.plan import Plan, Segment, UnitKind, count_levels, follow, last_of_each_unit, span
+from optplan.contracts.plan import Binding, Plan, Segment, UnitKind, count_levels, follow, last_of_each_unit, span
 from optplan.errors import DataError, UsageError
 
 #: Characters of a step's name. Of the 63 that a pod of Kubernetes has, 12 are the plan's, 16 a job's of a stream, and
@@ -198,6 +198,12 @@ def outline(plan: Plan, *, margin: float = 0.5, gpus_per_node: int | None = None
         )
     ways = tuple(_list_ways(plan, {step.segment.id: step for step in steps})) if kind is Kind.STREAM else ()
     return Outline(plan, kind, tuple(steps), ways)
+
+
+def hard_deadline(plan: Plan) -> float | None:
+    """Return the seconds from the first begin after which nothing more is started; None for no such limit."""
+    deadline = plan.limits.get("deadline")
+    return deadline.amount if deadline and deadline.binding is Binding.HARD and deadline.unit == "s" else None
 
 
 def _list_previous(plan: Plan, kind: Kind) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import shlex
 import stat
@@ -180,6 +182,85 @@ def test_the_best_go_on_and_failures_are_last(plan_of: PlanOf, tmp_path: Path) -
     assert promote(export_folder, "b1-s2") == ["0003"]  # decided again, it is the same
     end(tmp_path, "b1-s2", t0003=0.2)
     assert find_winner(export_folder)["trial"] == "0003"
+
+
+def test_a_decision_stands_once_somebody_has_begun(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Loss 0.4 beats 0.5, and gets worse in stage 2: it keeps its place, which nobody had decided for good before."""
+    exported = read_export(write(plan_of("rubberband-two-stages"), tmp_path))
+    assert promote(exported, "b1-s2") == []
+    end(tmp_path, "b1-s1", t0002=0.5, t0003=0.4)
+    assert promote(exported, "b1-s2") == ["0003"]
+    (tmp_path / "trials/0003/began-b1-s2").touch()
+    end(tmp_path, "b1-s1", t0003=9)
+    assert promote(exported, "b1-s2") == ["0003"]
+
+
+def launch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the launcher, whatever it ends with."""
+    command = ["bash", "launch.sh", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_variables_of_the_user_do_not_disturb_the_launcher(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Names that the launcher has itself reach the command alone; the launcher's and Bash's own are refused."""
+    env = dict.fromkeys(("here", "step", "place", "ended", "code", "child", "argv", "run"), "/nowhere")
+    options: dict[str, Any] = {"command": "bash -c 'echo $here $step $code' {gpus}{trial}", "template": {"env": env}}
+    folder = write(plan_of("rubberband-two-stages"), tmp_path, **options)
+    done = launch(folder, "b1-s1", "2")
+    assert done.stdout.split() == ["/nowhere"] * 3, done.stderr
+    assert (folder / "trials/0002/ended-b1-s1").exists()
+    for name in ("OPTPLAN_KIND", "UID"):
+        with pytest.raises(UsageError, match=f"template.env: got '{name}', which the launcher or Bash sets"):
+            export(plan_of("rubberband-two-stages"), "slurm", **options | {"template": {"env": {name: "x"}}})
+
+
+def test_nobody_runs_twice_at_the_same_time(plan_of: PlanOf, tmp_path: Path) -> None:
+    """While somebody has a trial's lock, or the folder's, a second one is refused; then it runs."""
+    folder = write(plan_of("rubberband-two-stages"), tmp_path, command="true {gpus} {trial}", grace_s=1)
+    (folder / "trials/0001").mkdir(parents=True)
+    with (folder / "trials/0001/lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = launch(folder, "b1-s1", "1")
+        assert (done.returncode, "this one is not started" in done.stderr) == (1, True)
+    assert launch(folder, "b1-s1", "1").returncode == 0
+    assert (folder / "trials/0001/ended-b1-s1").exists()
+    with (folder / "submit.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(UsageError, match="an earlier one, or what it started, has not ended"):
+            submit(read_export(folder))
+
+
+def test_nothing_begins_after_the_bell(plan_of: PlanOf, tmp_path: Path) -> None:
+    """A round that began long ago has ended for whoever comes back; after the deadline nobody begins at all."""
+    plan = plan_of("seer-paper-example")
+    folder = write(plan, tmp_path, "slurm", command="touch ran {gpus}", space={"rate": {"uniform": [0, 1]}})
+    step = next(step.name for step in outline(plan).steps if not step.is_promoted)
+    trial = (folder / f"members/{step}.txt").read_text().split()[0]
+    (folder / "trials" / trial).mkdir(parents=True)
+    (folder / f"trials/{trial}/began-{step}").write_text("1000\n")
+    done = launch(folder, step)
+    assert (done.returncode, "has passed" in done.stdout) == (0, True), done.stderr
+    assert (folder / f"trials/{trial}/ended-{step}").exists()
+    (folder / "begun").write_text("1000\n")
+    for mark in ("began", "ended"):
+        (folder / f"trials/{trial}/{mark}-{step}").unlink()
+    done = launch(folder, step)
+    assert (done.returncode, "nothing more is started" in done.stderr) == (4, True), done.stderr
+    assert not (folder / "ran").exists()
+
+
+def test_a_pipeline_is_launched_once(plan_of: PlanOf, tmp_path: Path) -> None:
+    """SkyPilot would run a second one beside the first; a launch that fails may be tried again."""
+    plan = plan_of("rubberband-resnet101-20min")
+    folder = write(plan, tmp_path / "jobs", "skypilot", template={"bucket": "s3://x"}, gpus_per_node=None)
+    sky = tmp_path / "sky"
+    variables = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    codes = []
+    for code in (7, 0, 0):
+        sky.write_text(f"#!/bin/sh\nexit {code}\n")
+        sky.chmod(0o755)
+        codes.append(subprocess.run(["bash", "submit.sh"], cwd=folder, env=variables, check=False).returncode)
+    assert codes == [7, 0, 1]
 
 
 def test_a_search_that_did_not_get_far_has_the_best_so_far(plan_of: PlanOf, tmp_path: Path) -> None:

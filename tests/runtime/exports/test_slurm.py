@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pytest
 
 from optplan.contracts import Plan
+from optplan.errors import UsageError
 from optplan.instances.files import read_instance
 from optplan.instances.parsing import parse_plan
 from optplan.runtime.exports.exporting import export, write_folder
@@ -147,6 +148,26 @@ def test_a_killed_job_is_resubmitted_from_its_checkpoint(
     assert len(begun) == 2, logs(tmp_path)
     assert " from 0 on " not in begun[1]
     assert (tmp_path / "trials/job/checkpoint/count").read_text() == "20\n"
+
+
+def test_a_folder_is_not_submitted_twice(
+    plan_of: PlanOf, tmp_path: Path, slurm: SlurmCluster, train_command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While jobs of the first time are there, the second is refused; when they have been ended it is not."""
+    space, template = {"rate": {"choice": [0.9, 0.3, 0.5, 0.7]}}, {"env": {"PACE": "30"}}
+    folder = tmp_path / "a b'c"
+    export_to(folder, plan_of("rubberband-two-stages"), train_command, slurm, space=space, template=template)
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    submit(read_export(folder))
+    with pytest.raises(UsageError, match="jobs of this folder are still there") as refused:
+        submit(read_export(folder))
+    ids = str(refused.value).rpartition("scancel ")[2].split()
+    assert len(ids) == len((folder / "submitted.tsv").read_text().splitlines())
+    slurm.call("scancel", *ids)
+    slurm.wait()
+    submit(read_export(folder))
+    slurm.call("scancel", *slurm.call("squeue", "--noheader", "--format=%A").split())
+    slurm.wait()
 
 
 def test_from_sacct_to_squeue(tmp_path: Path, slurm: SlurmCluster, train_command: str) -> None:
