@@ -12,7 +12,11 @@ def read_metric(value: object) -> float:
     """Return what a trial showed as a number; NaN where it is none, or not finite."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
-    return float(value) if math.isfinite(value) else math.nan
+    try:
+        number = float(value)
+    except OverflowError:  # whole numbers of JSON have no end
+        return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def rank(

@@ -25,6 +25,10 @@ from optplan.runtime.ranking import rank, read_metric
 
 #: What a job of a stream may be called: a folder, and a name of the scheduler's.
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+#: What is read of a manifest.
+_NEEDED = {"plan_id", "margin", "gpus_per_node", "metric", "mode", "configurations"}
+#: Bytes of the end of a metrics file in which a metric is looked for, one after the other.
+_ENDS = (1 << 16, 1 << 20, 1 << 24)
 
 
 class LimitPassedError(OptplanError):
@@ -70,6 +74,8 @@ def read_export(folder: Path) -> Exported:
         message = f"{folder}: has no {MANIFEST}; give the folder that `optplan export --out` wrote"
         raise UsageError(message)
     manifest = parse_json(read_text(file), str(file))
+    if not isinstance(manifest, dict) or not manifest.keys() >= _NEEDED:
+        raise UsageError(f"{file}: is not as `optplan export` writes it; export the plan again")
     plan = read_plan(folder / "plan.json")
     if plan.plan_id != manifest.get("plan_id"):
         message = f"{folder}: plan.json is not the plan that was exported; export it again into a folder of its own"
@@ -218,19 +224,37 @@ def submit(exported: Exported, *, unit: str | None = None, job: str | None = Non
             raise UsageError("class: a stream's jobs are submitted one by one; give --class and --job")
         if not _JOB.fullmatch(job):
             raise UsageError(f"job: got {job!r}; letters, digits, dots, hyphens and underscores are allowed, up to 61")
-        if (exported.folder / "trials" / job).exists():
-            raise UsageError(f"job: {job!r} was submitted before; give another name")
-        way = choose_way(exported, unit)
-        (exported.folder / "trials" / job).mkdir(parents=True)
-        script += [job, way]
+        place = exported.folder / "trials" / job
+        try:
+            place.mkdir(parents=True)
+        except FileExistsError:
+            raise UsageError(f"job: {job!r} was submitted before; give another name") from None
+        try:
+            script += [job, choose_way(exported, unit)]
+        except OptplanError:
+            place.rmdir()
+            raise
     elif unit is not None or job is not None:
         raise UsageError("class: the plan is not one of streams; leave out --class and --job")
     done = subprocess.run(script, cwd=exported.folder, capture_output=True, text=True, check=False)
+    if job is not None and not (done.returncode != 0 and _take_back(exported, job, script[-1])):
+        _write(exported.folder / "trials" / job / "way", f"{script[-1]}\n")  # to go on with it by hand
     if done.returncode != 0:
         raise UsageError(
             f"submit.sh ended with exit code {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
         )
     return done.stdout
+
+
+def _take_back(exported: Exported, job: str, way: str) -> bool:
+    """Let a name be given again, and count its way no more, where nothing of the job has begun."""
+    try:
+        (exported.folder / "trials" / job).rmdir()
+    except OSError:  # it has begun
+        return False
+    with _counts(exported.folder) as counts:
+        counts[way] -= 1
+    return True
 
 
 def _require_time(exported: Exported, now_s: float) -> None:
@@ -277,24 +301,40 @@ def _rank(exported: Exported, trials: Iterable[str], steps: Sequence[Step]) -> l
 
 
 def _value(exported: Exported, trial: str) -> float:
-    """Return the metric of the last whole line that a trial wrote; NaN where there is none."""
+    """Return the metric of the last whole line that a trial wrote; NaN where there is none in the last 16 MB."""
     file = exported.folder / "trials" / trial / "metrics.jsonl"
     if not file.is_file():
         return math.nan
-    for line in reversed(file.read_bytes().splitlines()):
+    try:
+        with file.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            for many in _ENDS:
+                stream.seek(max(0, size - many))
+                lines = stream.read(many).splitlines()
+                found = _find_metric(lines[1:] if many < size else lines, exported.manifest["metric"])
+                if found is not None or many >= size:
+                    return math.nan if found is None else found
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read ({error.strerror}); make it readable") from None
+    return math.nan
+
+
+def _find_metric(lines: Sequence[bytes], metric: str) -> float | None:
+    """Return what the last line that has a metric shows; None where none does."""
+    for line in reversed(lines):
         try:
             shown = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):  # cut short, or no JSON
             continue
-        if isinstance(shown, dict) and exported.manifest["metric"] in shown:
-            return read_metric(shown[exported.manifest["metric"]])
-    return math.nan
+        if isinstance(shown, dict) and metric in shown:
+            return read_metric(shown[metric])
+    return None
 
 
 def _write(file: Path, text: str) -> None:
     """Replace a file at once: two who decide the same may do so together."""
     file.parent.mkdir(exist_ok=True)
-    new = file.with_name(f".{file.name}.{os.getpid()}")
+    new = file.with_name(f".{file.name}.{os.urandom(8).hex()}")  # in containers, ids of processes are alike
     new.write_text(text, encoding="utf-8")
     new.replace(file)
 
@@ -305,6 +345,8 @@ def _counts(folder: Path) -> Iterator[dict[str, int]]:
     with (folder / "ways.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         file = folder / "ways.json"
-        counts = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        counts = parse_json(read_text(file), str(file)) if file.is_file() else {}
+        if not isinstance(counts, dict) or any(type(count) is not int for count in counts.values()):
+            raise UsageError(f"{file}: holds no counts of ways; remove it, and they begin anew")
         yield counts
         _write(file, format_json(counts) + "\n")

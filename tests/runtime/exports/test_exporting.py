@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import re
 import shlex
 import stat
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,6 +195,74 @@ def test_a_decision_stands_once_somebody_has_begun(plan_of: PlanOf, tmp_path: Pa
     (tmp_path / "trials/0003/began-b1-s2").touch()
     end(tmp_path, "b1-s1", t0003=9)
     assert promote(exported, "b1-s2") == ["0003"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b'{"loss": 1' + b"0" * 400 + b"}\n", math.nan),
+        (b'{"loss": 0.5}\n' + b"[" * 100_000 + b"\n", 0.5),
+        (b'{"loss": 0.5}\n{"loss": "low"}\n', math.nan),
+        (b'{"loss": 0.5}\n\xff\xfe\n[1]\n{"loss', 0.5),
+        (b'{"loss": 0.5}\n' + b'{"accuracy": 1}\n' * 10_000, 0.5),
+        (b"", math.nan),
+    ],
+)
+def test_odd_metrics_are_no_metrics(plan_of: PlanOf, tmp_path: Path, text: bytes, value: float) -> None:
+    """Numbers without end, nests without end, text, bytes that are none, other metrics: the last line that has one."""
+    exported = read_export(write(plan_of("rubberband-two-stages"), tmp_path))
+    end(tmp_path, "b1-s1", t0001=0.6, t0002=0.6)
+    (tmp_path / "trials/0002/metrics.jsonl").write_bytes(text)
+    assert promote(exported, "b1-s2") == ["0002" if value < 0.6 else "0001"]
+
+
+def test_only_the_end_of_metrics_is_read(plan_of: PlanOf, tmp_path: Path) -> None:
+    """A file of 1 GB, most of it a hole, with the metric in its last line."""
+    exported = read_export(write(plan_of("rubberband-two-stages"), tmp_path))
+    end(tmp_path, "b1-s1", t0001=0.6, t0002=0.6)
+    with (tmp_path / "trials/0002/metrics.jsonl").open("r+b") as file:
+        file.seek(10**9)
+        file.write(b'\n{"loss": 0.1}\n')
+    tracemalloc.start()
+    assert promote(exported, "b1-s2") == ["0002"]
+    assert tracemalloc.get_traced_memory()[1] < 10**7
+    tracemalloc.stop()
+
+
+def test_garbled_exports_are_refused(plan_of: PlanOf, tmp_path: Path) -> None:
+    """A manifest of another kind, counts that are none, a begin that is no time."""
+    exported = read_export(write(plan_of("boa-two-classes"), tmp_path / "a", "slurm"))
+    (tmp_path / "a/ways.json").write_text('{"vision-1": "many"}')
+    with pytest.raises(UsageError, match=r"ways.json: holds no counts"):
+        submit(exported, unit="vision", job="x")
+    assert not (tmp_path / "a/trials/x").exists()
+    for text in ("[]", "{}"):
+        (tmp_path / "a/export.json").write_text(text)
+        with pytest.raises(UsageError, match=r"export.json: is not as `optplan export` writes it"):
+            read_export(tmp_path / "a")
+    space = {"rate": {"uniform": [0, 1]}}
+    search = read_export(write(plan_of("seer-paper-example"), tmp_path / "b", "slurm", space=space))
+    (tmp_path / "b/begun").write_text("yesterday")
+    step = next(step.name for step in search.outline.steps if step.is_promoted)
+    with pytest.raises(UsageError, match="begun: got 'yesterday'"):
+        promote(search, step)
+
+
+def test_a_job_that_was_not_taken_may_be_submitted_again(plan_of: PlanOf, tmp_path: Path) -> None:
+    """The scheduler refuses it: its name is free, and its way is not counted; one that has begun keeps its name."""
+    exported = read_export(write(plan_of("boa-two-classes"), tmp_path, "slurm"))
+    script = tmp_path / "submit.sh"
+    script.write_text("echo no such partition >&2; exit 1\n")
+    with pytest.raises(UsageError, match="no such partition"):
+        submit(exported, unit="vision", job="v")
+    assert not (tmp_path / "trials/v").exists()
+    assert sum(json.loads((tmp_path / "ways.json").read_text()).values()) == 0
+    script.write_text("touch trials/$1/began; exit 1\n")
+    with pytest.raises(UsageError, match="exit code 1"):
+        submit(exported, unit="vision", job="v")
+    assert (tmp_path / "trials/v/way").read_text() == "vision-1\n"
+    with pytest.raises(UsageError, match="'v' was submitted before"):
+        submit(exported, unit="vision", job="v")
 
 
 def launch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
