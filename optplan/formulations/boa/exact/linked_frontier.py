@@ -18,7 +18,7 @@ from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.continuous import too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget
-from optplan.formulations.boa.exact.linked_limits import certify, find_prices
+from optplan.formulations.boa.exact.linked_limits import certify, find_price
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.schema import FloatArray
 from optplan.solvers.paths import bounds, families, mixing, switching
@@ -119,21 +119,26 @@ def build_linked_frontier(
             raise InfeasibleError(too_little(instance, least, budget))
         return found, found.mixture
 
+    budgets = np.geomspace(least, most, _POINTS) if most > least * (1.0 + _REACHED) else np.array([least])
+    objectives = np.array([locate(float(budget))[1].value for budget in budgets])
+
     def at(budget: float) -> FrontierPoint:
         found, mixture = locate(budget)
         asked = solver.at_budget(float(found.limits[0]))
-        prices = find_prices(asked, solver.family(float(found.limits[0])), found, Effort())
+        price = find_price(asked, solver.family(float(found.limits[0])), found, 0, Effort())
         return FrontierPoint(
             budget=budget if mixture.consumption[0] >= budget * (1.0 - _REACHED) else float(mixture.consumption[0]),
             objective=min(mixture.value, found.bound) if found.bound > 0 else mixture.value,
-            shadow_price=prices["budget"],
+            shadow_price=price,
             certificate=certify(asked, found),
         )
 
     def budget_for(objective_s: float) -> FrontierPoint:
         if objective_s < fastest_s * (1.0 - _REACHED):
             raise InfeasibleError(too_fast(fastest_s, objective_s))
-        budget = least
+        # The drawn points are known already: the last one that is not quick enough is the nearest start.
+        slow = np.flatnonzero(objectives >= objective_s)
+        budget = float(budgets[slow[-1]]) if slow.size else least
         while True:
             found, mixture = locate(budget)
             excess = mixture.value - objective_s
@@ -149,7 +154,6 @@ def build_linked_frontier(
     def solution_at(budget: float) -> BoaSolution:
         return write(locate(budget)[1])
 
-    budgets = np.geomspace(least, most, _POINTS) if most > least * (1.0 + _REACHED) else np.array([least])
     return Frontier(
         formulation=instance.formulation,
         instance_name=instance.name,
@@ -157,7 +161,7 @@ def build_linked_frontier(
         budget_unit=instance.budget_unit.value,
         objective_unit="s",
         budgets=budgets,
-        objectives=np.array([locate(float(budget))[1].value for budget in budgets]),
+        objectives=objectives,
         at=at,
         budget_for=budget_for,
         solution_at=solution_at,

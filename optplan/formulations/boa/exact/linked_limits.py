@@ -81,11 +81,24 @@ def find_prices(
     prices = {}
     for position, limit in enumerate(instance.limit_names):
         try:
-            ends = bounds.find_price_range(family, found, position, effort=effort)
+            prices[limit] = find_price(instance, family, found, position, effort)
         except OutOfEffortError:
             break
-        prices[limit] = _write_price(instance, limit, ends)
     return prices
+
+
+def find_price(
+    instance: BoaInstance, family: families.PathFamily, found: bounds.LinkedBound, position: int, effort: Effort
+) -> ShadowPrice:
+    """Find the one-sided shadow prices of the limit at a position.
+
+    Raises
+    ------
+    OutOfEffortError
+        When time ran out.
+    """
+    ends = bounds.find_price_range(family, found, position, effort=effort)
+    return _write_price(instance, instance.limit_names[position], ends)
 
 
 def _write_price(instance: BoaInstance, limit: str, ends: bounds.PriceRange) -> ShadowPrice:

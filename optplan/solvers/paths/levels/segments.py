@@ -20,6 +20,9 @@ from optplan.solvers.paths.levels.blocks import BlockGraph
 
 #: Numbers that are compared at once.
 _CHUNK = 1 << 18
+#: Of more paths than this only those are left out that some of the best dominate; all would take longer than it saves.
+_MOST_FILTERED = 600
+_CHAMPIONS = 48
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,21 @@ class PathList:
             path[start:end] = self.nodes[labels.node[label]]
             end, label = start, int(labels.parent[label])
         return path
+
+
+def _find_better(sums: FloatArray) -> IntArray:
+    """Return the places of paths (P, D) that are not dominated; of many paths some that are may be among them."""
+    scaled = sums / np.maximum(sums.max(axis=0, initial=0.0), 1e-300)
+    places = np.arange(len(sums))
+    if places.size > _MOST_FILTERED:
+        champions = np.argsort(scaled.sum(axis=1), kind="stable")[:_CHAMPIONS]
+        for champion in champions.tolist():
+            best, others = scaled[champion], scaled[places]
+            undercut = (best <= others).all(axis=1) & (best < others).any(axis=1)
+            places = places[~undercut]
+    if places.size > _MOST_FILTERED:
+        return places
+    return np.asarray(places[find_undominated_vectors(np.zeros(places.size, dtype=np.intp), scaled[places])])
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +195,7 @@ class BlockSearch:
         generation = np.concatenate([np.full(labels.size, number) for number, labels, _ in found] or [np.empty(0, int)])
         label = np.concatenate([labels for _, labels, _ in found] or [np.empty(0, int)])
         sums = np.concatenate([each for _, _, each in found] or [np.empty((0, weights.shape[1]))])
-        best = np.arange(label.size)
-        if not whole:
-            unit = np.maximum(sums.max(axis=0, initial=0.0), 1e-300)
-            best = find_undominated_vectors(np.zeros(label.size, dtype=np.intp), sums / unit)
+        best = np.arange(label.size) if whole else _find_better(sums)
         return PathList(self.graph, self.nodes, sums[best], generation[best], label[best], trail)
 
     def _begin(self, rows: list[_Outlook], most: list[float]) -> _Labels:
