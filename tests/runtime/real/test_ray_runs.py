@@ -21,6 +21,7 @@ pytestmark = pytest.mark.real
 ray = pytest.importorskip("ray", reason='Ray is not installed; pip install "optplan[ray]" brings it')
 
 QUADRATIC = f"{Path(__file__).parents[1] / 'trainables' / 'quadratic.py'}:Quadratic"
+TUNED = f"{Path(__file__).with_name('tuned.py')}:Tuned"
 DIGITS = f"{Path(__file__).parents[3] / 'docs' / 'examples' / 'ddp_digits.py'}:Digits"
 RATES = [{"rate": rate, "wait_s": 0.3} for rate in (0.01, 0.3, 0.1, 0.02)]
 #: The second descends fastest: 0.3 brings x nearer to 3 by a factor of 0.4 a step.
@@ -122,8 +123,11 @@ def test_nodes_of_the_autoscaler(run_alone: RunAlone, folder: Path, plan_stages:
 
 
 def test_a_cluster_made_here(run_alone: RunAlone, folder: Path, plan_stages: PlanStages) -> None:
-    """One is made where other programs have the ports that Ray likes, ends with its driver, and is made again."""
-    prepare(folder, plan_stages(*STAGES, iterations=10), QUADRATIC, RATES)
+    """One is made where other programs have the ports that Ray likes, ends with its driver, and is made again.
+
+    What is trained is a ``Trainable`` of Ray Tune.
+    """
+    prepare(folder, plan_stages(*STAGES, iterations=10), TUNED, RATES)
     run_alone("ray_runs.py", folder, "here")
     require_same_end(folder / "here")
     assert not list(folder.glob("op-*")), "the clusters' own folders are gone"

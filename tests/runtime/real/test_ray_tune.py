@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from optplan.contracts import Plan
+from optplan.errors import UsageError
 from optplan.instances.files import read_instance
 from optplan.solving import build_plan, solve
 
 pytestmark = pytest.mark.real
-pytest.importorskip("ray.tune", reason='Ray is not installed; pip install "optplan[ray]" brings it')
+ray_tune = pytest.importorskip("optplan.runtime.ray_tune", reason='pip install "optplan[ray]" brings Ray')
+PlanScheduler = ray_tune.PlanScheduler
 
 RATES = [{"rate": rate} for rate in (0.01, 0.3, 0.1, 0.02)]
 #: Trials, nodes and GPUs of each stage.
@@ -101,3 +103,21 @@ def test_what_a_tuner_gets_wrong(search: Search, folder: Path, plan_stages: Plan
     with pytest.raises(AssertionError, match=r"the plan's 4 trials; give TuneConfig\(num_samples=4\)"):
         search(plan_stages(*STAGES), space=[*RATES, {"rate": 0.2}], companions=COMPANIONS)
     assert not list(folder.glob("*.jsonl"))
+
+
+def test_whose_metric_counts(plan_stages: PlanStages, plan_of: Callable[..., Plan]) -> None:
+    """The scheduler's own, else the Tuner's, else the plan's; two that differ are refused, and plans of no search."""
+    plan = plan_stages(*STAGES)
+    own = PlanScheduler(plan, metric="accuracy", mode="max")
+    assert (own.metric, own.num_samples) == ("accuracy", 4)
+    assert own.set_search_properties(None, None)
+    assert own.set_search_properties("accuracy", "max")
+    assert not own.set_search_properties("loss", "min")
+    assert own.metric == "accuracy"
+    free = PlanScheduler(plan)
+    assert free.set_search_properties(None, None)
+    assert free.metric == "loss"
+    assert free.set_search_properties("error", "max")
+    assert free.metric == "error"
+    with pytest.raises(UsageError, match=r"plan: its units are fleet-group; Ray Tune follows plans of searches"):
+        PlanScheduler(plan_of("srift-case1"))
