@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
 from optplan.instances.files import write_text
 from optplan.runtime.exports.commands import placeholders
 from optplan.runtime.exports.entries import ExporterEntry, exporter_named
-from optplan.runtime.exports.folder import write_common
+from optplan.runtime.exports.folder import MANIFEST, write_common
 from optplan.runtime.exports.request import ExportOptions, ExportRequest, Template
 from optplan.runtime.exports.steps import Kind, Outline, outline
 
@@ -81,10 +82,10 @@ def write_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool = Fa
     Raises
     ------
     OutputError
-        When the folder holds anything, and may not be written over.
+        When the folder holds anything, and may not be written over; or what it holds is no export, or is one of another
+        plan whose jobs have run.
     """
-    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
-        raise OutputError(f"{folder}: is not empty; give another folder, or --force to write over an export")
+    _require_folder(files, folder, overwrite=overwrite)
     for name, text in files.items():
         target = folder / name
         try:
@@ -94,6 +95,42 @@ def write_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool = Fa
         write_text(text, target, overwrite=overwrite)
         if name.endswith(".sh"):
             target.chmod(target.stat().st_mode | 0o111 & ~_umask())
+
+
+def _require_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder in which something of the user's, or what jobs have done, would be lost or mistaken."""
+    try:
+        held = folder.exists() and any(folder.iterdir())
+    except OSError as error:
+        raise OutputError(f"{folder}: is no folder that can be read ({error.strerror}); give another") from None
+    if not held:
+        return
+    if not overwrite:
+        raise OutputError(f"{folder}: is not empty; give another folder, or --force to write over an export")
+    before = _read_manifest(folder)
+    if before is None:
+        raise OutputError(f"{folder}: holds no export; --force replaces nothing else; give another folder")
+    trials = folder / "trials"
+    now = json.loads(files[MANIFEST])
+    if any(before.get(name) != now[name] for name in ("plan_id", "configurations")) and _holds_anything(trials):
+        message = f"{folder}: jobs of another plan, or with other configurations, have run there ({trials})"
+        raise OutputError(f"{message}; give another folder, or move that one away")
+    for name in files:
+        if (folder / name).resolve() != folder.resolve() / name:
+            raise OutputError(f"{folder / name}: is a link to elsewhere, and no file of an export; give another folder")
+
+
+def _holds_anything(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def _read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return what an export says of itself; None where there is none."""
+    try:
+        found = json.loads((folder / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and "plan_id" in found else None
 
 
 def _umask() -> int:

@@ -13,10 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from optplan.errors import DataError
 from optplan.runtime.exports.commands import split
 from optplan.runtime.exports.folder import LOCK
-from optplan.runtime.exports.request import ExportRequest, Template
+from optplan.runtime.exports.request import ExportRequest, Template, require_known
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
 from optplan.schema import ByName, FrozenModel
 
@@ -146,10 +145,7 @@ def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[
 def write_place(step: Step, outline: Outline, request: ExportRequest) -> dict[str, Any]:
     """Return where the pods of a step may run, as fields of their specification."""
     template = pods_of(request)
-    for name in template.placement:
-        if name not in outline.plan.resources:
-            known = ", ".join(outline.plan.resources)
-            raise DataError(f"template.placement.{name}", "the plan has no such resource", f"it has {known}")
+    require_known("placement", template.placement, outline.plan.resources)
     place = template.placement.get(step.segment.resource, Placement())
     found: dict[str, Any] = {}
     if place.node_selector:

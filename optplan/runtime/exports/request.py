@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from optplan.contracts.conditions import Mode
+from optplan.errors import DataError, nearest_name_hint
 from optplan.schema import ByName, FrozenModel
 
 #: Names that a shell takes for a variable.
@@ -108,3 +109,26 @@ class ExportRequest:
     configurations: tuple[Mapping[str, Any], ...] = ()
     metric: str = "loss"
     mode: Mode = Mode.MIN
+
+
+def require_known(field: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names of a template that the plan does not have: what they say would be lost without a word.
+
+    Parameters
+    ----------
+    field
+        Of the template.
+    given, known
+        The names there, and those of the plan.
+
+    Raises
+    ------
+    DataError
+        When the plan lacks one.
+    """
+    names = sorted(set(known))
+    for name in given:
+        if name not in names:
+            raise DataError(
+                f"template.{field}.{name}", "the plan has none of that name", nearest_name_hint(name, names)
+            )

@@ -15,7 +15,7 @@ from pydantic import Field
 from optplan.contracts.resources import Resource
 from optplan.runtime.exports.commands import split
 from optplan.runtime.exports.kubernetes import write_yaml
-from optplan.runtime.exports.request import ExportRequest, Template
+from optplan.runtime.exports.request import ExportRequest, Template, require_known
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
 from optplan.schema import ByName
 
@@ -65,6 +65,10 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     CannotExpressError
         When segments of different sizes run side by side: tasks of a pipeline follow one another.
     """
+    template = request.template
+    assert isinstance(template, SkyPilotTemplate)  # the exporter's entry names it
+    types = [resource.gpu_type for resource in outline.plan.resources.values()]
+    require_known("accelerators", template.accelerators, types)
     if outline.kind is Kind.STREAM:
         files = {
             f"tasks/{way.name}.yaml": _write_pipeline(outline, way.name, way.steps, request) for way in outline.ways

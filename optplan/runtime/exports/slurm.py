@@ -18,7 +18,7 @@ from optplan.contracts.plan import Segment
 from optplan.errors import DataError
 from optplan.runtime.exports.commands import split
 from optplan.runtime.exports.folder import LOCK
-from optplan.runtime.exports.request import ExportRequest, Template
+from optplan.runtime.exports.request import ExportRequest, Template, require_known
 from optplan.runtime.exports.steps import Kind, Outline, Step
 from optplan.schema import ByName
 
@@ -63,6 +63,11 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     request
         What the user asked; its template is a :class:`SlurmTemplate`.
     """
+    template = request.template
+    assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
+    types = [resource.gpu_type for resource in outline.plan.resources.values()]
+    require_known("gpus", template.gpus, types)
+    require_known("resources", template.resources, outline.plan.resources)
     if outline.kind is Kind.FLEET:
         return {"jobs/train.sbatch": _write_fleet(outline, request), "submit.sh": _submit(["submit train"])}
     if outline.kind is Kind.STREAM:
@@ -123,6 +128,8 @@ def _write_job(
         lines += ["#SBATCH hetjob"] if number else [f"#SBATCH {option}" for option in own]
         lines += [f"#SBATCH {option}" for option in _options(outline, step, request)]
     lines += ["", "set -uo pipefail", 'cd -- "$SLURM_SUBMIT_DIR"', "code=0"]
+    # From 22.05 on, srun does not take this over from sbatch.
+    lines.append("[[ -z ${SLURM_CPUS_PER_TASK:-} ]] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK")
     if outline.kind is Kind.SEARCH:
         lines.append("member=$((OPTPLAN_OFFSET + SLURM_ARRAY_TASK_ID))")
     lines.append(
@@ -180,7 +187,13 @@ _TAKEN = (
     "ntasks-per-node",
     "gres",
     "gpus",
+    "gpus-per-node",
+    "gpus-per-socket",
     "gpus-per-task",
+    "ntasks-per-gpu",
+    "wrap",
+    "chdir",
+    "export",
     "time",
     "array",
     "dependency",
@@ -197,7 +210,9 @@ def _write_option(name: str, value: str) -> str:
         raise DataError(f"template.options.{name}", "the plan says it", "leave it out")
     if not value.isprintable():
         raise DataError(f"template.options.{name}", f"got {value!r}", "an option stands on one line")
-    return f"--{name}={shlex.quote(value)}" if value else f"--{name}"
+    # Unlike a shell, sbatch takes a backslash for an escape within single quotes, too.
+    quoted = shlex.quote(value).replace("\\", "\\\\")
+    return f"--{name}={quoted}" if value else f"--{name}"
 
 
 def _require_word(path: str, text: str) -> str:

@@ -130,6 +130,26 @@ def test_hostile_words_stay_data_in_manifests(plan_of: PlanOf) -> None:
         ("two-stages", "slurm", {"template": {"partition": "a b"}}, "template.partition"),
         ("two-stages", "slurm", {"template": {"options": {"time": "1"}}}, "template.options.time: the plan says"),
         ("two-stages", "slurm", {"template": {"options": {"mem": "1\n#SBATCH x"}}}, "stands on one line"),
+        (
+            "two-stages",
+            "slurm",
+            {"template": {"gpus": {"T4": "x"}}},
+            "template.gpus.T4: the plan has none of that name",
+        ),
+        ("two-stages", "slurm", {"template": {"resources": {"x": {}}}}, "template.resources.x: the plan has none"),
+        ("two-stages", "slurm", {"template": {"options": {"gpus-per-node": "8"}}}, "gpus-per-node: the plan says"),
+        (
+            "two-stages",
+            "kubernetes",
+            {"template": PODS | {"placement": {"x": {}}}},
+            "template.placement.x: the plan has",
+        ),
+        (
+            "two-stages",
+            "skypilot",
+            {"template": {"bucket": "s3://x", "accelerators": {"x": "y"}}},
+            "template.accelerators.x: the plan has none",
+        ),
         ("two-stages", "slurm", {"template": {"env": {"a-b": "x"}}}, "a variable has letters, digits"),
         ("two-stages", "kubernetes", {}, "template.image: is missing"),
         ("two-stages", "trainjob", {"template": PODS}, "cannot express: 'b1-s1' has 4 trials"),
@@ -163,6 +183,38 @@ def test_a_folder_that_holds_anything_is_not_written_over(plan_of: PlanOf, tmp_p
     write_folder(files, tmp_path, overwrite=True)
     assert (tmp_path / "trials/mine").read_text() == "kept"
     assert stat.S_IMODE((tmp_path / "submit.sh").stat().st_mode) & stat.S_IXUSR
+
+
+def test_force_replaces_exports_only(plan_of: PlanOf, tmp_path: Path) -> None:
+    """A folder of the user's, links to elsewhere, and jobs of other configurations are left alone; modes are kept."""
+    plan = plan_of("rubberband-two-stages")
+
+    def again(seed: int = 0) -> None:
+        files = export(plan, "script", command="t {gpus} {rate}", gpus_per_node=4, seed=seed, space=RATES)
+        write_folder(files, tmp_path / "jobs", overwrite=True)
+
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs/submit.sh").write_text("mine")
+    with pytest.raises(OutputError, match="holds no export; --force replaces nothing else"):
+        again()
+    assert (tmp_path / "jobs/submit.sh").read_text() == "mine"
+    (tmp_path / "jobs/submit.sh").unlink()
+    again()
+    (tmp_path / "jobs/plan.json").chmod(0o600)
+    again(seed=1)  # nothing has run there
+    assert stat.S_IMODE((tmp_path / "jobs/plan.json").stat().st_mode) == 0o600
+    (tmp_path / "mine").write_text("kept")
+    (tmp_path / "jobs/submit.sh").unlink()
+    (tmp_path / "jobs/submit.sh").symlink_to(tmp_path / "mine")
+    with pytest.raises(OutputError, match=r"submit.sh: is a link to elsewhere"):
+        again(seed=1)
+    (tmp_path / "jobs/submit.sh").unlink()
+    (tmp_path / "jobs/trials/0001").mkdir(parents=True)
+    with pytest.raises(OutputError, match="with other configurations, have run there"):
+        again(seed=0)
+    again(seed=1)
+    with pytest.raises(OutputError, match=r"mine: is no folder that can be read \(Not a directory\)"):
+        write_folder({}, tmp_path / "mine")
 
 
 def end(folder: Path, step: str, **losses: float | str | None) -> None:

@@ -170,6 +170,22 @@ def test_a_folder_is_not_submitted_twice(
     slurm.wait()
 
 
+def test_options_of_the_template_reach_slurm_as_they_are(
+    plan_of: PlanOf, tmp_path: Path, slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quotes, signs and spaces in a comment stay one word; the CPUs of a task reach its command."""
+    said = 'it\'s "x" $(touch pwned) # !!y -r \\ ;'
+    template = {"options": {"comment": said, "cpus-per-task": "2"}, "env": {"step": "x"}}
+    command = "bash -c 'echo $SLURM_CPUS_PER_TASK {gpus}'"
+    export_to(tmp_path, plan_of("boa-two-classes"), command, slurm, template=template)
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    shown = submit(read_export(tmp_path), unit="vision", job="v").split()[1]
+    assert slurm.call("squeue", "--noheader", "--all", f"--jobs={shown}", "--Format=comment:100").rstrip() == said
+    slurm.wait()
+    assert logs(tmp_path).splitlines()[0].split(": ")[1].split()[0] == "2", logs(tmp_path)
+    assert not list(tmp_path.rglob("pwned"))
+
+
 def test_from_sacct_to_squeue(tmp_path: Path, slurm: SlurmCluster, train_command: str) -> None:
     """The commands of docs/logs.md, as they stand there: from a log to jobs that run to their end."""
     page = (DOCS / "logs.md").read_text(encoding="utf-8")
