@@ -90,6 +90,7 @@ SLOW = (
     "runtime/test_replanning.py",
     "runtime/test_setups.py",
     "runtime/test_virtual.py",
+    "simulation/cluster/test_profiled_jobs.py",
     "solvers/paths/held/test_held.py",
     "solvers/paths/test_single.py",
     "solvers/paths/test_skyline.py",

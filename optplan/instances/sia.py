@@ -10,7 +10,7 @@ GPU, its speedup ``s_e(k) = gamma_e(k) / gamma_e(1)``. Where the tables end, the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +29,7 @@ from optplan.instances.sia_profiles import (
     ProfileTables,
     read_learning_curves,
     read_profile_tables,
+    smallest_rotation,
 )
 from optplan.instances.sia_workloads import NOMINAL_SPANS_H, Workload, read_workload
 from optplan.schema import FloatArray, IntArray, freeze
@@ -167,7 +168,7 @@ def derive_epochs(
     profiles_dir: Path | str,
     application: str | Application,
     gpu: str,
-    widths: Sequence[int] | IntArray,
+    widths: Sequence[int] | IntArray | Mapping[int, str],
     *,
     slowdown: bool = False,
     fixed_batch: int | None = None,
@@ -185,7 +186,8 @@ def derive_epochs(
     gpu
         Suffix of the profile files: aws, azure, dgx-ext, rtx, quad.
     widths
-        GPUs, whole numbers of at least 1 in any order.
+        GPUs, whole numbers of at least 1 in any order; as keys, with the placement of each, such as ``{4: "22"}``,
+        where they are not on as few nodes as possible.
     slowdown
         Whether sizes include the factor by which Sia's cluster was slower than the profiles.
     fixed_batch
@@ -212,8 +214,9 @@ def derive_epochs(
         When ``timing`` or ``infeasible`` is none of its words.
     """
     timing, infeasible = _word(Timing, "timing", timing), _word(Infeasible, "infeasible", infeasible)
-    asked = _check_widths(widths)
-    sources = _read(profiles_dir, application, gpu, fixed_batch)
+    spread = widths if isinstance(widths, Mapping) else {}
+    asked = _check_widths(list(spread) or widths)
+    sources = _read(profiles_dir, application, gpu, fixed_batch, spread)
     left_out = {int(k): _say_too_wide(sources, int(k)) for k in asked[asked > sources.widest]}
     tried = np.union1d([1], asked[asked <= sources.widest])
     choices, provenance, fit = _choose(sources, tried, timing, infeasible)
@@ -254,7 +257,13 @@ def derive_epochs(
     )
 
 
-def _read(profiles_dir: Path | str, application: str | Application, gpu: str, fixed_batch: int | None) -> _Sources:
+def _read(
+    profiles_dir: Path | str,
+    application: str | Application,
+    gpu: str,
+    fixed_batch: int | None,
+    spread: Mapping[int, str],
+) -> _Sources:
     facts = application if isinstance(application, Application) else application_named(application)
     if facts.pipeline:
         problem = f"{facts.name} trains in a pipeline, and its profile holds times of stages, not of steps"
@@ -262,7 +271,8 @@ def _read(profiles_dir: Path | str, application: str | Application, gpu: str, fi
     if fixed_batch is not None and not facts.init_batch_size <= fixed_batch <= facts.max_batch_size:
         problem = f"got {fixed_batch}; {facts.name} trains at {facts.init_batch_size} to {facts.max_batch_size} samples"
         raise DataError("fixed_batch", problem, "choose a batch size in that range, or None to adapt it")
-    tables = read_profile_tables(profiles_dir, facts, gpu)
+    placed = {width: smallest_rotation(placement) for width, placement in spread.items()}
+    tables = replace(read_profile_tables(profiles_dir, facts, gpu), spread=placed)
     return _Sources(facts, gpu, tables, read_learning_curves(profiles_dir, facts), fixed_batch)
 
 
@@ -316,7 +326,7 @@ def _choose_by_tables(sources: _Sources, widths: IntArray) -> tuple[_Choices, li
     between = np.flatnonzero([word == INTERPOLATED for word in provenance])
     if between.size:
         k = np.broadcast_to(widths[between], batches.local_batch[:, between].shape)
-        points = np.stack([-(-k // tables.gpus_per_node), k, batches.local_batch[:, between]], axis=-1)
+        points = np.stack([tables.count_nodes(k), k, batches.local_batch[:, between]], axis=-1)
         times_s[:, between] = tables.interpolate(points.reshape(-1, 3)).reshape(*points.shape[:2], 2)
     step_s, sync_s = times_s[..., 0], times_s[..., 1]
     time_s = step_s + batches.accumulated * (step_s - sync_s)
@@ -327,7 +337,7 @@ def _choose_by_model(sources: _Sources, widths: IntArray) -> tuple[_Choices, Goo
     """Predict the step times; on several nodes nothing is feasible when none were measured."""
     fit = _fit(sources.tables)
     batches = sources.rule.split(widths, fixed_batch_size=sources.fixed_batch_size)
-    nodes = -(-widths // sources.tables.gpus_per_node)
+    nodes = sources.tables.count_nodes(widths)
     time_s = fit.parameters.iteration_time_s(nodes, widths, batches.local_batch, batches.accumulated)
     unknown = (nodes > 1) & ("alpha_n" in fit.unobserved)
     return _to_choices(batches, np.where(unknown, np.nan, time_s)), fit
@@ -375,7 +385,7 @@ def _say_why_not(sources: _Sources, k: int, fit: GoodputFit | None) -> str:
     return f"{subject}: no batch size splits into local batches that were measured"
 
 
-def _check_widths(widths: Sequence[int] | IntArray) -> IntArray:
+def _check_widths(widths: Sequence[int] | IntArray | Mapping[int, str]) -> IntArray:
     given = np.asarray(widths)
     if given.ndim != 1 or not given.size or given.dtype.kind not in "iu":
         raise DataError("widths", f"got {widths!r}; a list of whole numbers is needed", "give at least one width")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +85,8 @@ class ProfileTables:
         All rows of the two files.
     min_local_batch, max_local_batch
         Least and largest samples per GPU.
+    spread
+        Placements of the widths whose GPUs are not on as few nodes as possible.
     """
 
     gpus_per_node: int
@@ -94,13 +96,26 @@ class ProfileTables:
     scalability_passes: Passes
     min_local_batch: int
     max_local_batch: int
+    spread: Mapping[int, str] = field(default_factory=dict)
+
+    def placement(self, gpus: int) -> str:
+        """Return how the GPUs of a width lie on nodes."""
+        return self.spread.get(gpus) or consolidated_placement(gpus, self.gpus_per_node)
+
+    def count_nodes(self, gpus: IntArray) -> IntArray:
+        """Return the nodes on which the GPUs of each width lie, in the same shape."""
+        nodes = -(-gpus // self.gpus_per_node)
+        for width, placement in self.spread.items():
+            nodes = np.where(gpus == width, len(placement), nodes)
+        return nodes
 
     def look_up(self, gpus: int) -> tuple[str, Passes | None]:
         """Say where the step times of a width come from, and give its rows when it was measured."""
-        rows = self.placements.get(consolidated_placement(gpus, self.gpus_per_node))
+        placement = self.placement(gpus)
+        rows = self.placements.get(placement)
         if rows is not None:
             return MEASURED, rows
-        nodes = -(-gpus // self.gpus_per_node)
+        nodes = len(placement)
         rows = self.scalability.get((nodes, gpus))
         if rows is not None:
             return MEASURED_SCALABILITY, rows
@@ -113,7 +128,7 @@ class ProfileTables:
         it; beyond all rows, the largest of the profile.
         """
         _, rows = self.look_up(gpus)
-        batches = self._local_batches_from(-(-gpus // self.gpus_per_node), gpus) if rows is None else rows.points[:, 2]
+        batches = self._local_batches_from(len(self.placement(gpus)), gpus) if rows is None else rows.points[:, 2]
         return min(self.max_local_batch, int(batches.max(initial=0)) or self.max_local_batch)
 
     def _local_batches_from(self, nodes: int, gpus: int) -> IntArray:

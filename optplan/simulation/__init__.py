@@ -1,1 +1,1 @@
-"""Simulators: what happens to fleets in which VMs come and go, replayed from traces or drawn at random."""
+"""Simulators: fleets in which VMs come and go, from traces or drawn at random, and clusters to which jobs come."""

@@ -1,0 +1,128 @@
+"""Jobs of a simulated cluster: what they are, how long their epochs really take, and where each of them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from optplan.schema import FloatArray
+
+#: GPUs on each node that a job uses, descending: 6 GPUs on nodes of 4 are ``(4, 2)`` where they are together.
+Spread: TypeAlias = tuple[int, ...]
+
+
+def consolidate(gpus: int, gpus_per_node: int) -> Spread:
+    """Return how GPUs lie on as few nodes as possible."""
+    full, rest = divmod(gpus, gpus_per_node)
+    return (gpus_per_node,) * full + ((rest,) if rest else ())
+
+
+class Application(Protocol):
+    """What is true of the jobs of one application, whatever a policy believes."""
+
+    @property
+    def num_epochs(self) -> int:
+        """Epochs of a job."""
+
+    @property
+    def rescale_s(self) -> float:
+        """Seconds without progress after every start and every change of what a job holds."""
+
+    def epoch_times_s(self, spread: Spread) -> FloatArray | None:
+        """Return the seconds of each epoch, shape (epochs,); None where the application cannot run."""
+
+    def largest_width(self, gpus: int) -> int:
+        """Return the most GPUs, up to a number, on which it runs when they are together; 0 where there are none."""
+
+
+@dataclass(frozen=True)
+class TabledApplication:
+    """An application of which the time of each epoch is given by the number of GPUs, wherever they are.
+
+    Parameters
+    ----------
+    epoch_s
+        By number of GPUs: seconds of each epoch, (epochs,).
+    num_epochs
+        Epochs of a job; may be none.
+    rescale_s
+        Seconds that every start and change takes.
+    """
+
+    epoch_s: Mapping[int, FloatArray]
+    num_epochs: int
+    rescale_s: float = 0.0
+
+    def epoch_times_s(self, spread: Spread) -> FloatArray | None:
+        """Look the number of GPUs up."""
+        times_s = self.epoch_s.get(sum(spread))
+        return None if times_s is None else np.asarray(times_s, dtype=np.float64)
+
+    def largest_width(self, gpus: int) -> int:
+        """Return the largest width of the table that is not above a number."""
+        return max((width for width in self.epoch_s if width <= gpus), default=0)
+
+
+@dataclass(eq=False)
+class Job:
+    """A job, and where it stands.
+
+    Parameters
+    ----------
+    name, application
+        Names; that of the job is its own.
+    submitted_s
+        Arrival, at or after zero.
+    truth
+        What is true of its application.
+    requested_gpus
+        What a rigid scheduler would give it; None where nobody said.
+
+    Attributes
+    ----------
+    epochs_done
+        Epochs that it has completed.
+    left
+        Share of the present epoch that is still to be done.
+    gpus
+        What it holds; 0 while it waits.
+    started_s, completed_s
+        When it first held GPUs and when it was complete; None before.
+    gpu_s, held_s, paused_s, trained_s
+        GPU-seconds held, and seconds in which it held GPUs, made no progress, and made progress; settled at
+        ``settled_s``.
+    rescales
+        Changes of what it holds, after its first start.
+    problem
+        Why it cannot be completed; empty for all others.
+    """
+
+    name: str
+    application: str
+    submitted_s: float
+    truth: Application = field(repr=False)
+    requested_gpus: int | None = None
+    epochs_done: int = 0
+    left: float = 1.0
+    gpus: int = 0
+    started_s: float | None = None
+    completed_s: float | None = None
+    gpu_s: float = 0.0
+    held_s: float = 0.0
+    paused_s: float = 0.0
+    trained_s: float = 0.0
+    settled_s: float = 0.0
+    rescales: int = 0
+    problem: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is to be done for it any more."""
+        return self.completed_s is not None or bool(self.problem)
+
+    def attained_gpu_s(self, now_s: float) -> float:
+        """Return the GPU-seconds that it has held until now."""
+        return self.gpu_s + self.gpus * (now_s - self.settled_s)

@@ -1,0 +1,118 @@
+"""Nodes of a simulated cluster: who is on which, and which are rented."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+from optplan.errors import InternalError, UsageError
+from optplan.simulation.cluster.jobs import Spread
+
+#: Node and GPUs on it, for each node that a job uses.
+Places: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Nodes:
+    """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed.
+
+    GPUs are taken together: whole nodes first, then the fullest node that the rest fits on. Where nodes are rented as
+    they are needed there is always one; a fixed number of nodes may leave only GPUs here and there, and then those of
+    the emptiest nodes are taken. Nobody is moved for the sake of others.
+
+    Parameters
+    ----------
+    gpus_per_node
+        GPUs of one node.
+    fixed
+        Number of nodes that are rented throughout; None rents one when it is needed and returns it when it is empty.
+    start_s
+        Seconds until a node that was not there can be used; it is paid for from the beginning.
+    """
+
+    def __init__(self, gpus_per_node: int, fixed: int | None = None, *, start_s: float = 0.0) -> None:
+        if gpus_per_node < 1 or (fixed is not None and fixed < 1):
+            message = f"got {fixed} nodes of {gpus_per_node} GPUs; at least one node of at least one GPU is needed"
+            raise UsageError(message)
+        if not (math.isfinite(start_s) and start_s >= 0.0):
+            raise UsageError(f"start_s: got {start_s!r}; seconds of at least zero are allowed")
+        self.gpus_per_node = gpus_per_node
+        self.is_fixed = fixed is not None
+        self.rented = fixed or 0
+        self.used = 0
+        self._start_s = start_s
+        self._free: dict[int, int] = {}
+        self._ready_s: dict[int, float] = {}
+        # Nodes by free GPUs, each a dict for its order: what is taken must not depend on hashes.
+        self._by_free: list[dict[int, None]] = [{} for _ in range(gpus_per_node + 1)]
+        self._made = self.rented
+        for node in range(self.rented):
+            self._put(node, gpus_per_node)
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of the cluster; infinite where nodes are rented as they are needed."""
+        return self.rented * self.gpus_per_node if self.is_fixed else math.inf
+
+    def take(self, gpus: int, now_s: float) -> tuple[Places, float]:
+        """Take GPUs.
+
+        Returns
+        -------
+        tuple
+            Where they are, and when all of their nodes can be used.
+        """
+        if gpus > self.gpus - self.used:
+            raise InternalError(f"{gpus} GPUs were asked for where {self.gpus - self.used:g} are free")
+        places = []
+        wanted, ready_s = gpus, now_s
+        while wanted:
+            node = self._choose(wanted, now_s)
+            count = min(wanted, self._free[node])
+            self._move(node, self._free[node] - count)
+            places.append((node, count))
+            wanted -= count
+            ready_s = max(ready_s, self._ready_s.get(node, now_s))
+        self.used += gpus
+        return tuple(places), ready_s
+
+    def release(self, places: Places) -> None:
+        """Give GPUs back; nodes that are empty then are no longer rented, unless their number is fixed."""
+        for node, count in places:
+            free = self._free[node] + count
+            if free == self.gpus_per_node and not self.is_fixed:
+                del self._by_free[self._free.pop(node)][node]
+                self._ready_s.pop(node, None)
+                self.rented -= 1
+            else:
+                self._move(node, free)
+            self.used -= count
+
+    def _choose(self, wanted: int, now_s: float) -> int:
+        """Return the node from which to take next."""
+        for free in range(min(wanted, self.gpus_per_node), self.gpus_per_node + 1):
+            if self._by_free[free]:
+                return next(iter(self._by_free[free]))
+        if not self.is_fixed:
+            return self._rent(now_s)
+        return next(next(iter(nodes)) for nodes in reversed(self._by_free) if nodes)
+
+    def _rent(self, now_s: float) -> int:
+        node, self._made = self._made, self._made + 1
+        if self._start_s:
+            self._ready_s[node] = now_s + self._start_s
+        self.rented += 1
+        self._put(node, self.gpus_per_node)
+        return node
+
+    def _move(self, node: int, free: int) -> None:
+        del self._by_free[self._free[node]][node]
+        self._put(node, free)
+
+    def _put(self, node: int, free: int) -> None:
+        self._free[node] = free
+        self._by_free[free][node] = None
+
+
+def spread_of(places: Places) -> Spread:
+    """Return the GPUs on each node, descending."""
+    return tuple(sorted((count for _, count in places), reverse=True))

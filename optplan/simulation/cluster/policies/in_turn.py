@@ -1,0 +1,54 @@
+"""First come, first served: each job holds what it wants, or waits until those before it have got theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from optplan.simulation.cluster.jobs import Job
+from optplan.simulation.cluster.policy import Sight
+
+
+class InTurn:
+    """Give every job what it wants; on a cluster of fixed size, jobs wait in the order of their arrival.
+
+    Nobody overtakes. A job that wants more after an epoch and cannot have it keeps what it holds until its next one.
+
+    Parameters
+    ----------
+    name
+        Of the policy.
+    want
+        Returns the GPUs that a job is to hold in its present epoch.
+    """
+
+    interval_s = None
+
+    def __init__(self, name: str, want: Callable[[Job], int]) -> None:
+        self.name = name
+        self._want = want
+        self._waiting: dict[Job, None] = {}
+
+    def need(self, job: Job) -> int:
+        """Return what it wants first."""
+        return self._want(job)
+
+    def allocate(self, sight: Sight) -> Mapping[Job, int]:
+        """Serve those that run, then those that wait."""
+        wishes: dict[Job, int] = {}
+        free = sight.free_gpus
+        for job in sight.changed:
+            if not job.gpus:
+                self._waiting[job] = None
+                continue
+            wanted = self._want(job)
+            if wanted - job.gpus <= free:
+                wishes[job] = wanted
+                free -= wanted - job.gpus
+        for job in list(self._waiting):
+            wanted = self._want(job)
+            if wanted > free:
+                break
+            del self._waiting[job]
+            wishes[job] = wanted
+            free -= wanted
+        return wishes

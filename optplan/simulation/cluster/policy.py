@@ -1,0 +1,52 @@
+"""What a policy is: it is shown the cluster and says who is to hold how many GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from optplan.simulation.cluster.jobs import Job
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a policy sees.
+
+    Parameters
+    ----------
+    now_s
+        The time.
+    jobs
+        Those that have arrived and are not over, in the order of arrival.
+    changed
+        Those among them that arrived or completed an epoch since the policy was last asked, in that order too.
+    gpus
+        GPUs of the cluster; infinite where nodes are rented as they are needed.
+    free_gpus
+        GPUs that nobody holds.
+    """
+
+    now_s: float
+    jobs: Mapping[Job, None]
+    changed: Sequence[Job]
+    gpus: float
+    free_gpus: float
+
+
+class Policy(Protocol):
+    """Who holds how many GPUs."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in results."""
+
+    @property
+    def interval_s(self) -> float | None:
+        """Seconds between two times that it is asked; None asks it whenever a job arrives, ends an epoch or goes."""
+
+    def need(self, job: Job) -> int:
+        """Return the GPUs without which a job would never start; it is reported where it cannot have them."""
+
+    def allocate(self, sight: Sight) -> Mapping[Job, int]:
+        """Return what jobs are to hold from now on; those that are not named keep what they hold."""

@@ -1,0 +1,248 @@
+"""The replay: arrivals, epochs and rounds in the order of time, each at its exact time.
+
+What happens at one time happens at once: all of it is applied, in the order of the jobs, before the policy is asked.
+So the order in which simultaneous jobs stand in a file, or in which events were scheduled, changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from optplan.clock import VirtualClock
+from optplan.errors import DataError, InternalError, UsageError
+from optplan.schema import FloatArray
+from optplan.simulation.cluster.jobs import Job, consolidate
+from optplan.simulation.cluster.nodes import Nodes, Places, spread_of
+from optplan.simulation.cluster.outcome import Outcome
+from optplan.simulation.cluster.policy import Policy, Sight
+
+#: The event that is nobody's: the policy's next round.
+_ROUND = -1
+
+
+def replay(
+    jobs: Iterable[Job],
+    policy: Policy,
+    *,
+    gpus_per_node: int,
+    nodes: int | None = None,
+    start_s: float = 0.0,
+) -> Outcome:
+    """Replay jobs under a policy.
+
+    Parameters
+    ----------
+    jobs
+        As they are before they arrive; they are changed. Names differ.
+    policy
+        Who holds how many GPUs; a new one for each replay.
+    gpus_per_node
+        GPUs of one node.
+    nodes
+        Nodes of the cluster; None rents as many as are needed when they are needed.
+    start_s
+        Seconds until a rented node can be used.
+
+    Returns
+    -------
+    Outcome
+        Checked: every GPU-second is accounted for, every job is completed or reported.
+
+    Raises
+    ------
+    DataError
+        When a job arrives before zero or two have the same name.
+    UsageError
+        When the cluster has no GPU, or the policy's interval is no time.
+    """
+    ordered = sorted(jobs, key=lambda job: (job.submitted_s, job.name))
+    _check_jobs(ordered)
+    if policy.interval_s is not None and not (math.isfinite(policy.interval_s) and policy.interval_s > 0.0):
+        raise UsageError(f"interval_s: got {policy.interval_s!r}; seconds above zero are allowed")
+    cluster = _Cluster(ordered, policy, Nodes(gpus_per_node, nodes, start_s=start_s))
+    cluster.run()
+    outcome = cluster.tell()
+    outcome.check()
+    return outcome
+
+
+def _check_jobs(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        if not (math.isfinite(job.submitted_s) and job.submitted_s >= 0.0):
+            problem = f"arrives at {job.submitted_s!r} s; arrivals at or after zero are allowed"
+            raise DataError(f"jobs.{job.name}.submitted_s", problem, "count time from the start of the trace")
+    names = sorted(job.name for job in jobs)
+    for one, other in pairwise(names):
+        if one == other:
+            raise DataError(f"jobs.{one}", "two jobs have this name", "give each job a name of its own")
+
+
+class _Cluster:
+    """The state of a replay."""
+
+    def __init__(self, jobs: Sequence[Job], policy: Policy, nodes: Nodes) -> None:
+        self._jobs, self._policy, self._nodes = jobs, policy, nodes
+        self._number = {job: number for number, job in enumerate(jobs)}
+        self._clock: VirtualClock[int] = VirtualClock()
+        self._active: dict[Job, None] = {}
+        self._running = 0
+        self._changed: set[int] = set()
+        self._round: int | None = None
+        self._next_round = 0
+        # By job: where its GPUs are, its next event, when it goes on after its pause, and the times of its epochs.
+        self._places: list[Places] = [()] * len(jobs)
+        self._ticket: list[int | None] = [None] * len(jobs)
+        self._goes_on_s = [0.0] * len(jobs)
+        self._epochs_s: list[FloatArray] = [np.empty(0)] * len(jobs)
+        self._timeline = [(0.0, 0, nodes.rented)]
+
+    def run(self) -> None:
+        """Let everything happen."""
+        clock = self._clock
+        for number, job in enumerate(self._jobs):
+            clock.schedule(job.submitted_s, number)
+        while len(clock):
+            at_s = clock.next_at
+            happened = []
+            while clock.next_at == at_s:
+                happened.append(clock.advance())
+            self._apply(sorted(number for number in happened if number is not None))
+            self._ask(rounds=_ROUND in happened)
+            self._note()
+        for job in list(self._active):
+            self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
+
+    def tell(self) -> Outcome:
+        """Return what came of it."""
+        times_s, used, rented = (np.array(column) for column in zip(*self._timeline, strict=True))
+        return Outcome(self._policy.name, self._nodes.gpus_per_node, self._jobs, times_s.astype(float), used, rented)
+
+    def _apply(self, numbers: Sequence[int]) -> None:
+        """Apply what happens to jobs at one time."""
+        for number in numbers:
+            if number == _ROUND:
+                self._round = None
+                continue
+            job = self._jobs[number]
+            if job not in self._active:
+                self._admit(number, job)
+                continue
+            self._settle(number, job)
+            job.epochs_done, job.left = job.epochs_done + 1, 1.0
+            self._ticket[number] = None
+            if job.epochs_done == job.truth.num_epochs:
+                self._complete(number, job)
+            else:
+                self._changed.add(number)
+                self._go_on(number, job)
+
+    def _admit(self, number: int, job: Job) -> None:
+        """Let a job arrive, unless it is empty or can never run."""
+        if not job.truth.num_epochs:
+            self._complete(number, job)
+            return
+        need = self._policy.need(job)
+        if need > self._nodes.gpus:
+            self._drop(job, f"{self._policy.name} needs {need} GPUs for it, and the cluster has {self._nodes.gpus:g}")
+        elif need < 1 or job.truth.epoch_times_s(consolidate(need, self._nodes.gpus_per_node)) is None:
+            self._drop(job, f"{self._policy.name} needs {need} GPUs for it, on which {job.application} cannot run")
+        else:
+            self._active[job] = None
+            self._changed.add(number)
+
+    def _ask(self, *, rounds: bool) -> None:
+        """Ask the policy, if it is its time, and do what it says: those that shrink first."""
+        interval_s = self._policy.interval_s
+        if interval_s is None or rounds:
+            changed = [self._jobs[number] for number in sorted(self._changed) if self._jobs[number] in self._active]
+            self._changed.clear()
+            nodes = self._nodes
+            sight = Sight(self._clock.now, self._active, changed, nodes.gpus, nodes.gpus - nodes.used)
+            wishes = self._policy.allocate(sight)
+            changes = sorted((self._number[job], gpus) for job, gpus in wishes.items() if gpus != job.gpus)
+            for number, gpus in sorted(changes, key=lambda change: change[1] > self._jobs[change[0]].gpus):
+                self._hold(number, self._jobs[number], gpus)
+        # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever.
+        goes_on = self._active and (self._running or len(self._clock) or not rounds)
+        if interval_s is not None and self._round is None and goes_on:
+            self._next_round = max(self._next_round, math.ceil(self._clock.now / interval_s))
+            self._round = self._clock.schedule(self._next_round * interval_s, _ROUND)
+            self._next_round += 1
+
+    def _hold(self, number: int, job: Job, gpus: int) -> None:
+        """Change what a job holds; it pauses for its rescaling and, where nodes have to start, for those."""
+        if job not in self._active or gpus < 0:
+            raise InternalError(f"{self._policy.name}: {job.name} cannot be given {gpus} GPUs")
+        self._settle(number, job)
+        self._release(number, job)
+        if not gpus:
+            return
+        now_s = self._clock.now
+        places, ready_s = self._nodes.take(gpus, now_s)
+        spread = spread_of(places)
+        epochs_s = job.truth.epoch_times_s(spread)
+        if epochs_s is None:
+            self._nodes.release(places)
+            self._drop(job, f"{job.application} cannot run on {gpus} GPUs spread as {spread}")
+            return
+        job.rescales += job.started_s is not None
+        job.started_s = now_s if job.started_s is None else job.started_s
+        job.gpus, self._places[number], self._epochs_s[number] = gpus, places, epochs_s
+        self._running += 1
+        self._goes_on_s[number] = ready_s + job.truth.rescale_s
+        self._go_on(number, job)
+
+    def _go_on(self, number: int, job: Job) -> None:
+        """Schedule the end of the present epoch; a job that is pausing goes on after its pause."""
+        if job.gpus:
+            from_s = max(self._clock.now, self._goes_on_s[number])
+            epoch_s = float(self._epochs_s[number][job.epochs_done])
+            self._ticket[number] = self._clock.schedule(from_s + job.left * epoch_s, number)
+
+    def _settle(self, number: int, job: Job) -> None:
+        """Account for the time since a job was last looked at."""
+        now_s, since_s = self._clock.now, job.settled_s
+        if job.gpus:
+            job.gpu_s += job.gpus * (now_s - since_s)
+            job.held_s += now_s - since_s
+            from_s = min(max(since_s, self._goes_on_s[number]), now_s)
+            epoch_s = float(self._epochs_s[number][job.epochs_done])
+            done = min((now_s - from_s) / epoch_s, job.left) if epoch_s else job.left
+            job.paused_s += from_s - since_s
+            job.trained_s += done * epoch_s
+            job.left -= done
+        job.settled_s = now_s
+
+    def _release(self, number: int, job: Job) -> None:
+        """Take a job's GPUs away."""
+        ticket = self._ticket[number]
+        if ticket is not None:
+            self._clock.cancel(ticket)
+            self._ticket[number] = None
+        if job.gpus:
+            self._nodes.release(self._places[number])
+            job.gpus, self._places[number] = 0, ()
+            self._running -= 1
+
+    def _complete(self, number: int, job: Job) -> None:
+        self._release(number, job)
+        job.completed_s = self._clock.now
+        self._active.pop(job, None)
+
+    def _drop(self, job: Job, problem: str) -> None:
+        self._settle(self._number[job], job)
+        self._release(self._number[job], job)
+        job.problem = problem
+        self._active.pop(job, None)
+
+    def _note(self) -> None:
+        """Remember what is in use from now on."""
+        entry = (self._clock.now, self._nodes.used, self._nodes.rented)
+        if self._timeline[-1][0] == entry[0]:
+            self._timeline[-1] = entry
+        elif self._timeline[-1][1:] != entry[1:] or not len(self._clock):
+            self._timeline.append(entry)

@@ -1,0 +1,60 @@
+"""What is true of the public applications, and a trace of theirs under a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import build_plan
+from optplan.instances.sia import derive_epochs, read_workload
+from optplan.instances.sia_boa import build_sia_instance
+from optplan.simulation.cluster.policies.width_table import follow_plan
+from optplan.simulation.cluster.profiled_jobs import ProfiledApplication, make_jobs
+from optplan.simulation.cluster.replaying import replay
+from optplan.solving import solve
+
+PACK = "sia"
+
+
+def test_truth_knows_how_gpus_are_spread(data_pack: Path) -> None:
+    """Two GPUs together and apart are two measurements; together they are what an import has."""
+    truth = ProfiledApplication(data_pack / PACK / "traces", "cifar10", "aws", 4, slowdown=True)
+    together, apart = truth.epoch_times_s((2,)), truth.epoch_times_s((1, 1))
+    profile = derive_epochs(data_pack / PACK / "traces", "cifar10", "aws", [2], slowdown=True)
+    assert together is not None
+    assert apart is not None
+    np.testing.assert_allclose(together, profile.sizes_s / profile.speedup[:, 0])
+    assert apart[0] > 1.5 * together[0]  # batches are small in the first epoch, and exchanges many
+    assert truth.provenance == {(2,): "measured", (1, 1): "measured"}
+
+
+def test_a_width_on_which_it_cannot_run(data_pack: Path) -> None:
+    """cifar10 has 4096 samples and needs 32 on each GPU: 128 GPUs are the most."""
+    truth = ProfiledApplication(data_pack / PACK / "traces", "cifar10", "aws", 4)
+    assert truth.epoch_times_s((4,) * 33) is None
+    assert truth.largest_width(132) == 128
+
+
+def test_a_replayed_plan_does_what_it_predicts(data_pack: Path, tmp_path: Path) -> None:
+    """Where nobody queues, the mean over the trace and the GPU-hours are those that the plan expects."""
+    profiles = data_pack / PACK / "traces"
+    path = tmp_path / "few.csv"
+    rows = (data_pack / PACK / "workloads" / "newtrace" / "workload-1.csv").read_text().splitlines()
+    path.write_text("\n".join(row for row in rows[:60] if "imagenet" not in row))
+    workload = read_workload(path, span_h=4.0)
+    instance = build_sia_instance(path, profiles, "aws", max_width=16, slowdown=True, span_h=4.0)
+    instance = instance.replace(budget=f"{2.0 * least_gpus(instance):.6f}gpu")
+    plan = build_plan(instance, solve(instance, solver="layered-paths"))
+    jobs, gpus_per_node = make_jobs(workload, profiles, "aws", slowdown=True)
+    outcome = replay(jobs, follow_plan(plan), gpus_per_node=gpus_per_node)
+    assert gpus_per_node == 4
+    assert outcome.summarise()["mean_jct_s"] == pytest.approx(plan.totals()["mean_jct_s"])
+    assert outcome.gpu_hours == pytest.approx(plan.totals()["gpus"] * 4.0)
+
+
+def least_gpus(instance: BoaInstance) -> float:
+    """Return the GPUs that the jobs keep busy on one GPU each."""
+    return sum(one.arrival_rate_per_hour * sum(one.epoch_size_gpu_hours) for one in instance.classes.values())

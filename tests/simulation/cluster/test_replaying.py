@@ -1,0 +1,225 @@
+"""The replay: closed forms, permutations, conservation, and jobs that can never run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optplan.errors import DataError, InternalError, UsageError
+from optplan.simulation.cluster.jobs import Job, TabledApplication
+from optplan.simulation.cluster.nodes import Nodes
+from optplan.simulation.cluster.outcome import Outcome
+from optplan.simulation.cluster.policies.equal_share import EqualShare
+from optplan.simulation.cluster.policies.in_turn import InTurn
+from optplan.simulation.cluster.policies.least_attained import LeastAttained
+from optplan.simulation.cluster.policies.one_width import hold_one_width
+from optplan.simulation.cluster.policies.reservation import hold_reservations
+from optplan.simulation.cluster.policy import Policy, Sight
+from optplan.simulation.cluster.replaying import replay
+
+#: Two epochs of 100 and 60 s on one GPU, of 60 and 30 s on two, of 40 and 20 s on four; 10 s for every start.
+TOY = TabledApplication(
+    {1: np.array([100.0, 60.0]), 2: np.array([60.0, 30.0]), 4: np.array([40.0, 20.0])}, num_epochs=2, rescale_s=10.0
+)
+
+
+def job(name: str = "a", at_s: float = 0.0, *, asks: int = 1, truth: TabledApplication = TOY) -> Job:
+    """Return a job of the toy application."""
+    return Job(name, "toy", at_s, truth, asks)
+
+
+def jcts(outcome: Outcome) -> dict[str, float]:
+    """Return completion times by job."""
+    return dict(zip((one.name for one in outcome.jobs), outcome.jct_s.tolist(), strict=True))
+
+
+def test_one_job_on_one_width() -> None:
+    """One pause, then each epoch at its time: 10 + 60 + 30 s on two GPUs, of a node of four."""
+    outcome = replay([job(at_s=5.0)], hold_one_width(2), gpus_per_node=4)
+    assert jcts(outcome) == {"a": 100.0}
+    assert outcome.gpu_hours == pytest.approx(200 / 3600)
+    assert outcome.node_gpu_hours == pytest.approx(400 / 3600)
+    assert (outcome.most_gpus, outcome.most_nodes, outcome.span_s) == (2, 1, 105.0)
+
+
+def test_a_width_that_changes_pauses_again() -> None:
+    """One GPU for 10 + 100 s, then four for 10 + 20 s."""
+    outcome = replay([job()], InTurn("grow", lambda one: (1, 4)[one.epochs_done]), gpus_per_node=4)
+    assert jcts(outcome) == {"a": 140.0}
+    assert outcome.gpu_hours == pytest.approx((110 + 4 * 30) / 3600)
+    assert outcome.jobs[0].rescales == 1
+
+
+def test_jobs_share_nodes() -> None:
+    """Of three jobs of two GPUs, two share a node of four; whole nodes are billed."""
+    outcome = replay([job(name) for name in "abc"], hold_one_width(2), gpus_per_node=4)
+    assert outcome.most_nodes == 2
+    assert outcome.node_gpu_hours == pytest.approx(800 / 3600)
+
+
+def test_a_node_has_to_start() -> None:
+    """The first job waits 30 s for its node, the second joins it on the node after 10 s and waits 20 s."""
+    outcome = replay([job(), job("b", 10.0)], hold_one_width(2), gpus_per_node=4, start_s=30.0)
+    assert jcts(outcome) == {"a": 130.0, "b": 120.0}
+
+
+def test_a_fixed_cluster_makes_jobs_wait_in_turn() -> None:
+    """Four GPUs: the second job needs them all and waits for the first, the third does not overtake it."""
+    jobs = [job("a", 0.0, asks=2), job("b", 1.0, asks=4), job("c", 2.0, asks=1)]
+    outcome = replay(jobs, hold_reservations(), gpus_per_node=4, nodes=1)
+    # a: until 100; b: 10 + 60 s until 170; c: 10 + 160 s until 340.
+    assert jcts(outcome) == {"a": 100.0, "b": 169.0, "c": 338.0}
+    assert outcome.node_gpu_hours == pytest.approx(4 * 340 / 3600)
+
+
+def test_gpus_here_and_there() -> None:
+    """On a fixed cluster a job takes what is left on several nodes; truth knows how its GPUs are spread."""
+    seen = []
+
+    class Watched(TabledApplication):
+        def epoch_times_s(self, spread: tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None:
+            seen.append(spread)
+            return super().epoch_times_s(spread)
+
+    watched = Watched({2: np.array([5.0])}, num_epochs=1)
+    three = TabledApplication({3: np.array([50.0])}, num_epochs=1)
+    jobs = [job("a", asks=3, truth=three), job("b", asks=3, truth=three), job("c", 1.0, asks=2, truth=watched)]
+    outcome = replay(jobs, hold_reservations(), gpus_per_node=4, nodes=2)
+    assert seen == [(2,), (1, 1)]
+    assert jcts(outcome)["c"] == 5.0
+
+
+def test_empty_jobs_and_empty_epochs() -> None:
+    """A job without epochs is complete when it arrives; epochs may take no time at all."""
+    nothing = TabledApplication({1: np.empty(0)}, num_epochs=0)
+    instant = TabledApplication({1: np.zeros(3)}, num_epochs=3)
+    outcome = replay([job(truth=nothing), job("b", truth=instant)], hold_one_width(1), gpus_per_node=1)
+    assert jcts(outcome) == {"a": 0.0, "b": 0.0}
+    assert outcome.gpu_hours == 0.0
+
+
+@pytest.mark.parametrize("policy", [hold_reservations, LeastAttained])
+def test_a_job_that_never_fits_is_reported(policy: type[Policy]) -> None:
+    """A job that asks for more than there is, or for a width on which it cannot run, does not keep others waiting."""
+    outcome = replay([job(asks=8), job("b", asks=3), job("c", 1.0)], policy(), gpus_per_node=4, nodes=1)
+    assert set(outcome.problems) == {"a", "b"}
+    assert "the cluster has 4" in outcome.problems["a"]
+    assert "on which toy cannot run" in outcome.problems["b"]
+    assert outcome.summarise()["completed"] == 1
+
+
+def test_a_job_that_stops_running_is_reported() -> None:
+    """A width of a later epoch on which nothing runs ends the job, and its GPUs are free."""
+    outcome = replay([job()], InTurn("bad", lambda one: (1, 3)[one.epochs_done]), gpus_per_node=4)
+    assert outcome.problems == {"a": "toy cannot run on 3 GPUs spread as (3,)"}
+    assert outcome.summarise()["mean_jct_s"] is None
+
+
+class _Idle:
+    """A policy that gives nobody anything."""
+
+    name = "idle"
+
+    def __init__(self, interval_s: float | None) -> None:
+        self.interval_s = interval_s
+
+    def need(self, _: Job) -> int:
+        return 1
+
+    def allocate(self, _: Sight) -> Mapping[Job, int]:
+        return {}
+
+
+@pytest.mark.parametrize("interval_s", [None, 60.0])
+def test_a_policy_that_gives_nothing_ends(interval_s: float | None) -> None:
+    """Jobs that wait for nothing are reported, not looped over."""
+    outcome = replay([job(), job("b", 100.0)], _Idle(interval_s), gpus_per_node=4, nodes=1)
+    assert set(outcome.problems) == {"a", "b"}
+
+
+def test_equal_share_by_rounds() -> None:
+    """Four GPUs, rounds of 60 s: alone with four; then two each; what the table has no width for is rounded down."""
+    outcome = replay([job("a"), job("b", 30.0)], EqualShare(), gpus_per_node=4, nodes=1)
+    # a: 10 s of pause, 40 + 10 of 20 s until 60; on two GPUs 10 s and the other half of 30 s: 85.
+    # b: from 60 on two, 10 + 50 of 60 s until 120; on four 10 s, 1/6 of 40 s and 20 s.
+    assert jcts(outcome) == {"a": 85.0, "b": pytest.approx(120 + 10 + 40 / 6 + 20 - 30)}
+
+
+def test_least_attained_stops_who_has_had_much() -> None:
+    """With a threshold of 50 GPU-seconds, the first job is stopped for the second in the round after it passed it."""
+    long = TabledApplication({1: np.array([100.0])}, num_epochs=1)
+    policy = LeastAttained(threshold_gpu_hours=50 / 3600, interval_s=60.0)
+    outcome = replay([job("a", truth=long), job("b", 30.0, truth=long)], policy, gpus_per_node=1, nodes=1)
+    # a: 0 to 60, then b until 120: both have had their 50 and a came into the second queue first: 120 to 160;
+    # b goes on in the next round, 180 to 220.
+    assert jcts(outcome) == {"a": 160.0, "b": 190.0}
+    assert [one.rescales for one in outcome.jobs] == [1, 1]
+
+
+@pytest.mark.parametrize("policy", [EqualShare, LeastAttained])
+def test_policies_that_divide_need_a_size(policy: type[Policy]) -> None:
+    """What is divided has to have an end."""
+    with pytest.raises(UsageError, match="--nodes"):
+        replay([job()], policy(), gpus_per_node=4)
+
+
+def test_wrong_jobs() -> None:
+    """Arrivals before zero, and two jobs of one name, are refused with the job's name."""
+    with pytest.raises(DataError, match=r"jobs\.a\.submitted_s"):
+        replay([job(at_s=-1.0)], hold_one_width(1), gpus_per_node=4)
+    with pytest.raises(DataError, match="two jobs"):
+        replay([job(), job(at_s=3.0)], hold_one_width(1), gpus_per_node=4)
+    with pytest.raises(UsageError, match="at least one node"):
+        Nodes(4, 0)
+
+
+def _make_trace(numbers: Sequence[tuple[int, int, int]]) -> list[Job]:
+    return [job(f"j{place}", float(at_s), asks=asks) for place, (at_s, asks, _) in enumerate(numbers)]
+
+
+POLICIES: dict[str, Callable[[], Policy]] = {
+    "one": lambda: hold_one_width(2),
+    "grow": lambda: InTurn("grow", lambda one: (1, 4)[one.epochs_done]),
+    "reservation": hold_reservations,
+    "equal": EqualShare,
+    "least": lambda: LeastAttained(100 / 3600),
+}
+TRACES = st.lists(
+    st.tuples(st.integers(0, 300), st.sampled_from([1, 2, 4]), st.integers(0, 99)), min_size=1, max_size=12
+)
+
+
+@settings(max_examples=40)
+@given(numbers=TRACES, which=st.sampled_from(sorted(POLICIES)), nodes=st.integers(1, 3))
+def test_everything_is_accounted_for(numbers: list[tuple[int, int, int]], which: str, nodes: int) -> None:
+    """Any trace on any size under any policy: all complete, sums agree, and the order of the rows changes nothing."""
+    outcome = replay(_make_trace(numbers), POLICIES[which](), gpus_per_node=4, nodes=nodes)
+    assert not outcome.problems
+    assert outcome.most_gpus <= 4 * nodes
+    trace = _make_trace(numbers)
+    mixed = [one for _, one in sorted(zip(numbers, trace, strict=True), key=lambda pair: pair[0][2])]
+    again = replay(mixed, POLICIES[which](), gpus_per_node=4, nodes=nodes)
+    assert jcts(again) == jcts(outcome)
+    assert again.node_gpu_hours == outcome.node_gpu_hours
+    # Little's law over the whole trace: the integral of the jobs present is the sum of their times.
+    ends = np.array([one.completed_s for one in outcome.jobs])
+    starts = np.array([one.submitted_s for one in outcome.jobs])
+    times = np.unique([*starts, *ends])
+    present = [(starts <= t).sum() - (ends <= t).sum() for t in times[:-1]]
+    assert np.dot(present, np.diff(times)) == pytest.approx(outcome.jct_s.sum())
+
+
+def test_wrong_sums_are_found() -> None:
+    """A GPU-second that nobody held, or a job that is neither completed nor reported, stops everything."""
+    outcome = replay([job()], hold_one_width(2), gpus_per_node=4)
+    outcome.jobs[0].gpu_s += 1.0
+    with pytest.raises(InternalError, match="GPU-hours"):
+        outcome.check()
+    outcome.jobs[0].gpu_s -= 1.0
+    outcome.jobs[0].completed_s = None
+    with pytest.raises(InternalError, match="neither completed nor reported"):
+        outcome.check()
