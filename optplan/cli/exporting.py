@@ -14,6 +14,23 @@ from optplan.cli.options import force_option
 _FILE = click.Path(path_type=Path)
 
 
+def _complete_target(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the names of exporters."""
+    from optplan.runtime.exports.entries import exporters
+
+    return [name for name in exporters() if name.startswith(incomplete)]
+
+
+def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the file holds
+    from optplan.errors import UsageError
+    from optplan.instances.plain_data import read_data
+
+    data = read_data(path)
+    if data is None:
+        raise UsageError(f"{path}: is empty; fill it, or leave out --{option}")
+    return data
+
+
 @click.command(
     cls=Command,
     short_help="Write a plan as the files of a scheduler.",
@@ -24,20 +41,45 @@ _FILE = click.Path(path_type=Path)
     ),
 )
 @click.argument("plan", metavar="PLAN", type=_FILE)
-@click.option("--to", "target", required=True, metavar="TARGET", help="slurm, script, ...: `optplan list exporters`.")
-@click.option("--command", required=True, metavar="TEXT", help="What a job runs; {gpus} and its like are replaced.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="TARGET",
+    shell_complete=_complete_target,
+    help="slurm, script, ...: `optplan list exporters`.",
+)
+@click.option(
+    "--command",
+    required=True,
+    metavar="TEXT",
+    help="What a job runs: a program and its arguments; {gpus} and its like are replaced.",
+)
 @click.option("--out", required=True, metavar="DIR", type=_FILE, help="Folder for the files; the jobs work there.")
 @click.option("--template", metavar="FILE", type=_FILE, help="Merged in: partition, image, volumes, set-up (YAML).")
-@click.option("--launcher", type=click.Choice(["single", "torchrun"]), default="single", help="On several nodes.")
+@click.option(
+    "--launcher",
+    type=click.Choice(["single", "torchrun"]),
+    default="single",
+    help="What starts the command on each node.",
+)
 @click.option("--space", metavar="FILE", type=_FILE, help="What configurations are drawn from (YAML or JSON).")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the configurations.")
 @click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
 @click.option(
-    "--margin", type=click.FloatRange(min=0), default=0.5, show_default=True, help="Of time limits, over the plan's."
+    "--margin",
+    type=click.FloatRange(min=0),
+    default=0.5,
+    show_default=True,
+    help="Time limits are the planned times one plus this.",
 )
-@click.option("--gpus-per-node", type=click.IntRange(min=1), help="Of the target's nodes; the plan's by default.")
-@click.option("--retries", type=click.IntRange(min=0), default=2, help="Of a job that failed; 2 by default.")
+@click.option(
+    "--gpus-per-node", type=click.IntRange(min=1), help="GPUs of one of the target's nodes; the plan's by default."
+)
+@click.option(
+    "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Starts of a job after it has failed."
+)
 @click.option("--sizes-by-environment", "sizes_known", is_flag=True, help="The program reads OPTPLAN_GPUS itself.")
 @force_option
 def export(plan: Path, *, target: str, out: Path, force: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - what export takes
@@ -47,12 +89,11 @@ def export(plan: Path, *, target: str, out: Path, force: bool, as_json: bool, **
     by placeholders and by environment variables. What a target cannot express is refused.
     """
     from optplan.instances.files import read_plan
-    from optplan.instances.plain_data import read_data
     from optplan.runtime.exports.exporting import export as export_plan
     from optplan.runtime.exports.exporting import is_stream, write_folder
 
     given = {name: value for name, value in options.items() if value is not None}
-    given |= {name: read_data(given[name]) for name in ("template", "space") if name in given}
+    given |= {name: _read_given(given[name], name) for name in ("template", "space") if name in given}
     followed = read_plan(plan)
     files = export_plan(followed, target, **given)
     write_folder(files, out, overwrite=force)
@@ -76,6 +117,7 @@ def export(plan: Path, *, target: str, out: Path, force: bool, as_json: bool, **
 def submit(folder: Path, *, unit: str | None, job: str | None, as_json: bool) -> int:
     """Submit the jobs of an exported plan in DIR; of a stream, one job of a class at the width planned for it now.
 
+    While jobs of a first time have not ended, a second one is refused; after that, what has ended is not run again.
     A job of a stream submits its next segment itself when an epoch's end changes its width. Where a class's jobs are
     dealt out to several widths, the job takes the one that is furthest behind its share.
     """
@@ -103,7 +145,8 @@ def promote(folder: Path, *, step: str | None, winner: bool, as_json: bool) -> i
     """Rank the trials of the steps before STEP by their metrics, and write who goes on.
 
     A trial that did not end is behind all others, one without a number behind those that have one, and equal ones stay
-    in order. Exits with 4 when the plan's hard deadline has passed.
+    in order. Once one of those who go on has begun, the decision stands. Exits with 4 when the plan's hard deadline has
+    passed.
     """
     from optplan.errors import UsageError
     from optplan.runtime.exports.promotion import find_winner, read_export

@@ -54,6 +54,7 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
         ("solve", "--policy", "f", ["fair"]),
         ("schema", "--formulation", "b", ["boa"]),
         ("bench", "suite", "b", ["boa", "boa-types"]),
+        ("export", "--to", "s", ["slurm", "script", "skypilot"]),
     ],
 )
 def test_completion_comes_from_the_registry(command: str, option: str, text: str, offered: list[str]) -> None:

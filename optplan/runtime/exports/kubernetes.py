@@ -142,6 +142,18 @@ def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[
     return {"name": name_object(outline, name), **space, "labels": labels, "annotations": annotations}
 
 
+def require_no_elastic(request: ExportRequest, what: str) -> None:
+    """Refuse to ask Kueue for what it does for Jobs alone.
+
+    Raises
+    ------
+    CannotExpressError
+        When the template has ``elastic``.
+    """
+    if pods_of(request).elastic:
+        raise CannotExpressError(f"cannot express: template.elastic of {what}; Kueue resizes Jobs only: leave it out")
+
+
 def write_place(step: Step, outline: Outline, request: ExportRequest) -> dict[str, Any]:
     """Return where the pods of a step may run, as fields of their specification."""
     template = pods_of(request)
@@ -199,6 +211,7 @@ def _write_fleet(outline: Outline, request: ExportRequest) -> dict[str, Any]:
 
 
 def _write_jobset(outline: Outline, steps: Sequence[Step], name: str, request: ExportRequest) -> dict[str, Any]:
+    require_no_elastic(request, "a JobSet")
     called = name_object(outline, name)
     first = 0
     groups = []

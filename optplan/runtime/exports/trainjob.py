@@ -15,6 +15,7 @@ from optplan.runtime.exports.kubernetes import (
     JOB_NAME,
     PodTemplate,
     pods_of,
+    require_no_elastic,
     write_call,
     write_limits,
     write_metadata,
@@ -72,6 +73,7 @@ def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest)
     if step.segment.members > 1:
         many = f"{step.segment.id!r} has {step.segment.members} trials, and a TrainJob is one job"
         raise CannotExpressError(f"cannot express: {many}; use --to kubernetes")
+    require_no_elastic(request, "a TrainJob")
     template = pods_of(request)
     assert isinstance(template, TrainJobTemplate)  # the exporter's entry names it
     volumes, mounts = write_volume(request)

@@ -152,6 +152,12 @@ def test_hostile_words_stay_data_in_manifests(plan_of: PlanOf) -> None:
         ),
         ("two-stages", "slurm", {"template": {"env": {"a-b": "x"}}}, "a variable has letters, digits"),
         ("two-stages", "kubernetes", {}, "template.image: is missing"),
+        (
+            "srift-case3",
+            "kubernetes",
+            {"template": PODS | {"elastic": True}},
+            "cannot express: template.elastic of a JobSet",
+        ),
         ("two-stages", "trainjob", {"template": PODS}, "cannot express: 'b1-s1' has 4 trials"),
         ("two-stages", "script", {"gpus_per_node": 2}, "cannot express: 'b1-s1' and what runs"),
         ("srift-case3", "script", {"gpus_per_node": None}, "cannot express: segment"),

@@ -1,0 +1,74 @@
+"""``optplan export``, ``submit`` and ``promote``: from a plan's file to jobs, and what is refused on the way."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+SPACE = '{"rate": {"choice": [0.9, 0.3, 0.5, 0.7]}}'
+COMMAND = 'bash -c \'echo "{{\\"loss\\": $0}}" >>$OPTPLAN_METRICS\' {rate} {gpus}'
+
+
+@pytest.fixture
+def search(run: Runner, tmp_path: Path) -> tuple[str, ...]:
+    """Return the command that exports a search to plain shell."""
+    assert run("solve", "rubberband-two-stages", "--plan", tmp_path / "plan.json").code == 0
+    (tmp_path / "space.json").write_text(SPACE)
+    (tmp_path / "own.yaml").write_text(f'optplan: "{sys.executable} -m optplan.cli"\n')
+    given = ("--command", COMMAND, "--space", str(tmp_path / "space.json"), "--gpus-per-node", "4")
+    return ("export", str(tmp_path / "plan.json"), "--to", "script", *given)
+
+
+def test_a_plan_becomes_jobs_that_run(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
+    """Exported, submitted, and ranked again: the trial of rate 0.3 has won."""
+    jobs = tmp_path / "jobs"
+    done = run(*search, "--template", tmp_path / "own.yaml", "--out", jobs)
+    assert done.out == f"optplan submit {jobs}\n"
+    assert run("submit", jobs).code == 0
+    winner = json.loads(run("promote", jobs, "--winner", "--json").out)["winner"]
+    assert winner["configuration"] == {"rate": 0.3}
+    assert run("promote", jobs, "b1-s2").out == f"b1-s2: {winner['trial']}\n"
+
+
+@pytest.mark.parametrize("option", ["--template", "--space"])
+def test_an_empty_file_is_refused(run: Runner, search: tuple[str, ...], tmp_path: Path, option: str) -> None:
+    """It would be taken for none at all."""
+    (tmp_path / "empty.yaml").touch()
+    done = run(*search, "--out", tmp_path / "jobs", option, tmp_path / "empty.yaml")
+    assert (done.code, f"empty.yaml: is empty; fill it, or leave out {option}" in done.err) == (2, True)
+    assert not (tmp_path / "jobs").exists()
+
+
+def test_a_template_of_another_type_is_refused(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
+    """A list, a value of another type, a field that is not known, a tag that would run a program."""
+    for text, said in {
+        "- a": "template: got ['a']",
+        "setup: [1]": "template.setup: got [1]",
+        "setpu: x": "unknown field 'setpu'; did you mean 'setup'",
+        '!!python/object/apply:os.system ["touch pwned"]': "is not YAML",
+    }.items():
+        (tmp_path / "t.yaml").write_text(text)
+        done = run(*search, "--out", tmp_path / "jobs", "--template", tmp_path / "t.yaml")
+        assert (done.code, said in done.err) == (1, True), done.err
+
+
+def test_folders_that_are_none_are_refused(run: Runner, search: tuple[str, ...], tmp_path: Path) -> None:
+    """A file, a link to nowhere, and a folder without an export."""
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for out, said in {
+        tmp_path / "plan.json": "is no folder that can be read",
+        tmp_path / "link": "cannot be made",
+        tmp_path / "plan.json/x": "Not a directory",
+    }.items():
+        done = run(*search, "--out", out)
+        assert (done.code, said in done.err) == (1, True), done.err
+    for command in (("submit", tmp_path), ("promote", tmp_path, "b1-s2")):
+        done = run(*command)
+        assert (done.code, "has no export.json" in done.err) == (2, True), done.err
