@@ -232,7 +232,7 @@ def fixture_tree(monkeypatch: pytest.MonkeyPatch) -> tuple[BoaInstance, TreeCert
 
 @pytest.mark.parametrize(("problem", "names"), [("whole", "abc"), ("rescaling", "abc"), ("rescaling", "ab")])
 def test_rows_prove_the_optimum_and_no_more(problem: str, names: str) -> None:
-    """With two and three types levels find the optimum, the judge accepts it, and none that is higher by 1e-6 or more."""
+    """Levels find the optimum, which the judge accepts, and none that is higher by 1e-6 or more."""
     seen = 0
     for seed in range(20):
         instance = draw_instance(seed, problem, names)
