@@ -176,7 +176,7 @@ def write_limits(step: Step, request: ExportRequest) -> dict[str, Any]:
 
 def write_call(step: Step, request: ExportRequest, member: str) -> list[str]:
     """Return a container's command: the launcher, for one member of a step."""
-    folder = shlex.quote(pods_of(request).run_dir)
+    folder = shlex.quote(pods_of(request).run_dir).replace("$", "$$")  # Kubernetes itself replaces $(NAME), not $$
     return ["bash", "-c", f"exec bash {folder}/launch.sh {step.name} {member}"]
 
 

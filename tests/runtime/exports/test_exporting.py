@@ -107,13 +107,14 @@ def test_hostile_words_stay_data_in_shell(plan_of: PlanOf, tmp_path: Path, to: s
 
 def test_hostile_words_stay_data_in_manifests(plan_of: PlanOf) -> None:
     """What YAML would take for a tag, a number or a comment is read back as the text that it is."""
-    template = PODS | {"labels": {"owner": "!!python/object:x"}, "requests": {"memory": "1e3 # x"}, "run_dir": "/a b'c"}
+    template = PODS | {"labels": {"owner": "!!python/object:x"}, "requests": {"memory": "1e3 # x"}}
+    template |= {"run_dir": "/a b'c$(HOME)"}
     files = export(plan_of("rubberband-two-stages"), "kubernetes", command="t {gpus} {trial}", template=template)
     job = yaml.safe_load(files["manifests/b1-s1.yaml"])
     assert job["metadata"]["labels"]["owner"] == "!!python/object:x"
     container = job["spec"]["template"]["spec"]["containers"][0]
     assert container["resources"]["requests"]["memory"] == "1e3 # x"
-    assert container["command"][2].startswith("exec bash '/a b'\"'\"'c'/launch.sh b1-s1 ")
+    assert container["command"][2].startswith("exec bash '/a b'\"'\"'c$$(HOME)'/launch.sh b1-s1 ")
 
 
 @pytest.mark.parametrize(
