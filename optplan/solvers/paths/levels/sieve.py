@@ -59,7 +59,7 @@ _MOST_KNOWN = 20_000_000
 _DIVES = 6
 _DIVE_LABELS = 20_000
 #: Lists that all levels together may take.
-_MOST_LISTS = 10_000
+_MOST_LISTS = 30_000
 
 
 @dataclass(frozen=True, eq=False)
