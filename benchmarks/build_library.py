@@ -80,7 +80,7 @@ LICENCE = "figures derived from public data; see the field source of the instanc
 RECORDED = {
     "boa-newtrace": tuple(f"{n}gpu" for n in (80, 85, 90, 95, 100, 110, 120, 140, 160, 180, 200, 250, 300)),
     "boa-newtrace-types": tuple(f"{n}usd/hour" for n in (32, 35, 40, 50, 60, 75, 90)),
-    "boa-newtrace-quotas": tuple(f"{n}usd/hour" for n in (45,)),
+    "boa-newtrace-quotas": tuple(f"{n}usd/hour" for n in (45, 75, 85)),
     "boa-gavel": tuple(f"{n}usd/hour" for n in (62, 65, 70, 80, 90)),
 }
 
