@@ -35,6 +35,7 @@ SLOW = (
     "cli/test_running.py",
     "cli/test_seer.py",
     "cli/test_shown_text.py",
+    "cli/test_simulating.py",
     "cli/test_solving.py",
     "cli/test_widths.py",
     "conformance/test_plans.py",

@@ -36,6 +36,7 @@ from optplan.cli.replanning import replan
 from optplan.cli.running import logs, run, status, stop
 from optplan.cli.scaling import scaling
 from optplan.cli.sensitivity import sensitivity
+from optplan.cli.simulating import simulate
 from optplan.cli.solving import solve
 from optplan.cli.spot_imports import import_spot_trace
 from optplan.cli.verification import verify
@@ -89,6 +90,7 @@ _COMMANDS = (
     sensitivity,
     replan,
     scaling,
+    simulate,
     run,
     status,
     logs,

@@ -1,0 +1,173 @@
+"""``optplan simulate``: a trace of jobs, replayed under a policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.options import force_option, output_option, read_duration, report_option
+from optplan.cli.outputs import Outputs
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rich.console import RenderableType
+
+    from optplan.simulation.cluster.jobs import Job
+    from optplan.simulation.cluster.outcome import Outcome
+
+#: Exit code where no job could be completed.
+_NOTHING_DONE = 3
+
+
+@click.command(
+    cls=Command,
+    short_help="Replay a trace of jobs under a plan or a policy.",
+    examples=(
+        "optplan simulate newTrace.csv --profiles profiles --policy plan.json --slowdown",
+        "optplan simulate newTrace.csv --profiles profiles --policy one-width:8 --report eight.html",
+        "optplan simulate newTrace.csv --profiles profiles --policy least-attained --nodes 48 --json",
+    ),
+    renamed={"policy": "--policy", "gpu": "--gpu", "start_s": "--node-start", "nodes": "--nodes"},
+)
+@click.argument("workload", metavar="WORKLOAD", type=click.Path(path_type=Path))
+@click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
+@click.option(
+    "--policy",
+    required=True,
+    metavar="PLAN|NAME",
+    help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share or least-attained.",
+)
+@click.option(
+    "--gpu",
+    default="aws",
+    show_default=True,
+    metavar="NAME",
+    help="Type of the nodes: a suffix of the profiles.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Nodes of a cluster of fixed size; by default nodes are rented when they are needed.",
+)
+@click.option(
+    "--slowdown/--no-slowdown",
+    default=False,
+    show_default=True,
+    help="Whether times get the factor that Sia fitted to its physical cluster.",
+)
+@click.option(
+    "--node-start",
+    metavar="TIME",
+    callback=read_duration,
+    help="Time until a rented node can be used; none by default.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of policies that draw at random; none of the present ones does.",
+)
+@output_option("what came of it as JSON")
+@report_option
+@force_option
+def simulate(
+    workload: Path,
+    *,
+    profiles: Path,
+    policy: str,
+    gpu: str,
+    nodes: int | None,
+    slowdown: bool,
+    node_start: float | None,
+    seed: int,
+    output: Path | None,
+    report_path: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Replay the jobs of WORKLOAD, a CSV in the format of the Sia artifact, at the speeds that were measured.
+
+    The policy says how many GPUs each job holds; jobs pause whenever that changes, and share nodes. GPU-hours are given
+    as jobs held them and as nodes were rented. Jobs that can never run are reported. Exit code 3: none was completed.
+    """
+    from optplan.instances.sia import read_workload
+    from optplan.simulation.cluster.policies.naming import make_policy
+    from optplan.simulation.cluster.profiled_jobs import make_jobs
+    from optplan.simulation.cluster.replaying import replay
+
+    outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
+    chosen = make_policy(policy)
+    with Progress("simulating"):
+        jobs, gpus_per_node = make_jobs(read_workload(workload), profiles, gpu, slowdown=slowdown)
+        outcome = replay(jobs, chosen, gpus_per_node=gpus_per_node, nodes=nodes, start_s=node_start or 0.0)
+    data = {
+        "workload": workload.name,
+        "gpu": gpu,
+        "nodes": nodes,
+        "gpus_per_node": gpus_per_node,
+        "slowdown": slowdown,
+        "node_start_s": node_start or 0.0,
+        "seed": seed,
+        **outcome.to_json_data(),
+        "not_measured": _list_unmeasured(jobs),
+    }
+    if as_json:
+        print_json(data)
+    else:
+        _print(outcome, data["not_measured"])
+    _save(outputs, outcome, data, workload.stem)
+    return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
+
+
+def _list_unmeasured(jobs: list[Job]) -> dict[str, dict[str, list[str]]]:
+    """List by application how GPUs were spread where no measurement of that says how fast it is, by what says it."""
+    from optplan.instances.sia_profiles import FITTED, INTERPOLATED
+    from optplan.simulation.cluster.profiled_jobs import ProfiledApplication
+
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, truth in {job.application: job.truth for job in jobs}.items():
+        if isinstance(truth, ProfiledApplication):
+            for spread, word in sorted(truth.provenance.items()):
+                if word in {INTERPOLATED, FITTED}:
+                    found.setdefault(name, {}).setdefault(word, []).append("+".join(map(str, spread)))
+    return dict(sorted(found.items()))
+
+
+def _print(outcome: Outcome, unmeasured: dict[str, dict[str, list[str]]]) -> None:
+    from optplan.reporting.cluster_views import list_applications, list_facts, say_problems
+    from optplan.reporting.tables import fact_table, plain_text
+
+    parts: list[RenderableType] = [fact_table(list_facts(outcome)), "", list_applications(outcome)]
+    for name, by_word in unmeasured.items():
+        told = "; ".join(f"{word}: {len(spreads)}" for word, spreads in by_word.items())
+        parts.append(plain_text(f"{name}: placements that were not measured are {told}"))
+    problems = say_problems(outcome)
+    if problems:
+        parts += ["", plain_text("jobs that were not completed", "bold"), *map(plain_text, problems)]
+    print_answer(*parts)
+
+
+def _save(outputs: Outputs, outcome: Outcome, data: dict[str, Any], name: str) -> None:
+    """Write the files that were asked for."""
+
+    def write_data(path: Path) -> None:
+        from optplan.instances.files import format_json, write_text
+
+        write_text(format_json(data) + "\n", path, overwrite=outputs.force)
+
+    def write_report(path: Path) -> None:
+        from optplan.reporting.cluster_views import build_cluster_page
+        from optplan.reporting.pages import write_page
+
+        write_page(path, build_cluster_page(outcome, name), overwrite=outputs.force)
+
+    outputs.save("--output", write_data)
+    outputs.save("--report", write_report)

@@ -1,0 +1,103 @@
+"""A simulated trace for readers: main figures, applications, jobs that could not run, and GPUs over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
+from optplan.reporting.phrases import format_seconds
+from optplan.reporting.style import new_figure
+from optplan.reporting.tables import Table, numbers
+from optplan.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from optplan.simulation.cluster.outcome import Outcome
+
+#: Points of a chart over time.
+_MOST_POINTS = 1000
+
+
+def list_facts(outcome: Outcome) -> list[tuple[str, str]]:
+    """List the main figures, each with its name."""
+    told = outcome.summarise()
+    completed = f"{told['completed']:,} of {told['num_jobs']:,}"
+    return [
+        ("policy", outcome.policy),
+        ("jobs completed", completed),
+        ("mean completion time", _say_seconds(told["mean_jct_s"])),
+        ("P95 and P99", f"{_say_seconds(told['p95_jct_s'])}, {_say_seconds(told['p99_jct_s'])}"),
+        ("GPU-hours held by jobs", f"{outcome.gpu_hours:,.1f}"),
+        ("GPU-hours of rented nodes", f"{outcome.node_gpu_hours:,.1f}"),
+        ("most GPUs in use at once", f"{outcome.most_gpus:,} (most nodes rented: {outcome.most_nodes:,})"),
+        ("changes of what jobs hold", f"{told['rescales']:,}"),
+        ("time until the last job was over", f"{outcome.span_s / SECONDS_PER_HOUR:.2f} h"),
+    ]
+
+
+def list_applications(outcome: Outcome) -> Table:
+    """List what came of the jobs of each application."""
+    rows = [
+        [name, f"{told['num_jobs']:,}", _say_seconds(told["mean_jct_s"]), f"{told['gpu_hours']:,.1f}"]
+        for name, told in outcome.summarise_classes().items()
+    ]
+    return Table("Applications", numbers("application", "jobs", "mean completion time", "GPU-hours"), rows)
+
+
+def say_problems(outcome: Outcome) -> list[str]:
+    """Say which jobs could not be completed, and why."""
+    return [f"{name}: {problem}" for name, problem in outcome.problems.items()]
+
+
+def build_cluster_page(outcome: Outcome, name: str) -> Page:
+    """Gather the report of a simulated trace.
+
+    Parameters
+    ----------
+    outcome
+        What came of it.
+    name
+        Of the trace.
+
+    Raises
+    ------
+    MissingExtraError
+        When plotly is not installed.
+    """
+    facts = list_facts(outcome)
+    reading = "The most in each stretch of time. What is between the lines is paid for and not used."
+    blocks: list[Block] = [Charts([("GPUs in use and rented over time", _draw_gpus(outcome))], reading)]
+    sections = [Section("gpus", "GPUs over time", blocks)]
+    sections.append(Section("applications", "Applications", [list_applications(outcome)]))
+    problems = say_problems(outcome)
+    if problems:
+        sections.append(Section("problems", "Jobs that were not completed", [Items(problems)]))
+    return Page(
+        name=name,
+        title=f"{name} under {outcome.policy}",
+        lead="Simulated event by event; every GPU-second is accounted for.",
+        warnings=[f"{len(problems)} of {len(outcome.jobs):,} jobs were not completed"] if problems else [],
+        cards=[Card(what, said) for what, said in facts[1:]],
+        sections=sections,
+    )
+
+
+def _say_seconds(seconds: float | None) -> str:
+    return "none" if seconds is None else format_seconds(seconds)
+
+
+def _draw_gpus(outcome: Outcome) -> Figure:
+    """Draw GPUs in use and rented: of each stretch of time the most."""
+    figure = new_figure(height=340)
+    firsts = np.arange(0, outcome.times_s.size, -(-outcome.times_s.size // _MOST_POINTS))
+    hours = outcome.times_s[firsts] / SECONDS_PER_HOUR
+    for name, counts in (("rented", outcome.nodes_rented * outcome.gpus_per_node), ("in use", outcome.gpus_used)):
+        most = np.maximum.reduceat(counts, firsts)
+        figure.add_scatter(x=hours.tolist(), y=most.tolist(), name=name, mode="lines", line={"shape": "hv"})
+    figure.update_xaxes(title_text="hours")
+    figure.update_yaxes(title_text="GPUs", rangemode="tozero")
+    figure.update_layout(showlegend=True)
+    return figure

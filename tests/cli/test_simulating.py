@@ -1,0 +1,94 @@
+"""``optplan simulate``: a trace under policies, files, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+HEAD = "name,time,application,num_replicas,batch_size\n"
+
+
+@pytest.fixture
+def profiles(data_pack: Path) -> tuple[str, str]:
+    """Return the option that names the profiles."""
+    return ("--profiles", str(data_pack / "sia" / "traces"))
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Write a trace: two jobs at once, and one that asks for a hundred GPUs."""
+    path = tmp_path / "trace.csv"
+    path.write_text(f"{HEAD}a,10,cifar10,2,256\nb,10,cifar10,4,256\nc,20,cifar10,100,4096\n")
+    return path
+
+
+def test_jobs_and_sums_as_json(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
+    """Two jobs of two GPUs share a node of four; the pack has 1.0326 h for a job, whole-job speedups of 1.757."""
+    trace.write_text("\n".join(trace.read_text().splitlines()[:3]))
+    told = run("simulate", trace, *profiles, "--policy", "one-width:2", "--json")
+    assert told.code == 0
+    jct_s = 50 + 3600 * 1.0326 / 1.757
+    assert told.data["mean_jct_s"] == pytest.approx(jct_s, rel=1e-3)
+    assert told.data["p95_jct_s"] == pytest.approx(jct_s, rel=1e-3)
+    assert told.data["gpu_hours"] == pytest.approx(4 * jct_s / 3600, rel=1e-3)
+    assert told.data["node_gpu_hours"] == pytest.approx(told.data["gpu_hours"])
+    assert told.data["most_gpus"] == 4
+    assert [job["name"] for job in told.data["jobs"]] == ["a", "b"]
+    slow = run("simulate", trace, *profiles, "--policy", "one-width:2", "--slowdown", "--json")
+    assert slow.data["mean_jct_s"] - 50 == pytest.approx(1.8 * (told.data["mean_jct_s"] - 50))
+
+
+def test_a_job_that_never_fits(run: Runner, profiles: tuple[str, str], trace: Path, tmp_path: Path) -> None:
+    """It is reported on the terminal, in the file and in the report; the others are completed."""
+    files = ("-o", tmp_path / "out.json", "--report", tmp_path / "out.html")
+    told = run("simulate", trace, *profiles, "--policy", "least-attained", "--nodes", "2", *files)
+    assert told.code == 0
+    assert "2 of 3" in told.out
+    assert "c: least-attained needs 100 GPUs for it, and the cluster has 8" in told.out
+    assert "1 of 3 jobs were not completed" in (tmp_path / "out.html").read_text()
+    assert '"c": "least-attained needs 100' in (tmp_path / "out.json").read_text()
+
+
+def test_nothing_completed(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
+    """Where no job can run there is no mean, and the exit code says so."""
+    told = run("simulate", trace, *profiles, "--policy", "one-width:16", "--nodes", "1", "--json")
+    assert told.code == 3
+    assert told.data["mean_jct_s"] is None
+    assert len(told.data["problems"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("d,30,cifar11,1,128", "unknown application 'cifar11'"),
+        ("d,-5,cifar10,1,128", "time"),
+        ("a,30,cifar10,1,128", "a second job is named 'a'"),
+    ],
+)
+def test_wrong_traces(run: Runner, profiles: tuple[str, str], trace: Path, row: str, said: str) -> None:
+    """The line that is wrong is named."""
+    trace.write_text(trace.read_text() + row + "\n")
+    told = run("simulate", trace, *profiles, "--policy", "one-gpu")
+    assert told.code == 1
+    assert f"{trace}:5" in told.err
+    assert said in told.err
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("one-gpus", "did you mean 'one-gpu'"),
+        ("one-width:0", "at least 1 GPU"),
+        ("equal-share", "--nodes"),
+    ],
+)
+def test_wrong_policies(run: Runner, profiles: tuple[str, str], trace: Path, policy: str, said: str) -> None:
+    """The message says what would do."""
+    told = run("simulate", trace, *profiles, "--policy", policy)
+    assert told.code == 2
+    assert said in told.err
