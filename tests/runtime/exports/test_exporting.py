@@ -12,17 +12,20 @@ import stat
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 
 from optplan.contracts import Plan
-from optplan.errors import OptplanError, OutputError, UsageError
+from optplan.errors import OptplanError, OutputError, RegistrationWarning, UsageError
 from optplan.instances.parsing import parse_plan
-from optplan.runtime.exports.entries import exporter_named
+from optplan.runtime.exports import entries
+from optplan.runtime.exports.entries import EXPORTER_GROUP, ExporterEntry, exporter_named, exporters
 from optplan.runtime.exports.exporting import export, write_folder
 from optplan.runtime.exports.promotion import (
     LimitPassedError,
@@ -32,7 +35,8 @@ from optplan.runtime.exports.promotion import (
     read_export,
     submit,
 )
-from optplan.runtime.exports.steps import LONGEST_NAME, outline
+from optplan.runtime.exports.request import ExportRequest
+from optplan.runtime.exports.steps import LONGEST_NAME, Outline, outline
 
 PlanOf = Callable[..., Plan]
 OPTPLAN = {"optplan": f"{sys.executable} -m optplan.cli"}
@@ -499,3 +503,37 @@ def test_exporters_are_found_by_name() -> None:
     assert exporter_named("slurm").needs.startswith("sbatch")
     with pytest.raises(UsageError, match="to: got 'nomad'; known: slurm, script"):
         exporter_named("nomad")
+
+
+def _write_for_nomad(outline: Outline, request: ExportRequest) -> dict[str, str]:
+    return {"job.hcl": f"# {outline.plan.plan_id} {request.command}\n"}
+
+
+@pytest.fixture
+def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let another package register three exporters: one, one under a name that is taken, and one that is none."""
+    module = ModuleType("another_package")
+    module.NOMAD = ExporterEntry(  # type: ignore[attr-defined]
+        name="nomad", summary="a job", needs="nomad", checked_by="nobody", write="another_package:write", launched=False
+    )
+    module.write = _write_for_nomad  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "another_package", module)
+    targets = {"nomad": "another_package:NOMAD", "slurm": "another_package:NOMAD", "pbs": "another_package:write"}
+    points = [EntryPoint(name, value, EXPORTER_GROUP) for name, value in targets.items()]
+    monkeypatch.setattr(entries, "entry_points", lambda group: [point for point in points if point.group == group])
+    exporters.cache_clear()
+    yield
+    exporters.cache_clear()
+
+
+@pytest.mark.usefixtures("_registered")
+def test_other_packages_register_exporters(plan_of: PlanOf, tmp_path: Path) -> None:
+    """Theirs is there beside the own ones; what is wrong about the others is said, and they are left out."""
+    with pytest.warns(RegistrationWarning) as said:
+        found = list(exporters())
+    assert found[-1] == "nomad"
+    assert [str(each.message).split(" in ")[0] for each in said] == ["'pbs'", "'slurm'"]
+    plan = plan_of("rubberband-two-stages")
+    folder = write(plan, tmp_path / "jobs", "nomad")
+    assert (folder / "job.hcl").read_text() == f"# {plan.plan_id} train --gpus {{gpus}} {{trial}}\n"
+    assert (folder / "plan.json").is_file()
