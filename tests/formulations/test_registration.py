@@ -10,8 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from optplan import formulations as room
-from optplan.contracts import BoundProof
+from optplan.contracts import BoundProof, registrations
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.errors import RegistrationWarning
 from optplan.formulations import FORMULATION_GROUP, SOLVER_GROUP, formulations
@@ -39,7 +38,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
     entries: list[EntryPoint] = []
     vars(package).update(ANNEALING=ANNEALING, OUTER=declare("outer"), BOA=declare("boa"))
     monkeypatch.setitem(sys.modules, "outer", package)
-    monkeypatch.setattr(room, "entry_points", lambda *, group: [e for e in entries if e.group == group])
+    monkeypatch.setattr(registrations, "entry_points", lambda *, group: [e for e in entries if e.group == group])
     formulations.cache_clear()
     yield entries
     formulations.cache_clear()

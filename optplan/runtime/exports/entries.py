@@ -8,15 +8,14 @@ A package outside names its own in the group ``optplan.exporters``, under the ta
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Protocol
 
 from optplan.contracts.parts import Part
-from optplan.errors import RegistrationWarning, UsageError, nearest_name_hint
+from optplan.contracts.registrations import leave_out, list_entries, load_entry
+from optplan.errors import UsageError, nearest_name_hint
 from optplan.runtime.exports.request import ExportRequest
 from optplan.runtime.exports.steps import Outline
 
@@ -128,16 +127,12 @@ def exporters() -> dict[str, ExporterEntry]:
     What another package declares wrongly is left out, with a RegistrationWarning that names it.
     """
     found = {entry.name: entry for entry in _OWN}
-    for point in sorted(entry_points(group=EXPORTER_GROUP), key=lambda point: point.name):
-        try:
-            declared = point.load()
-        except Exception as error:  # noqa: BLE001 - whatever another package does, the others are there
-            _leave_out(point.name, point.value, f"it cannot be loaded ({type(error).__name__}: {error})")
+    for point in list_entries(EXPORTER_GROUP):
+        declared = load_entry(point, ExporterEntry)
+        if declared is None:
             continue
-        if not isinstance(declared, ExporterEntry):
-            _leave_out(point.name, point.value, "it is no ExporterEntry")
-        elif declared.name != point.name or declared.name in found:
-            _leave_out(point.name, point.value, "its name is taken, or not that of its entry point")
+        if declared.name != point.name or declared.name in found:
+            leave_out(point, f"its name {declared.name!r} is taken, or not that of its entry point")
         else:
             found[declared.name] = declared
     return found
@@ -156,8 +151,3 @@ def exporter_named(name: str) -> ExporterEntry:
         message = f"to: got {name!r}; {nearest_name_hint(name, known)}"
         raise UsageError(message)
     return known[name]
-
-
-def _leave_out(name: str, value: str, why: str) -> None:
-    message = f"{name!r} in {EXPORTER_GROUP} as {value} is left out: {why}"
-    warnings.warn(message, RegistrationWarning, stacklevel=3)
