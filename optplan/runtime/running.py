@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,7 +17,7 @@ from pydantic import Field
 
 from optplan.contracts.conditions import Mode
 from optplan.contracts.plan import Binding, Plan, UnitKind
-from optplan.errors import DataWarning, UsageError, nearest_name_hint
+from optplan.errors import UsageError, nearest_name_hint
 from optplan.runtime.driver import Driver, Limits, Listener
 from optplan.runtime.folders import FolderSettings
 from optplan.runtime.journal import Journal
@@ -28,7 +27,7 @@ from optplan.runtime.records import Began, Noted, Record
 from optplan.runtime.replanning import Replanner
 from optplan.runtime.scheduler import Rules, list_trials
 from optplan.runtime.setups import Setup
-from optplan.runtime.spaces import Configuration, count_configurations, describe_plan_space, draw
+from optplan.runtime.spaces import draw_configurations
 from optplan.runtime.state import State
 from optplan.runtime.trainables import name_trainable
 from optplan.schema import FrozenModel
@@ -155,7 +154,7 @@ def run(
     chosen = RunOptions(**options)
     _require_followable(plan)
     _require_training(chosen)
-    configurations = _draw_configurations(plan, space, chosen.seed)
+    configurations = draw_configurations(plan, list_trials(plan), space, chosen.seed)
     records: list[Record] = [Began(0.0, configurations)]
     if chosen.step_wait_s > 0 and chosen.executor != "virtual":
         waits = f"every iteration waits until {chosen.step_wait_s:g} s are over, however quick this machine is"
@@ -412,21 +411,6 @@ def _read_meta(journal: Journal, out: Path) -> tuple[Plan, RunOptions]:
     if data is None:
         raise UsageError(f"{out}: no run is there; give the folder that --out named")
     return parse_plan(data, path="plan"), RunOptions.parse(journal.read_meta("options"), path="options")
-
-
-def _draw_configurations(plan: Plan, space: object, seed: int) -> dict[str, Configuration]:
-    names = list_trials(plan)
-    if space is None:
-        own = describe_plan_space(plan.to_json_data().get("search_space", {}))
-        many = count_configurations(own)
-        if many is not None and many < len(names):
-            shortage = f"{many} configurations, and the plan has {len(names)} trials; the last places stay empty"
-            warnings.warn(f"plan.search_space: has {shortage}", DataWarning, stacklevel=3)
-            names = names[:many]
-        space = own
-    if plan.units[0].kind is UnitKind.FLEET_GROUP and isinstance(space, dict) and not space:
-        return {names[0]: {}}
-    return dict(zip(names, draw(space, len(names), seed=seed), strict=True))
 
 
 @contextmanager

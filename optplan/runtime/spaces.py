@@ -13,12 +13,14 @@ None is drawn twice. A plan's own search space (SEER's) is used where no file is
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from optplan.errors import DataError, nearest_name_hint, show_value
+from optplan.contracts.plan import Plan, UnitKind
+from optplan.errors import DataError, DataWarning, nearest_name_hint, show_value
 
 Configuration = dict[str, Any]
 
@@ -82,6 +84,37 @@ def describe_plan_space(space: Mapping[str, Any]) -> dict[str, Any]:
             kind = "loguniform" if each.get("scale") == "log" else "uniform"
             read[name] = {kind: [each["low"], each["high"]]}
     return read
+
+
+def draw_configurations(plan: Plan, names: Sequence[str], space: object, seed: int) -> dict[str, Configuration]:
+    """Draw what each of a plan's trials tries.
+
+    Parameters
+    ----------
+    plan
+        Whose own space is taken where none is given; places that it has no configurations for stay empty, with a
+        DataWarning.
+    names
+        Of the trials, in the order of drawing.
+    space, seed
+        As in :func:`draw`.
+
+    Raises
+    ------
+    DataError
+        When the space is not understood, or has fewer configurations.
+    """
+    if space is None:
+        own = describe_plan_space(plan.to_json_data().get("search_space", {}))
+        many = count_configurations(own)
+        if many is not None and many < len(names):
+            shortage = f"{many} configurations, and the plan has {len(names)} trials; the last places stay empty"
+            warnings.warn(f"plan.search_space: has {shortage}", DataWarning, stacklevel=3)
+            names = names[:many]
+        space = own
+    if plan.units[0].kind is UnitKind.FLEET_GROUP and isinstance(space, dict) and not space:
+        return {names[0]: {}}
+    return dict(zip(names, draw(space, len(names), seed=seed), strict=True))
 
 
 #: Configurations up to which all their numbers are listed.

@@ -18,6 +18,8 @@ from optplan.runtime.exports.entries import ExporterEntry, exporter_named
 from optplan.runtime.exports.folder import MANIFEST, write_common
 from optplan.runtime.exports.request import ExportOptions, ExportRequest, Template
 from optplan.runtime.exports.steps import Kind, Outline, outline
+from optplan.runtime.scheduler import list_trials
+from optplan.runtime.spaces import draw_configurations
 
 
 def export(plan: Plan, to: str, command: str, **options: Any) -> dict[str, str]:  # noqa: ANN401 - fields of ExportOptions
@@ -153,24 +155,17 @@ def _find_metric(plan: Plan) -> tuple[str, Mode]:
 
 def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping[str, Any], ...]:
     """Draw what trials try: from the space that was given, or the plan's own."""
-    from optplan.runtime.spaces import count_configurations, describe_plan_space, draw
-
-    space = options.space
     if taken.kind is Kind.STREAM:
-        if space is not None:
+        if options.space is not None:
             raise UsageError("space: jobs of a stream have no configurations of the plan's; leave it out")
         return ()
-    count = 1 if taken.kind is Kind.FLEET else sum(unit.members for unit in taken.plan.units)
-    if space is None:
-        space = describe_plan_space(taken.plan.to_json_data().get("search_space", {}))
-        if not space:
-            if taken.kind is Kind.SEARCH and "trial" not in placeholders(command):
-                message = "space: is missing, and the plan has none: nothing would tell one trial from another"
-                raise UsageError(f"{message}; give --space, or use {{trial}} in the command")
-            return ()
-        # Places that the plan's own space has no configurations for stay empty, as in optplan run.
-        count = min(count, count_configurations(space) or count)
-    return tuple(draw(space, count, seed=options.seed))
+    if options.space is None and not taken.plan.to_json_data().get("search_space"):
+        if taken.kind is Kind.SEARCH and "trial" not in placeholders(command):
+            message = "space: is missing, and the plan has none: nothing would tell one trial from another"
+            raise UsageError(f"{message}; give --space, or use {{trial}} in the command")
+        return ()
+    drawn = draw_configurations(taken.plan, list_trials(taken.plan), options.space, options.seed)
+    return tuple(drawn.values())
 
 
 def _require_classes(taken: Outline, template: Template) -> None:

@@ -13,9 +13,6 @@ from optplan.contracts.conditions import Mode
 from optplan.errors import DataError, nearest_name_hint
 from optplan.schema import ByName, FrozenModel
 
-#: Names that a shell takes for a variable.
-VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
-
 
 class Launcher(StrEnum):
     """How the command is started where a member has several workers."""
