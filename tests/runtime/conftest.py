@@ -39,12 +39,16 @@ def _plan_stages(*stages: tuple[int, int, int], iterations: int = 4) -> Plan:
         "cloud": {"gpus_per_instance": 2, "price_usd_per_hour": 3.6},
         "deadline_s": 1e6,
     }
-    instance = RubberBandInstance.parse(data)
     chain = [{"instances": nodes, "gpus": gpus} for _, nodes, gpus in stages]
+    return _plan_chain(RubberBandInstance.parse(data), chain)
+
+
+def _plan_chain(instance: RubberBandInstance, chain: list[dict[str, int]]) -> Plan:
+    """Plan a search by hand: the instances and GPUs of each stage."""
     solution = RubberBandSolution.parse({"brackets": [chain]})
     result = Result[RubberBandSolution](
         formulation="rubberband",
-        instance_name="stages",
+        instance_name=instance.name,
         instance_hash=instance.content_hash(),
         solver="by-hand",
         engine="none",
@@ -59,6 +63,12 @@ def _plan_stages(*stages: tuple[int, int, int], iterations: int = 4) -> Plan:
         solution=solution,
     )
     return build_plan(instance, result)
+
+
+@pytest.fixture(scope="session")
+def plan_chain() -> Callable[..., Plan]:
+    """Return the plan of a search by hand: an instance, and the instances and GPUs of each stage."""
+    return _plan_chain
 
 
 @pytest.fixture

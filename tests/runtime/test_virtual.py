@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optplan.contracts import BoundProof, Plan, Result, Status, Termination
+from optplan.contracts import Plan
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.laws.sampling import Queue, sample_plan
-from optplan.formulations.rubberband.planning import build_plan as plan_search
 from optplan.instances.files import read_instance
 from optplan.instances.library import names
 from optplan.runtime.running import run
@@ -69,7 +67,9 @@ def build(stages: list[dict[str, int]], cloud: dict[str, Any]) -> RubberBandInst
         }
     ),
 )
-def test_it_is_the_simulator_where_nothing_varies(held: list[tuple[int, int]], cloud: dict[str, Any]) -> None:
+def test_it_is_the_simulator_where_nothing_varies(
+    plan_chain: Callable[..., Plan], held: list[tuple[int, int]], cloud: dict[str, Any]
+) -> None:
     """Growth, waves, minimum charges and data: one execution of the simulator is what the run does."""
     stages = [{"trials": 5, "iterations": 4}, {"trials": 3, "iterations": 8}, {"trials": 1, "iterations": 20}]
     instance = build(stages, cloud)
@@ -80,23 +80,7 @@ def test_it_is_the_simulator_where_nothing_varies(held: list[tuple[int, int]], c
         nodes = trials * 2 if kind == 3 and trials > 1 else -(-gpus // 2)
         chain.append({"instances": nodes + spare, "gpus": gpus})
     solution = RubberBandSolution.parse({"brackets": [chain]})
-    result = Result[RubberBandSolution](
-        formulation="rubberband",
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
-        solver="by-hand",
-        engine="none",
-        engine_version="0",
-        optplan_version="0",
-        status=Status.FEASIBLE,
-        termination=Termination.COMPLETED,
-        objective=evaluate(instance, solution).objective,
-        objective_unit="usd",
-        gap_target=0.0,
-        bound_proof=BoundProof.NONE,
-        solution=solution,
-    )
-    outcome = run(plan_search(instance, result))
+    outcome = run(plan_chain(instance, chain), replan_above=None)  # an execution to its end, as the simulator has it
     simulated = sample_plan(instance, solution, samples=1, queue=Queue.DYNAMIC)
     assert outcome.time_s == pytest.approx(float(simulated.completion_s[0]))
     assert outcome.cost_usd == pytest.approx(float(simulated.cost_usd[0]), abs=1e-9)
