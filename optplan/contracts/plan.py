@@ -203,7 +203,7 @@ class Plan(FrozenModel):
     Parameters
     ----------
     version
-        Version of the schema; a reader translates version 1 and refuses those it does not know.
+        Version of the schema; a reader refuses those it does not know.
     plan_id
         SHA-256 of everything else; a plan that was changed by hand is refused. Leave it out to have it computed.
     supersedes

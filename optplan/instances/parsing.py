@@ -104,25 +104,21 @@ def _require_kind(fields: dict[str, Any], path: str, what: str) -> None:
 
 
 def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> Plan:
-    """Parse a plan; those of version 1, which had steps and no segments, are translated."""
+    """Parse a plan; one of version 1, which listed steps in words, has to be written anew."""
     version = fields.get("version", 1 if "steps" in fields else 2)
     if version == 1 and not isinstance(version, bool):
-        from optplan.instances import earlier_plans  # loads the plans of all formulations
-
-        if formulation.name in earlier_plans.FORMULATIONS:
-            return earlier_plans.translate(formulation.name, fields, path)
-    plan: Plan = _parse_versioned(formulation.plan_type, fields, path, translated=(1,))
+        field = f"{path}.version" if path else "version"
+        raise DataError(field, "got 1, a plan that lists steps", "make it anew: `optplan solve INSTANCE --plan FILE`")
+    plan: Plan = _parse_versioned(formulation.plan_type, fields, path)
     return plan
 
 
-def _parse_versioned(
-    model: type[FrozenModel], fields: dict[str, Any], path: str, *, translated: tuple[int, ...] = ()
-) -> Any:  # noqa: ANN401 - of that type
+def _parse_versioned(model: type[FrozenModel], fields: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - of that type
     """Parse after a look at the version: what another version added would read like a misspelt field."""
     understood = get_args(model.model_fields["version"].annotation)
     version = fields.get("version", understood[-1])
     if version not in understood or isinstance(version, bool):
         field = f"{path}.version" if path else "version"
-        numbers = ", ".join(str(number) for number in (*translated, *understood))
+        numbers = ", ".join(map(str, understood))
         raise DataError(field, f"got {version!r}; understood: {numbers}", "use the release of optplan that wrote it")
     return model.parse(fields, path=path)

@@ -147,7 +147,7 @@ def test_options_that_do_nothing_are_refused(run: Runner, answers: dict[str, Pat
 def test_files_that_are_none_of_the_three(run: Runner, tmp_path: Path) -> None:
     """Names, missing files and other content are named as such."""
     other = tmp_path / "other.json"
-    other.write_text('{"formulation": "boa", "version": 1, "instance_hash": "x", "steps": []}', encoding="utf-8")
+    other.write_text('{"formulation": "boa", "version": 2, "instance_hash": "x", "segments": []}', encoding="utf-8")
     assert "no instance named 'nowhere' in the library" in run("compare", "nowhere", other).err
     assert "no such file" in run("compare", tmp_path / "missing.json", other).err
     told = run("compare", other, other)

@@ -1,4 +1,4 @@
-"""Plans: what holds for those of every formulation, and how those of version 1 are read."""
+"""Plans: what holds for those of every formulation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ import pytest
 from optplan.contracts import Plan, Price, Segment
 from optplan.contracts.conditions import AllEnded, Promoted, waits_for
 from optplan.errors import DataError
-from optplan.instances.files import format_json, read_instance, read_plan, read_record
-from optplan.solving import build_plan, solve
-
-EARLIER = Path(__file__).parent / "earlier_plans"
+from optplan.instances.files import format_json, read_plan, read_record
 
 #: Two trials of one GPU for 100 s, and the better one on both GPUs of the node for 50 s more.
 PLAN: dict[str, Any] = {
@@ -157,36 +154,12 @@ def test_conditions_say_what_they_wait_for() -> None:
     assert list(waits_for(Plan.parse(PLAN).segments[0].enter)) == []
 
 
-@pytest.mark.parametrize("name", ["boa-two-epochs", "rubberband-two-stages", "seer-paper-example", "srift-case3"])
-def test_plans_of_version_1_are_read_as_plans_of_version_2(name: str) -> None:
-    """Written by an earlier release, they have the segments and totals of today's plan of the same instance."""
-    earlier = read_plan(EARLIER / f"{name}.json")
-    instance = read_instance(name)
-    today = build_plan(instance, solve(instance))
-    assert earlier.version == 2
-    assert read_record(EARLIER / f"{name}.json") == earlier
-    for old, new in zip(earlier.segments, today.segments, strict=True):
-        kept = ("id", "unit", "first_rank", "last_rank", "at_once", "share", "nodes", "workers", "gpus_per_worker")
-        assert [getattr(old, field) for field in kept] == [getattr(new, field) for field in kept]
-        assert (old.enter, old.exit) == (new.enter, new.exit)
-        assert old.expected.seconds == pytest.approx(new.expected.seconds)
-    assert earlier.totals() == pytest.approx(today.totals())
-    assert earlier.prices == today.prices
-
-
-@pytest.mark.parametrize(
-    ("name", "field", "value", "message"),
-    [
-        ("boa-two-epochs", "trigger", "whenever", "steps.0.trigger: got 'whenever'; plans of version 1 have"),
-        ("boa-two-epochs", "until", "noon", "steps.0.until: got 'noon'; plans of version 1 have 'end of epoch N' here"),
-        ("seer-paper-example", "gpus", 0, r"\.steps\.0\.gpus: got 0"),
-    ],
-)
-def test_bad_plans_of_version_1_are_refused(tmp_path: Path, name: str, field: str, value: object, message: str) -> None:
-    """With the field's path, as it stands in the file."""
-    data = json.loads((EARLIER / f"{name}.json").read_text(encoding="utf-8"))
-    data["steps"][0][field] = value
+@pytest.mark.parametrize("fields", [{"version": 1, "segments": []}, {"steps": []}])
+def test_plans_of_version_1_have_to_be_written_anew(tmp_path: Path, fields: dict[str, Any]) -> None:
+    """They listed steps in words, with or without their version; the message says how to get today's."""
+    data = {"formulation": "boa", "instance_name": "tiny", "instance_hash": "0" * 64} | fields
     path = tmp_path / "plan.json"
     path.write_text(format_json(data), encoding="utf-8")
-    with pytest.raises(DataError, match=message):
-        read_plan(path)
+    for read in (read_plan, read_record):
+        with pytest.raises(DataError, match=r"plan\.json\.version: got 1, .*; make it anew: `optplan solve INSTANCE"):
+            read(path)
