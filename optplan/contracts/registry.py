@@ -43,6 +43,9 @@ from optplan.contracts.result import BoundProof, Result
 from optplan.contracts.sensitivity import Sensitivity
 from optplan.errors import UsageError, nearest_name_hint
 
+#: What our own exact solvers prove by.
+PROVEN = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED})
+
 
 @dataclass(frozen=True)
 class SolverEntry:
@@ -56,12 +59,12 @@ class SolverEntry:
         ``module:function`` taking (instance, :class:`~optplan.contracts.SolveRequest`) and returning an Answer.
     summary
         One line for tables.
-    proofs
-        Everything that its bounds may rest on; empty where it has none, as most heuristics.
     problems
         Which of the formulation's problems it takes.
     policies
         Which kinds of plan it makes.
+    proofs
+        Everything that its bounds may rest on; empty where it has none, as most heuristics.
     exact
         Whether it closes the gap when given time.
     needs
@@ -80,9 +83,9 @@ class SolverEntry:
     name: str
     target: str
     summary: str
-    proofs: frozenset[BoundProof]
     problems: frozenset[str]
     policies: frozenset[str]
+    proofs: frozenset[BoundProof] = frozenset()
     exact: bool = True
     needs: str = ""
     max_cells: int | None = None

@@ -1,14 +1,35 @@
 """BOA Constrictor: how many GPUs each class of training jobs gets, epoch by epoch, within a time-average budget."""
 
-from optplan.contracts.registry import Formulation, SolverEntry
+from functools import partial
+
+from optplan.contracts.registry import PROVEN, Formulation, SolverEntry
 from optplan.contracts.result import BoundProof
 
 _WHOLE = frozenset({"whole", "rescaling"})
 _BOTH = frozenset({"pure", "mixed"})
+_PURE = frozenset({"pure"})
 _TYPES = frozenset({"gpu-types"})
 _ALL = frozenset({"gpu-types", "quotas", "type-changes"})
 _REAL = frozenset({"gpu-types", "quotas", "real-widths"})
 _HERE = "optplan.formulations.boa"
+
+#: Solvers that differ in little.
+_exact = partial(SolverEntry, proofs=PROVEN, problems=_WHOLE, policies=_BOTH, prices=True)
+_real = partial(
+    SolverEntry,
+    proofs=frozenset({BoundProof.LAGRANGIAN}),
+    problems=frozenset({"continuous"}),
+    policies=frozenset({"mixed"}),
+    features=_REAL,
+)
+_general = partial(
+    SolverEntry,
+    proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
+    problems=_WHOLE,
+    policies=_BOTH,
+    features=_ALL,
+)
+_heuristic = partial(SolverEntry, problems=frozenset({"rescaling"}), policies=_PURE, exact=False)
 
 FORMULATION = Formulation(
     name="boa",
@@ -31,134 +52,87 @@ FORMULATION = Formulation(
     estimate_errors=f"{_HERE}.study.sampling:EstimateErrors",
     sensitivity_type=f"{_HERE}.study.sensitivity:BoaSensitivity",
     solvers=(
-        SolverEntry(
-            name="layered-paths",
-            target=f"{_HERE}.exact.layered_paths:solve_layered_paths",
-            summary="exact: shortest paths under a multiplier, then labels within the remaining gap",
-            proofs=frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED}),
-            problems=_WHOLE,
-            policies=_BOTH,
+        _exact(
+            "layered-paths",
+            f"{_HERE}.exact.layered_paths:solve_layered_paths",
+            "exact: shortest paths under a multiplier, then labels within the remaining gap",
             features=_TYPES,
-            prices=True,
         ),
-        SolverEntry(
-            name="linked-paths",
-            target=f"{_HERE}.exact.linked_limits:solve_linked_paths",
-            summary="exact with quotas and type changes: a multiplier for each limit, then labels within the gap",
-            proofs=frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED}),
-            problems=_WHOLE,
-            policies=_BOTH,
+        _exact(
+            "linked-paths",
+            f"{_HERE}.exact.linked_limits:solve_linked_paths",
+            "exact with quotas and type changes: a multiplier for each limit, then labels within the gap",
             features=_ALL,
-            prices=True,
         ),
-        SolverEntry(
-            name="sorted-slopes",
-            target=f"{_HERE}.exact.continuous:solve_sorted_slopes",
-            summary="exact for real widths: hull segments by slope, closed forms for Amdahl and power law",
-            proofs=frozenset({BoundProof.LAGRANGIAN}),
-            problems=frozenset({"continuous"}),
-            policies=frozenset({"mixed"}),
+        _real(
+            "sorted-slopes",
+            f"{_HERE}.exact.continuous:solve_sorted_slopes",
+            "exact for real widths: hull segments by slope, closed forms for Amdahl and power law",
             features=_TYPES,
             prices=True,
         ),
-        SolverEntry(
-            name="typed-choices",
-            target=f"{_HERE}.exact.typed_choices:solve_typed_choices",
-            summary="exact for real widths on several types and with quotas: a multiplier for each limit",
-            proofs=frozenset({BoundProof.LAGRANGIAN}),
-            problems=frozenset({"continuous"}),
-            policies=frozenset({"mixed"}),
-            features=_REAL,
+        _real(
+            "typed-choices",
+            f"{_HERE}.exact.typed_choices:solve_typed_choices",
+            "exact for real widths on several types and with quotas: a multiplier for each limit",
             prices=True,
         ),
-        SolverEntry(
-            name="conic",
-            target=f"{_HERE}.models.conic:solve_conic",
-            summary="Theorem B.1 as a disciplined convex program in CVXPY",
-            proofs=frozenset({BoundProof.LAGRANGIAN}),
-            problems=frozenset({"continuous"}),
-            policies=frozenset({"mixed"}),
+        _real(
+            "conic",
+            f"{_HERE}.models.conic:solve_conic",
+            "Theorem B.1 as a disciplined convex program in CVXPY",
             needs="cvxpy",
-            features=_REAL,
         ),
-        SolverEntry(
-            name="highs-lp",
-            target=f"{_HERE}.models.linear:solve_highs_lp",
-            summary="real widths as a linear program on HiGHS, with tangents in place of curves",
-            proofs=frozenset({BoundProof.LAGRANGIAN}),
-            problems=frozenset({"continuous"}),
-            policies=frozenset({"mixed"}),
+        _real(
+            "highs-lp",
+            f"{_HERE}.models.linear:solve_highs_lp",
+            "real widths as a linear program on HiGHS, with tangents in place of curves",
             needs="scipy",
-            features=_REAL,
         ),
-        SolverEntry(
-            name="pyomo-highs",
-            target=f"{_HERE}.models.pyomo_engine:solve_pyomo",
-            summary="the mixed-integer model in Pyomo, solved by HiGHS",
-            proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
-            problems=_WHOLE,
-            policies=_BOTH,
+        _general(
+            "pyomo-highs",
+            f"{_HERE}.models.pyomo_engine:solve_pyomo",
+            "the mixed-integer model in Pyomo, solved by HiGHS",
             needs="pyomo",
-            features=_ALL,
         ),
-        SolverEntry(
-            name="highs",
-            target=f"{_HERE}.models.general_engines:solve_highs",
-            summary="the same mixed-integer model handed to HiGHS directly",
-            proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
-            problems=_WHOLE,
-            policies=_BOTH,
+        _general(
+            "highs",
+            f"{_HERE}.models.general_engines:solve_highs",
+            "the same mixed-integer model handed to HiGHS directly",
             needs="highspy",
-            features=_ALL,
         ),
-        SolverEntry(
-            name="cp-sat",
-            target=f"{_HERE}.models.general_engines:solve_cp_sat",
-            summary="CP-SAT on costs rounded to integers; the bound is widened by the rounding error",
-            proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
-            problems=_WHOLE,
-            policies=frozenset({"pure"}),
+        _general(
+            "cp-sat",
+            f"{_HERE}.models.general_engines:solve_cp_sat",
+            "CP-SAT on costs rounded to integers; the bound is widened by the rounding error",
+            policies=_PURE,
             needs="ortools",
             max_cells=20_000,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="enumeration",
-            target=f"{_HERE}.models.general_engines:solve_enumeration",
-            summary="looks at every plan; for tiny instances",
+        _general(
+            "enumeration",
+            f"{_HERE}.models.general_engines:solve_enumeration",
+            "looks at every plan; for tiny instances",
             proofs=frozenset({BoundProof.SEARCHED}),
-            problems=_WHOLE,
-            policies=frozenset({"pure"}),
+            policies=_PURE,
             max_cells=60,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="published-algorithm1",
-            target=f"{_HERE}.published.algorithm1:solve_algorithm1",
-            summary="the paper's width calculator (Algorithm 1) as printed, with a fast inner solver",
-            proofs=frozenset(),
-            problems=frozenset({"rescaling"}),
-            policies=frozenset({"pure"}),
-            exact=False,
+        _heuristic(
+            "published-algorithm1",
+            f"{_HERE}.published.algorithm1:solve_algorithm1",
+            "the paper's width calculator (Algorithm 1) as printed, with a fast inner solver",
         ),
-        SolverEntry(
-            name="published-algorithm1-cvxpy",
-            target=f"{_HERE}.published.algorithm1:solve_algorithm1_cvxpy",
-            summary="the same with the paper's convex program in CVXPY as inner solver",
-            proofs=frozenset(),
-            problems=frozenset({"rescaling"}),
-            policies=frozenset({"pure"}),
-            exact=False,
+        _heuristic(
+            "published-algorithm1-cvxpy",
+            f"{_HERE}.published.algorithm1:solve_algorithm1_cvxpy",
+            "the same with the paper's convex program in CVXPY as inner solver",
             needs="cvxpy",
         ),
-        SolverEntry(
-            name="fixed-width",
-            target=f"{_HERE}.exact.layered_paths:solve_fixed_width",
-            summary="the best single width per class for the whole job",
-            proofs=frozenset(),
+        _heuristic(
+            "fixed-width",
+            f"{_HERE}.exact.layered_paths:solve_fixed_width",
+            "the best single width per class for the whole job",
             problems=_WHOLE,
-            policies=frozenset({"pure"}),
-            exact=False,
             features=_TYPES,
         ),
     ),

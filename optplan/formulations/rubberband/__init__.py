@@ -1,12 +1,21 @@
 """RubberBand: the cheapest elastic cluster for an early-stopping search, stage by stage, within a deadline."""
 
-from optplan.contracts.registry import Formulation, SolverEntry
+from functools import partial
+
+from optplan.contracts.registry import PROVEN, Formulation, SolverEntry
 from optplan.contracts.result import BoundProof
 
 _PLAIN = frozenset({"cheapest", "fastest"})
 _MODES = frozenset({"any", "fair"})
 _ALL = frozenset({"side-by-side", "per-function"})
 _HERE = "optplan.formulations.rubberband"
+
+#: Solvers that differ in little.
+_exact = partial(SolverEntry, proofs=PROVEN, policies=_MODES, features=_ALL, prices=True)
+_general = partial(
+    SolverEntry, proofs=frozenset({BoundProof.ENGINE}), problems=_PLAIN, policies=_MODES, max_cells=2_000, features=_ALL
+)
+_heuristic = partial(SolverEntry, policies=_MODES, exact=False, features=_ALL)
 
 FORMULATION = Formulation(
     name="rubberband",
@@ -28,117 +37,72 @@ FORMULATION = Formulation(
     least_consumption=f"{_HERE}.judge.duality:least_consumption",
     build_pareto=f"{_HERE}.study.pareto:build_pareto",
     solvers=(
-        SolverEntry(
-            name="held-paths",
-            target=f"{_HERE}.exact.held_paths:solve_held_paths",
-            summary="exact: paths over the instances held, a multiplier, then labels within the remaining gap",
-            proofs=frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED}),
-            prices=True,
+        _exact(
+            "held-paths",
+            f"{_HERE}.exact.held_paths:solve_held_paths",
+            "exact: paths over the instances held, a multiplier, then labels within the remaining gap",
             problems=_PLAIN,
-            policies=_MODES,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="held-distributions",
-            target=f"{_HERE}.exact.confidence:solve_held_distributions",
-            summary="exact with a confidence: labels of cost and a distribution of time, rounded down",
-            proofs=frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED}),
-            prices=True,
+        _exact(
+            "held-distributions",
+            f"{_HERE}.exact.confidence:solve_held_distributions",
+            "exact with a confidence: labels of cost and a distribution of time, rounded down",
             problems=frozenset({"cheapest-with-confidence"}),
-            policies=_MODES,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="highs",
-            target=f"{_HERE}.models.general_engines:solve_highs",
-            summary="the same paths as a mixed-integer program on HiGHS",
-            proofs=frozenset({BoundProof.ENGINE}),
-            problems=_PLAIN,
-            policies=_MODES,
+        _general(
+            "highs",
+            f"{_HERE}.models.general_engines:solve_highs",
+            "the same paths as a mixed-integer program on HiGHS",
             needs="highspy",
-            max_cells=2_000,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="cp-sat",
-            target=f"{_HERE}.models.general_engines:solve_cp_sat",
-            summary="CP-SAT on costs rounded to integers; the bound is widened by the rounding error",
-            proofs=frozenset({BoundProof.ENGINE}),
-            problems=_PLAIN,
-            policies=_MODES,
+        _general(
+            "cp-sat",
+            f"{_HERE}.models.general_engines:solve_cp_sat",
+            "CP-SAT on costs rounded to integers; the bound is widened by the rounding error",
             needs="ortools",
-            max_cells=2_000,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="enumeration",
-            target=f"{_HERE}.models.general_engines:solve_enumeration",
-            summary="looks at every plan; for tiny instances",
+        _general(
+            "enumeration",
+            f"{_HERE}.models.general_engines:solve_enumeration",
+            "looks at every plan; for tiny instances",
             proofs=frozenset({BoundProof.ENUMERATED}),
-            problems=_PLAIN,
-            policies=_MODES,
             max_cells=12,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="static",
-            target=f"{_HERE}.published.planners:solve_static",
-            summary="the best cluster of constant size (section 3.2)",
-            proofs=frozenset(),
+        _heuristic(
+            "static",
+            f"{_HERE}.published.planners:solve_static",
+            "the best cluster of constant size (section 3.2)",
             problems=_PLAIN,
-            policies=_MODES,
-            exact=False,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="naive-elastic",
-            target=f"{_HERE}.published.planners:solve_naive_elastic",
-            summary="the best plan with the same GPUs for each trial in all stages (6.3.1)",
-            proofs=frozenset(),
+        _heuristic(
+            "naive-elastic",
+            f"{_HERE}.published.planners:solve_naive_elastic",
+            "the best plan with the same GPUs for each trial in all stages (6.3.1)",
             problems=_PLAIN,
-            policies=_MODES,
-            exact=False,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="published-greedy",
-            target=f"{_HERE}.published.planners:solve_greedy",
-            summary="Algorithm 2 as printed, driven by the sampled simulator",
-            proofs=frozenset(),
+        _heuristic(
+            "published-greedy",
+            f"{_HERE}.published.planners:solve_greedy",
+            "Algorithm 2 as printed, driven by the sampled simulator",
             problems=frozenset({"cheapest"}),
-            policies=_MODES,
-            exact=False,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="published-greedy-exact",
-            target=f"{_HERE}.published.planners:solve_greedy_exact",
-            summary="the same, driven by exact expectations",
-            proofs=frozenset(),
+        _heuristic(
+            "published-greedy-exact",
+            f"{_HERE}.published.planners:solve_greedy_exact",
+            "the same, driven by exact expectations",
             problems=frozenset({"cheapest"}),
-            policies=_MODES,
-            exact=False,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="published-greedy-instances",
-            target=f"{_HERE}.published.planners:solve_greedy_instances",
-            summary="the same with steps that free at least one instance: the fair rival",
-            proofs=frozenset(),
+        _heuristic(
+            "published-greedy-instances",
+            f"{_HERE}.published.planners:solve_greedy_instances",
+            "the same with steps that free at least one instance: the fair rival",
             problems=frozenset({"cheapest"}),
-            policies=_MODES,
-            exact=False,
-            features=_ALL,
         ),
-        SolverEntry(
-            name="published-greedy-skipping",
-            target=f"{_HERE}.published.planners:solve_greedy_skipping",
-            summary="the same, passing over candidates that break the deadline, where the printed algorithm ends",
-            proofs=frozenset(),
+        _heuristic(
+            "published-greedy-skipping",
+            f"{_HERE}.published.planners:solve_greedy_skipping",
+            "the same, passing over candidates that break the deadline, where the printed algorithm ends",
             problems=frozenset({"cheapest"}),
-            policies=_MODES,
-            exact=False,
-            features=_ALL,
         ),
     ),
 )

@@ -1,12 +1,15 @@
 """SEER: the best search for hyperparameters that a deadline and a budget can buy."""
 
+from functools import partial
+
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.contracts.result import BoundProof
 
 _SPEND = frozenset({"spend"})
 _INFORMED = frozenset({"informed"})
-_BRACKETS = frozenset({"brackets"})
 _HERE = "optplan.formulations.seer"
+
+_solver = partial(SolverEntry, policies=frozenset({"brackets"}))
 
 FORMULATION = Formulation(
     name="seer",
@@ -27,49 +30,43 @@ FORMULATION = Formulation(
     dual_bound=f"{_HERE}.judge.duality:dual_bound",
     build_pareto=f"{_HERE}.study.frontiers:build_pareto",
     solvers=(
-        SolverEntry(
-            name="spend-exact",
-            target=f"{_HERE}.exact.spending:solve_spend_exact",
-            summary="exact: undominated choices of trials, bracket by bracket; ties go to the last round",
+        _solver(
+            "spend-exact",
+            f"{_HERE}.exact.spending:solve_spend_exact",
+            "exact: undominated choices of trials, bracket by bracket; ties go to the last round",
             proofs=frozenset({BoundProof.LAGRANGIAN, BoundProof.TREE, BoundProof.SEARCHED}),
             problems=_SPEND,
-            policies=_BRACKETS,
         ),
-        SolverEntry(
-            name="cp-sat",
-            target=f"{_HERE}.models.general_engines:solve_cp_sat",
-            summary="the same choices in CP-SAT, solved again for each tie",
+        _solver(
+            "cp-sat",
+            f"{_HERE}.models.general_engines:solve_cp_sat",
+            "the same choices in CP-SAT, solved again for each tie",
             proofs=frozenset({BoundProof.ENGINE, BoundProof.LAGRANGIAN}),
             problems=_SPEND,
-            policies=_BRACKETS,
             needs="ortools",
             max_cells=20_000,
         ),
-        SolverEntry(
-            name="enumeration",
-            target=f"{_HERE}.models.general_engines:solve_enumeration",
-            summary="looks at every choice; for tiny instances",
+        _solver(
+            "enumeration",
+            f"{_HERE}.models.general_engines:solve_enumeration",
+            "looks at every choice; for tiny instances",
             proofs=frozenset({BoundProof.SEARCHED, BoundProof.LAGRANGIAN}),
             problems=_SPEND,
-            policies=_BRACKETS,
             max_cells=60,
         ),
-        SolverEntry(
-            name="informed",
-            target=f"{_HERE}.exact.informed:solve_informed",
-            summary="chooses rounds and brackets on samples of a prior, and judges them on fresh ones; no bound",
-            proofs=frozenset(),
+        _solver(
+            "informed",
+            f"{_HERE}.exact.informed:solve_informed",
+            "chooses rounds and brackets on samples of a prior, and judges them on fresh ones; no bound",
             problems=_INFORMED,
-            policies=_BRACKETS,
             exact=False,
         ),
-        SolverEntry(
-            name="published-seer",
-            target=f"{_HERE}.published.algorithms:solve_published",
-            summary="the paper's own numbers of trials (Algorithms 1 to 3); the budget is its bound",
+        _solver(
+            "published-seer",
+            f"{_HERE}.published.algorithms:solve_published",
+            "the paper's own numbers of trials (Algorithms 1 to 3); the budget is its bound",
             proofs=frozenset({BoundProof.LAGRANGIAN}),
             problems=_SPEND | _INFORMED,
-            policies=_BRACKETS,
             exact=False,
         ),
     ),
