@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from optplan.simulation.cluster.jobs import Job
     from optplan.simulation.cluster.outcome import Outcome
 
 #: Exit code where no job could be completed.
@@ -32,7 +31,7 @@ _NOTHING_DONE = 3
         "optplan simulate newTrace.csv --profiles profiles --policy one-width:8 --report eight.html",
         "optplan simulate newTrace.csv --profiles profiles --policy least-attained --nodes 48 --json",
     ),
-    renamed={"policy": "--policy", "gpu": "--gpu", "start_s": "--node-start", "nodes": "--nodes"},
+    renamed={"policy": "--policy", "gpu": "--gpu", "node_start_s": "--node-start", "nodes": "--nodes"},
 )
 @click.argument("workload", metavar="WORKLOAD", type=click.Path(path_type=Path))
 @click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
@@ -98,47 +97,27 @@ def simulate(
     The policy says how many GPUs each job holds; jobs pause whenever that changes, and share nodes. GPU-hours are given
     as jobs held them and as nodes were rented. Jobs that can never run are reported. Exit code 3: none was completed.
     """
-    from optplan.instances.sia import read_workload
-    from optplan.simulation.cluster.policies.naming import make_policy
-    from optplan.simulation.cluster.profiled_jobs import make_jobs
-    from optplan.simulation.cluster.replaying import replay
+    from optplan.simulation.cluster.cells import Cell
 
     outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
-    chosen = make_policy(policy)
+    cell = Cell(
+        workload=str(workload),
+        profiles=str(profiles),
+        policy=policy,
+        gpu=gpu,
+        nodes=nodes,
+        slowdown=slowdown,
+        node_start_s=node_start or 0.0,
+        seed=seed,
+    )
     with Progress("simulating"):
-        jobs, gpus_per_node = make_jobs(read_workload(workload), profiles, gpu, slowdown=slowdown)
-        outcome = replay(jobs, chosen, gpus_per_node=gpus_per_node, nodes=nodes, start_s=node_start or 0.0)
-    data = {
-        "workload": workload.name,
-        "gpu": gpu,
-        "nodes": nodes,
-        "gpus_per_node": gpus_per_node,
-        "slowdown": slowdown,
-        "node_start_s": node_start or 0.0,
-        "seed": seed,
-        **outcome.to_json_data(),
-        "not_measured": _list_unmeasured(jobs),
-    }
+        outcome, data = cell.run()
     if as_json:
         print_json(data)
     else:
         _print(outcome, data["not_measured"])
     _save(outputs, outcome, data, workload.stem)
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
-
-
-def _list_unmeasured(jobs: list[Job]) -> dict[str, dict[str, list[str]]]:
-    """List by application how GPUs were spread where no measurement of that says how fast it is, by what says it."""
-    from optplan.instances.sia_profiles import FITTED, INTERPOLATED
-    from optplan.simulation.cluster.profiled_jobs import ProfiledApplication
-
-    found: dict[str, dict[str, list[str]]] = {}
-    for name, truth in {job.application: job.truth for job in jobs}.items():
-        if isinstance(truth, ProfiledApplication):
-            for spread, word in sorted(truth.provenance.items()):
-                if word in {INTERPOLATED, FITTED}:
-                    found.setdefault(name, {}).setdefault(word, []).append("+".join(map(str, spread)))
-    return dict(sorted(found.items()))
 
 
 def _print(outcome: Outcome, unmeasured: dict[str, dict[str, list[str]]]) -> None:

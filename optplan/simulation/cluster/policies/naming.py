@@ -49,8 +49,13 @@ def make_policy(text: str) -> Policy:
         return hold_one_width(int(number))
     if text in POLICIES:
         return POLICIES[text]()
-    if text.lower().endswith((".json", ".yaml", ".yml")):
+    if is_file(text):
         return follow_plan(read_plan(text, BoaPlan))
     known = [*POLICIES, f"{ONE_WIDTH}:8"]
     message = f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan"
     raise UsageError(message)
+
+
+def is_file(text: str) -> bool:
+    """Return whether a text is the path of a plan, not a name."""
+    return text.lower().endswith((".json", ".yaml", ".yml"))

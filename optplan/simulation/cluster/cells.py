@@ -1,0 +1,143 @@
+"""One simulation as data: which trace, under which policy, on which cluster; run alone or as a cell of a sweep."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from optplan.errors import DataError
+from optplan.instances.sia import read_workload
+from optplan.instances.sia_profiles import FITTED, INTERPOLATED
+from optplan.schema import FrozenModel
+from optplan.simulation.cluster.jobs import Job
+from optplan.simulation.cluster.outcome import Outcome
+from optplan.simulation.cluster.policies.naming import is_file, make_policy
+from optplan.simulation.cluster.profiled_jobs import ProfiledApplication, make_jobs
+from optplan.simulation.cluster.replaying import replay
+
+#: Raised whenever the same cell comes to other figures: what was simulated before is then simulated again.
+REVISION = 1
+
+_Seconds = Annotated[float, Field(ge=0)]
+_AtLeastOne = Annotated[int, Field(ge=1)]
+
+
+class Cell(FrozenModel):
+    """What is simulated.
+
+    Attributes
+    ----------
+    workload
+        Path of a CSV in the format of the Sia artifact.
+    profiles
+        Path of the folder with one folder of profiles per application.
+    policy
+        The path of a BOA plan, or a name: see :func:`~optplan.simulation.cluster.policies.naming.make_policy`.
+    gpu
+        Type of the nodes: a suffix of the profiles.
+    nodes
+        Nodes of a cluster of fixed size; None rents them when they are needed.
+    slowdown
+        Whether times get the factor that Sia fitted to its physical cluster.
+    node_start_s
+        Seconds until a rented node can be used.
+    seed
+        Of whatever is drawn.
+    """
+
+    workload: str
+    profiles: str
+    policy: str
+    gpu: str = "aws"
+    nodes: _AtLeastOne | None = None
+    slowdown: bool = False
+    node_start_s: _Seconds = 0.0
+    seed: int = 0
+
+    def run(self) -> tuple[Outcome, dict[str, Any]]:
+        """Simulate it.
+
+        Returns
+        -------
+        tuple
+            What came of it, and the same as plain data with the parameters: what ``optplan simulate --json`` writes.
+
+        Raises
+        ------
+        DataError
+            When a file is missing or wrong.
+        UsageError
+            When the policy has no such name, or cannot work on the cluster.
+        """
+        policy = make_policy(self.policy)
+        jobs, gpus_per_node = make_jobs(read_workload(self.workload), self.profiles, self.gpu, slowdown=self.slowdown)
+        outcome = replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=self.nodes, start_s=self.node_start_s)
+        told = self.model_dump(mode="json", exclude={"profiles", "policy"})
+        return outcome, {
+            **told,
+            "workload": Path(self.workload).name,
+            "gpus_per_node": gpus_per_node,
+            **outcome.to_json_data(),
+            "not_measured": _list_unmeasured(jobs),
+        }
+
+    def digest(self, checksums: Checksums) -> str:
+        """Return 64 digits that are the same for the same simulation, wherever its files are and are called.
+
+        Raises
+        ------
+        DataError
+            When a file cannot be read.
+        """
+        policy = checksums.of_file(self.policy) if is_file(self.policy) else self.policy
+        parameters = self.model_dump(exclude_defaults=True, exclude={"workload", "profiles", "policy"})
+        parts = (
+            REVISION,
+            checksums.of_file(self.workload),
+            checksums.of_folder(self.profiles),
+            policy,
+            sorted(parameters.items()),
+        )
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+class Checksums:
+    """Checksums of files and folders, each taken once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def of_file(self, path: str) -> str:
+        """Return the SHA-256 of a file."""
+        return self._take(path, [Path(path)])
+
+    def of_folder(self, path: str) -> str:
+        """Return that of the tables in a folder and below, by their names."""
+        return self._take(path, sorted(Path(path).rglob("*.csv")))
+
+    def _take(self, path: str, files: Sequence[Path]) -> str:
+        if path not in self._known:
+            digest = hashlib.sha256()
+            for file in files:
+                digest.update(b"" if file == Path(path) else str(file.relative_to(path)).encode())
+                try:
+                    digest.update(hashlib.sha256(file.read_bytes()).digest())
+                except OSError as error:
+                    raise DataError(str(file), f"cannot be read ({error.strerror})", "correct the path") from None
+            self._known[path] = digest.hexdigest()
+        return self._known[path]
+
+
+def _list_unmeasured(jobs: Sequence[Job]) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """List by application how GPUs were spread where no measurement of that says how fast it is, by what says it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, truth in {job.application: job.truth for job in jobs}.items():
+        if isinstance(truth, ProfiledApplication):
+            for spread, word in sorted(truth.provenance.items()):
+                if word in {INTERPOLATED, FITTED}:
+                    found.setdefault(name, {}).setdefault(word, []).append("+".join(map(str, spread)))
+    return dict(sorted(found.items()))

@@ -1,0 +1,171 @@
+"""Many simulations at once: spread over processors or machines, one file for each, none run twice.
+
+Each cell's file is named after its trace, its policy and a digest of all that decides its figures: the content of its
+files, its parameters, and the revision of the simulator. So a sweep that was interrupted goes on where it was, one that
+was changed runs what is new, and what two sweeps share is run once if they share a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from enum import StrEnum
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from optplan.errors import MissingExtraError, OptplanError, UsageError
+from optplan.instances.files import format_json, write_text
+from optplan.instances.plain_data import read_data
+from optplan.progress import Listener, Stopwatch
+from optplan.simulation.cluster.cells import Cell, Checksums
+
+#: Digits of the digest in a file's name; all of it stands in the file.
+_DIGITS = 12
+
+
+class Engine(StrEnum):
+    """Who runs the cells."""
+
+    #: Processes of this machine.
+    PROCESSES = "processes"
+    #: A Ray cluster: the one that ``RAY_ADDRESS`` names, or one on this machine. Its machines read the traces and the
+    #: profiles at the same paths; results are written here.
+    RAY = "ray"
+
+
+def run(
+    cells: Sequence[Cell],
+    folder: Path | str,
+    processes: int | None = None,
+    *,
+    engine: Engine | str = Engine.PROCESSES,
+    on_event: Listener | None = None,
+) -> list[dict[str, Any]]:
+    """Run the cells of a sweep, each in its file; those whose file is there already are read.
+
+    Parameters
+    ----------
+    cells
+        What is to be simulated.
+    folder
+        Where the files are, or will be; it is made.
+    processes
+        Of this machine; None takes one for each processor. With 1 cells run in this process.
+    engine
+        ``processes`` or ``ray``.
+    on_event
+        Is told how many cells are done.
+
+    Returns
+    -------
+    list
+        What came of each cell, in their order: what ``optplan simulate --json`` writes, with ``digest`` and ``cpu_s``,
+        the seconds of processor time that it took.
+
+    Raises
+    ------
+    OptplanError
+        When cells fail: the error of the first, after all others are done and written.
+    UsageError
+        When there is no such engine, or processes ended before their work did.
+    MissingExtraError
+        When Ray is asked for and not installed.
+    """
+    watch, checksums = Stopwatch(listener=on_event), Checksums()
+    places = [_place(Path(folder), cell, cell.digest(checksums)) for cell in cells]
+    missing = {path: (cell, digest) for cell, (path, digest) in zip(cells, places, strict=True) if not path.is_file()}
+    failed: list[tuple[Cell, OptplanError]] = []
+    total = len(set(places))
+    done = total - len(missing)
+    watch.emit(f"{done} of {total} cells", fraction=done / max(1, total))
+    for path, answer in _run_all({path: cell for path, (cell, _) in missing.items()}, processes, engine):
+        cell, digest = missing[path]
+        if isinstance(answer, OptplanError):
+            failed.append((cell, answer))
+            continue
+        write_text(format_json({"digest": digest, **answer}) + "\n", path, overwrite=True)
+        done += 1
+        watch.emit(f"{done} of {total} cells", fraction=done / total)
+    if failed:
+        cell, error = failed[0]
+        error.add_note(f"in {len(failed)} of {total} cells, first {Path(cell.workload).name} under {cell.policy}")
+        raise error
+    return [read_data(path) for path, _ in places]
+
+
+def _place(folder: Path, cell: Cell, digest: str) -> tuple[Path, str]:
+    """Return a cell's file, and its digest."""
+    policy = Path(cell.policy).stem if Path(cell.policy).suffix else cell.policy
+    words = re.sub(r"[^\w.-]+", "-", f"{Path(cell.workload).stem}-{policy}")
+    return folder / f"{words}-{digest[:_DIGITS]}.json", digest
+
+
+def _run_cell(cell: Cell) -> dict[str, Any] | OptplanError:
+    """Run a cell; an error of the user's data is an answer too, so that others go on."""
+    start = time.process_time()
+    try:
+        _, data = cell.run()
+    except OptplanError as error:
+        return error
+    return {"cpu_s": time.process_time() - start, **data}
+
+
+_Answers = Iterator[tuple[Path, dict[str, Any] | OptplanError]]
+
+
+def _run_all(cells: dict[Path, Cell], processes: int | None, engine: Engine | str) -> _Answers:
+    if engine not in set(Engine):
+        raise UsageError(f"engine: got {engine!r}; {' or '.join(Engine)} is allowed")
+    if processes is not None and processes < 1:
+        raise UsageError(f"processes: got {processes}; at least 1 is needed")
+    if not cells:
+        return iter(())
+    if engine == Engine.RAY:
+        return _run_on_ray(cells)
+    count = min(processes or os.cpu_count() or 1, len(cells))
+    if count == 1:
+        return ((path, _run_cell(cell)) for path, cell in cells.items())
+    return _run_in_processes(cells, count)
+
+
+def _run_in_processes(cells: dict[Path, Cell], count: int) -> _Answers:
+    # Spawned processes inherit nothing, so results cannot depend on the state of this one.
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(_run_cell, cell): path for path, cell in cells.items()}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool:
+            message = (
+                f"processes: got {count}, but one of them ended before its work did; each imports the main script "
+                "again, so call this below `if __name__ == '__main__':` in a script that is a file, or use processes=1 "
+                "(which also needs less memory)"
+            )
+            raise UsageError(message) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _run_on_ray(cells: dict[Path, Cell]) -> _Answers:
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise MissingExtraError("ray", "ray") from None
+    began = not ray.is_initialized()
+    if began:
+        ray.init(include_dashboard=False, log_to_driver=False)
+    try:
+        remote: Callable[[Cell], Any] = ray.remote(_run_cell).remote
+        waiting = {remote(cell): path for path, cell in cells.items()}
+        while waiting:
+            ready, _ = ray.wait(list(waiting))
+            for reference in ready:
+                yield waiting.pop(reference), ray.get(reference)
+    finally:
+        if began:
+            ray.shutdown()

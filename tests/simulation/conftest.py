@@ -1,0 +1,34 @@
+"""A small application and a trace of it, as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def toy_profiles(tmp_path: Path) -> Path:
+    """Write profiles of cifar10 on a type of GPU of their own: passes of 1 s, and batches that gain nothing.
+
+    128 samples are the least batch, and the gradient has no noise: so an epoch is 10 iterations of 128 samples, of 1 s
+    on one GPU and on two, since nothing is gained by larger ones.
+    """
+    folder = tmp_path / "profiles" / "cifar10"
+    folder.mkdir(parents=True)
+    rows = [f"{placement},{batch},1.0,0.0" for placement in ("1", "2") for batch in (32, 4096)]
+    (folder / "placements-toy.csv").write_text("\n".join(["placement,local_bsz,step_time,sync_time", *rows]))
+    (folder / "scalability-toy.csv").write_text("num_nodes,num_replicas,local_bsz,step_time,sync_time\n")
+    for size in (128, 4096):
+        rows = [f"{10 * (epoch + 1)},{10 * (epoch + 1)},0.5,1.0,0.0" for epoch in range(100)]
+        lines = ["progress,iteration,metric,grad_sqr,grad_var", *rows]
+        (folder / f"validation-{size}.csv").write_text("\n".join(lines))
+    return folder.parent
+
+
+@pytest.fixture
+def toy_trace(tmp_path: Path) -> Path:
+    """Write a trace of two jobs of it, an hour apart."""
+    path = tmp_path / "trace.csv"
+    path.write_text("name,time,application,num_replicas,batch_size\na,0,cifar10,1,128\nb,3600,cifar10,2,256\n")
+    return path
