@@ -12,6 +12,13 @@ from optplan.schema import FloatArray
 
 #: GPUs on each node that a job uses, descending: 6 GPUs on nodes of 4 are ``(4, 2)`` where they are together.
 Spread: TypeAlias = tuple[int, ...]
+#: Node and GPUs on it, for each node that a job uses.
+Places: TypeAlias = tuple[tuple[int, int], ...]
+
+
+def spread_of(places: Places) -> Spread:
+    """Return the GPUs on each node, descending."""
+    return tuple(sorted((count for _, count in places), reverse=True))
 
 
 def consolidate(gpus: int, gpus_per_node: int) -> Spread:
@@ -87,8 +94,10 @@ class Job:
         Epochs that it has completed.
     left
         Share of the present epoch that is still to be done.
-    gpus
-        What it holds; 0 while it waits.
+    gpus, places
+        What it holds, in all and node by node; 0 and nothing while it waits.
+    goes_on_s
+        When it goes on after its present pause, or went on after its last.
     started_s, completed_s
         When it first held GPUs and when it was complete; None before.
     gpu_s, held_s, paused_s, trained_s
@@ -108,6 +117,8 @@ class Job:
     epochs_done: int = 0
     left: float = 1.0
     gpus: int = 0
+    places: Places = ()
+    goes_on_s: float = 0.0
     started_s: float | None = None
     completed_s: float | None = None
     gpu_s: float = 0.0

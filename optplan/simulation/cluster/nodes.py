@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from collections.abc import Iterable
 
 from optplan.errors import InternalError, UsageError
-from optplan.simulation.cluster.jobs import Spread
-
-#: Node and GPUs on it, for each node that a job uses.
-Places: TypeAlias = tuple[tuple[int, int], ...]
+from optplan.simulation.cluster.jobs import Places
 
 
 class Nodes:
@@ -17,7 +14,8 @@ class Nodes:
 
     GPUs are taken together: whole nodes first, then the fullest node that the rest fits on. Where nodes are rented as
     they are needed there is always one; a fixed number of nodes may leave only GPUs here and there, and then those of
-    the emptiest nodes are taken. Nobody is moved for the sake of others.
+    the emptiest nodes are taken. Nobody is moved for the sake of others. Only :meth:`rent` and :meth:`retire` change
+    a fixed number.
 
     Parameters
     ----------
@@ -75,17 +73,57 @@ class Nodes:
         self.used += gpus
         return tuple(places), ready_s
 
+    def take_places(self, places: Places, now_s: float) -> float:
+        """Take GPUs of nodes that somebody chose.
+
+        Returns
+        -------
+        float
+            When all of these nodes can be used.
+        """
+        for node, count in places:
+            if not 0 < count <= self._free.get(node, 0):
+                message = f"{count} GPUs of node {node} were asked for where {self._free.get(node, 0)} are free"
+                raise InternalError(message)
+            self._move(node, self._free[node] - count)
+            self.used += count
+        return max((self._ready_s.get(node, now_s) for node, _ in places), default=now_s)
+
     def release(self, places: Places) -> None:
         """Give GPUs back; nodes that are empty then are no longer rented, unless their number is fixed."""
         for node, count in places:
             free = self._free[node] + count
             if free == self.gpus_per_node and not self.is_fixed:
-                del self._by_free[self._free.pop(node)][node]
-                self._ready_s.pop(node, None)
-                self.rented -= 1
+                self._return(node)
             else:
                 self._move(node, free)
             self.used -= count
+
+    @property
+    def names(self) -> tuple[int, ...]:
+        """Names of the nodes that are rented, ascending."""
+        return tuple(sorted(self._free))
+
+    def rent(self, count: int, now_s: float) -> None:
+        """Rent more nodes, which stay until they are retired."""
+        for _ in range(count):
+            self._rent(now_s)
+
+    def emptiest(self, count: int) -> tuple[int, ...]:
+        """Return nodes that are best given up: those with the most free GPUs, the newest of them first."""
+        return tuple(sorted(self._free, key=lambda node: (self._free[node], node), reverse=True)[:count])
+
+    def retire(self, nodes: Iterable[int]) -> None:
+        """Return nodes on which nobody is."""
+        for node in nodes:
+            if self._free[node] != self.gpus_per_node:
+                raise InternalError(f"node {node} was given up while a job is on it")
+            self._return(node)
+
+    def _return(self, node: int) -> None:
+        del self._by_free[self._free.pop(node)][node]
+        self._ready_s.pop(node, None)
+        self.rented -= 1
 
     def _choose(self, wanted: int, now_s: float) -> int:
         """Return the node from which to take next."""
@@ -111,8 +149,3 @@ class Nodes:
     def _put(self, node: int, free: int) -> None:
         self._free[node] = free
         self._by_free[free][node] = None
-
-
-def spread_of(places: Places) -> Spread:
-    """Return the GPUs on each node, descending."""
-    return tuple(sorted((count for _, count in places), reverse=True))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from optplan.simulation.cluster.jobs import Job
+from optplan.simulation.cluster.jobs import Job, Places
+
+#: What a job is to hold: GPUs wherever they are free, or these GPUs of these nodes.
+Wish: TypeAlias = int | Places
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,10 @@ class Sight:
         GPUs of the cluster; infinite where nodes are rented as they are needed.
     free_gpus
         GPUs that nobody holds.
+    nodes
+        Names of the nodes that are rented.
+    gpus_per_node
+        GPUs of each of them.
     """
 
     now_s: float
@@ -32,6 +39,8 @@ class Sight:
     changed: Sequence[Job]
     gpus: float
     free_gpus: float
+    nodes: Sequence[int] = ()
+    gpus_per_node: int = 1
 
 
 class Policy(Protocol):
@@ -48,5 +57,16 @@ class Policy(Protocol):
     def need(self, job: Job) -> int:
         """Return the GPUs without which a job would never start; it is reported where it cannot have them."""
 
-    def allocate(self, sight: Sight) -> Mapping[Job, int]:
-        """Return what jobs are to hold from now on; those that are not named keep what they hold."""
+    def allocate(self, sight: Sight) -> Mapping[Job, Wish]:
+        """Return what jobs are to hold from now on; those that are not named keep what they hold.
+
+        Jobs that give GPUs back do so before others take them, whatever their order here.
+        """
+
+
+@runtime_checkable
+class SizingPolicy(Policy, Protocol):
+    """One that also says how many nodes there are to be, and that decides in rounds."""
+
+    def choose_nodes(self, sight: Sight) -> int:
+        """Return the nodes to rent from now on; it is asked to allocate on those that stay and those that come."""

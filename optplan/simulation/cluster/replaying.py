@@ -7,7 +7,7 @@ So the order in which simultaneous jobs stand in a file, or in which events were
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -15,10 +15,10 @@ import numpy as np
 from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.schema import FloatArray
-from optplan.simulation.cluster.jobs import Job, consolidate
-from optplan.simulation.cluster.nodes import Nodes, Places, spread_of
+from optplan.simulation.cluster.jobs import Job, consolidate, spread_of
+from optplan.simulation.cluster.nodes import Nodes
 from optplan.simulation.cluster.outcome import Outcome
-from optplan.simulation.cluster.policy import Policy, Sight
+from optplan.simulation.cluster.policy import Policy, Sight, SizingPolicy, Wish
 
 #: The event that is nobody's: the policy's next round.
 _ROUND = -1
@@ -86,6 +86,7 @@ class _Cluster:
 
     def __init__(self, jobs: Sequence[Job], policy: Policy, nodes: Nodes) -> None:
         self._jobs, self._policy, self._nodes = jobs, policy, nodes
+        self._sizing = policy if isinstance(policy, SizingPolicy) else None
         self._number = {job: number for number, job in enumerate(jobs)}
         self._clock: VirtualClock[int] = VirtualClock()
         self._active: dict[Job, None] = {}
@@ -93,10 +94,8 @@ class _Cluster:
         self._changed: set[int] = set()
         self._round: int | None = None
         self._next_round = 0
-        # By job: where its GPUs are, its next event, when it goes on after its pause, and the times of its epochs.
-        self._places: list[Places] = [()] * len(jobs)
+        # By job: its next event, and the times of its epochs.
         self._ticket: list[int | None] = [None] * len(jobs)
-        self._goes_on_s = [0.0] * len(jobs)
         self._epochs_s: list[FloatArray] = [np.empty(0)] * len(jobs)
         self._timeline = [(0.0, 0, nodes.rented)]
 
@@ -112,6 +111,8 @@ class _Cluster:
                 happened.append(clock.advance())
             self._apply(sorted(number for number in happened if number is not None))
             self._ask(rounds=_ROUND in happened)
+            if self._round is not None and not self._active and len(clock) == 1:
+                clock.cancel(self._round)  # nobody is there, and nobody will come
             self._note()
         for job in list(self._active):
             self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
@@ -158,14 +159,10 @@ class _Cluster:
         """Ask the policy, if it is its time, and do what it says: those that shrink first."""
         interval_s = self._policy.interval_s
         if interval_s is None or rounds:
-            changed = [self._jobs[number] for number in sorted(self._changed) if self._jobs[number] in self._active]
+            leaving = self._resize()
+            self._share(self._policy.allocate(self._see(leaving)))
+            self._nodes.retire(leaving)
             self._changed.clear()
-            nodes = self._nodes
-            sight = Sight(self._clock.now, self._active, changed, nodes.gpus, nodes.gpus - nodes.used)
-            wishes = self._policy.allocate(sight)
-            changes = sorted((self._number[job], gpus) for job, gpus in wishes.items() if gpus != job.gpus)
-            for number, gpus in sorted(changes, key=lambda change: change[1] > self._jobs[change[0]].gpus):
-                self._hold(number, self._jobs[number], gpus)
         # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever.
         goes_on = self._active and (self._running or len(self._clock) or not rounds)
         if interval_s is not None and self._round is None and goes_on:
@@ -173,33 +170,67 @@ class _Cluster:
             self._round = self._clock.schedule(self._next_round * interval_s, _ROUND)
             self._next_round += 1
 
-    def _hold(self, number: int, job: Job, gpus: int) -> None:
+    def _see(self, leaving: Collection[int] = ()) -> Sight:
+        """Return what the policy sees, without nodes that are about to leave."""
+        changed = [self._jobs[number] for number in sorted(self._changed) if self._jobs[number] in self._active]
+        nodes = self._nodes
+        gpus, free = nodes.gpus - len(leaving) * nodes.gpus_per_node, nodes.gpus - nodes.used
+        staying = [node for node in nodes.names if node not in leaving] if nodes.is_fixed else []
+        return Sight(self._clock.now, self._active, changed, gpus, free, staying, nodes.gpus_per_node)
+
+    def _resize(self) -> tuple[int, ...]:
+        """Rent more nodes where the policy wants them; return those that it is to give up."""
+        if self._sizing is None:
+            return ()
+        more = self._sizing.choose_nodes(self._see()) - self._nodes.rented
+        self._nodes.rent(max(more, 0), self._clock.now)
+        return self._nodes.emptiest(max(-more, 0))
+
+    def _share(self, wishes: Mapping[Job, Wish]) -> None:
+        """Do what the policy says: those that shrink first, and nobody takes a place before its holder has left it."""
+        changes: list[tuple[bool, int, Wish]] = []
+        for job, wish in wishes.items():
+            if isinstance(wish, int):
+                if wish != job.gpus:
+                    changes.append((wish > job.gpus, self._number[job], wish))
+            elif sorted(wish) != sorted(job.places):
+                number = self._number[job]
+                self._settle(number, job)
+                self._release(number, job)
+                changes.append((bool(wish), number, wish))
+        for _, number, wish in sorted(changes, key=lambda change: change[:2]):
+            self._hold(number, self._jobs[number], wish)
+
+    def _hold(self, number: int, job: Job, wish: Wish) -> None:
         """Change what a job holds; it pauses for its rescaling and, where nodes have to start, for those."""
-        if job not in self._active or gpus < 0:
-            raise InternalError(f"{self._policy.name}: {job.name} cannot be given {gpus} GPUs")
+        if job not in self._active or (isinstance(wish, int) and wish < 0):
+            raise InternalError(f"{self._policy.name}: {job.name} cannot be given {wish} GPUs")
         self._settle(number, job)
         self._release(number, job)
-        if not gpus:
+        if not wish:
             return
         now_s = self._clock.now
-        places, ready_s = self._nodes.take(gpus, now_s)
+        if isinstance(wish, int):
+            places, ready_s = self._nodes.take(wish, now_s)
+        else:
+            places, ready_s = wish, self._nodes.take_places(wish, now_s)
         spread = spread_of(places)
         epochs_s = job.truth.epoch_times_s(spread)
         if epochs_s is None:
             self._nodes.release(places)
-            self._drop(job, f"{job.application} cannot run on {gpus} GPUs spread as {spread}")
+            self._drop(job, f"{job.application} cannot run on {sum(spread)} GPUs spread as {spread}")
             return
         job.rescales += job.started_s is not None
         job.started_s = now_s if job.started_s is None else job.started_s
-        job.gpus, self._places[number], self._epochs_s[number] = gpus, places, epochs_s
+        job.gpus, job.places, self._epochs_s[number] = sum(spread), places, epochs_s
         self._running += 1
-        self._goes_on_s[number] = ready_s + job.truth.rescale_s
+        job.goes_on_s = ready_s + job.truth.rescale_s
         self._go_on(number, job)
 
     def _go_on(self, number: int, job: Job) -> None:
         """Schedule the end of the present epoch; a job that is pausing goes on after its pause."""
         if job.gpus:
-            from_s = max(self._clock.now, self._goes_on_s[number])
+            from_s = max(self._clock.now, job.goes_on_s)
             epoch_s = float(self._epochs_s[number][job.epochs_done])
             self._ticket[number] = self._clock.schedule(from_s + job.left * epoch_s, number)
 
@@ -209,7 +240,7 @@ class _Cluster:
         if job.gpus:
             job.gpu_s += job.gpus * (now_s - since_s)
             job.held_s += now_s - since_s
-            from_s = min(max(since_s, self._goes_on_s[number]), now_s)
+            from_s = min(max(since_s, job.goes_on_s), now_s)
             epoch_s = float(self._epochs_s[number][job.epochs_done])
             done = min((now_s - from_s) / epoch_s, job.left) if epoch_s else job.left
             job.paused_s += from_s - since_s
@@ -224,8 +255,8 @@ class _Cluster:
             self._clock.cancel(ticket)
             self._ticket[number] = None
         if job.gpus:
-            self._nodes.release(self._places[number])
-            job.gpus, self._places[number] = 0, ()
+            self._nodes.release(job.places)
+            job.gpus, job.places = 0, ()
             self._running -= 1
 
     def _complete(self, number: int, job: Job) -> None:

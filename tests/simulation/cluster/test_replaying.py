@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import DataError, InternalError, UsageError
-from optplan.simulation.cluster.jobs import Job, TabledApplication
+from optplan.simulation.cluster.jobs import Job, Places, TabledApplication
 from optplan.simulation.cluster.nodes import Nodes
 from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.equal_share import EqualShare
@@ -211,6 +211,50 @@ def test_everything_is_accounted_for(numbers: list[tuple[int, int, int]], which:
     times = np.unique([*starts, *ends])
     present = [(starts <= t).sum() - (ends <= t).sum() for t in times[:-1]]
     assert np.dot(present, np.diff(times)) == pytest.approx(outcome.jct_s.sum())
+
+
+class _Scripted:
+    """A policy that does what it is told, round by round, on as many nodes as it is told."""
+
+    name, interval_s = "scripted", 60.0
+
+    def __init__(self, rounds: Sequence[tuple[int, Mapping[str, Places]]]) -> None:
+        self._rounds = iter(rounds)
+        self._wishes: Mapping[str, Places] = {}
+
+    def need(self, _: Job) -> int:
+        return 1
+
+    def choose_nodes(self, sight: Sight) -> int:
+        count, self._wishes = next(self._rounds, (len(sight.nodes), {}))
+        return count
+
+    def allocate(self, sight: Sight) -> Mapping[Job, Places]:
+        return {one: self._wishes[one.name] for one in sight.jobs if one.name in self._wishes}
+
+
+def test_a_policy_chooses_nodes_and_their_number() -> None:
+    """Two jobs swap their nodes at once, a third node comes and goes, and an empty one is given up."""
+    flat = TabledApplication({1: np.array([300.0]), 4: np.array([75.0])}, num_epochs=1, rescale_s=10.0)
+    rounds: list[tuple[int, Mapping[str, Places]]] = [
+        (2, {"a": ((0, 1),), "b": ((1, 4),)}),  # a: 50 of 300 s done, b: 50 of 75 s
+        (3, {"a": ((1, 1),), "b": ((0, 4),)}),  # a: 100 of 300 s, b is done after 10 + 25 s
+        (1, {}),  # a stays where it is
+    ]
+    jobs = [job("a", truth=flat), job("b", truth=flat)]
+    outcome = replay(jobs, _Scripted(rounds), gpus_per_node=4, nodes=1)
+    assert jcts(outcome) == {"a": 10 + 50 + 10 + 250, "b": 95.0}
+    assert [one.rescales for one in outcome.jobs] == [1, 1]
+    assert outcome.nodes_rented.tolist() == [2, 3, 3, 1, 1]
+    assert outcome.times_s.tolist() == [0.0, 60.0, 95.0, 120.0, 320.0]
+
+
+def test_a_policy_cannot_take_what_another_holds() -> None:
+    """Places that are taken, and nodes that are given up with a job on them, stop everything."""
+    for second, message in (((2, {"b": ((0, 4),)}), "are free"), ((1, {"a": ((1, 1),)}), "given up|are free")):
+        policy = _Scripted([(2, {"a": ((0, 1),)}), second])
+        with pytest.raises(InternalError, match=message):
+            replay([job("a"), job("b")], policy, gpus_per_node=4, nodes=2)
 
 
 def test_wrong_sums_are_found() -> None:
