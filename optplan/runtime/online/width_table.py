@@ -1,0 +1,141 @@
+"""The width table as it is published: what a job of each class holds, epoch by epoch, from now on.
+
+The calculator writes it, schedulers read it, and nothing else passes between the two. It is whole in itself: a
+scheduler that lost the calculator goes on with the last one that it read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, model_validator
+
+from optplan.errors import DataError
+from optplan.formulations.boa.planning import BoaPlan, WidthRow, choose_way
+from optplan.schema import ByName, FrozenModel
+
+#: What a job of a class that the table does not have holds, as plans of streams have it.
+_UNKNOWN_WIDTH = 1
+#: How far the shares of a class may be from one together.
+_SHARE_TOLERANCE = 1e-6
+
+
+class Holding(NamedTuple):
+    """What a job is to hold.
+
+    Parameters
+    ----------
+    gpus
+        How many.
+    gpu_type
+        Of which type; None where any will do, because the table does not know the class.
+    """
+
+    gpus: int
+    gpu_type: str | None
+
+
+class WidthTable(FrozenModel):
+    """A width table, as published.
+
+    Parameters
+    ----------
+    number
+        Of the publication, counted from 1; a table with a larger one takes the place of the others.
+    made_s
+        When it was made, seconds since 1970.
+    plan_id
+        Of the plan that it was made from; empty where there is none.
+    gpu_types
+        Names of the types of GPU; a row says which where there are several.
+    classes
+        By class: its rows, each for a share of the jobs (one row where all hold the same).
+    gpus, mean_jct_s
+        Time-average GPUs and mean completion time that are expected of it.
+    """
+
+    version: Literal[1] = 1
+    number: Annotated[int, Field(ge=1)]
+    made_s: float
+    plan_id: str = ""
+    gpu_types: Annotated[tuple[str, ...], Field(min_length=1)]
+    classes: ByName[Annotated[tuple[WidthRow, ...], Field(min_length=1)]]
+    gpus: float
+    mean_jct_s: float
+
+    @model_validator(mode="after")
+    def _check(self) -> WidthTable:
+        for name, rows in self.classes.items():
+            total = sum(row.share for row in rows)
+            if abs(total - 1.0) > _SHARE_TOLERANCE:
+                raise DataError(f"classes.{name}", f"its shares add up to {total:g}", "shares add up to 1")
+            for place, row in enumerate(rows):
+                self._check_row(f"classes.{name}[{place}]", row)
+        return self
+
+    def _check_row(self, path: str, row: WidthRow) -> None:
+        if not row.gpus.size or row.gpus.min() < 1:
+            raise DataError(f"{path}.gpus", f"got {row.gpus.tolist()}", "one width of at least 1 per epoch is needed")
+        types = row.gpu_types
+        if types is None and len(self.gpu_types) > 1:
+            raise DataError(f"{path}.gpu_types", "is missing", "say the type of each epoch, as there are several")
+        if types is not None and (len(types) != row.gpus.size or not set(types) <= set(self.gpu_types)):
+            problem = f"got {len(types)} types ({', '.join(sorted(set(types)))}) for {row.gpus.size} epochs"
+            raise DataError(f"{path}.gpu_types", problem, f"one of {', '.join(self.gpu_types)} per epoch is needed")
+
+    @classmethod
+    def from_plan(cls, plan: BoaPlan, *, number: int = 1, made_s: float = 0.0) -> WidthTable:
+        """Return the table of a plan."""
+        totals = plan.totals()
+        return cls(
+            number=number,
+            made_s=made_s,
+            plan_id=plan.plan_id,
+            gpu_types=tuple(plan.resources),
+            classes=plan.width_table,
+            gpus=totals["gpus"],
+            mean_jct_s=totals["mean_jct_s"],
+        )
+
+    def choose_row(self, job_class: str, dealt: Sequence[int]) -> int:
+        """Return the row of the next job of a class, from 0; ``dealt`` says how many jobs each row has got.
+
+        A class that the table does not have has one row.
+        """
+        rows = self.classes.get(job_class)
+        return 0 if rows is None or len(rows) == 1 else choose_way([row.share for row in rows], dealt)
+
+    def held_at(self, job_class: str, epochs_done: int, row: int = 0) -> Holding:
+        """Return what a job holds.
+
+        Parameters
+        ----------
+        job_class
+            A class that the table does not have holds one GPU, of any type.
+        epochs_done
+            How many epochs the job has completed; beyond its last one it holds what it held there.
+        row
+            As :meth:`choose_row` gave it; a job with one that has gone since is in the first.
+        """
+        rows = self._holdings.get(job_class)
+        if rows is None:
+            return Holding(_UNKNOWN_WIDTH, None)
+        epochs = rows[row if row < len(rows) else 0]
+        return epochs[min(epochs_done, len(epochs) - 1)]
+
+    @cached_property
+    def _holdings(self) -> dict[str, list[list[Holding]]]:
+        """By class and row, what is held in each epoch: lists, because a scheduler looks up one job at a time."""
+        only = self.gpu_types[0]
+        return {
+            name: [
+                [
+                    Holding(gpus, row.gpu_types[epoch] if row.gpu_types else only)
+                    for epoch, gpus in enumerate(row.gpus.tolist())
+                ]
+                for row in rows
+            ]
+            for name, rows in self.classes.items()
+        }
