@@ -59,8 +59,6 @@ class Outputs:
 
         Parameters
         ----------
-        option
-            Which one.
         write
             Takes the path.
         """

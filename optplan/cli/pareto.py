@@ -39,8 +39,6 @@ def show_pareto(
 
     Parameters
     ----------
-    instance
-        The problem.
     outputs
         ``--output`` (JSON, or CSV by its name) and ``--plot``.
     limit

@@ -197,8 +197,6 @@ def down_times(trace: SpotTrace, *, stream: np.random.Generator) -> list[list[tu
 
     Parameters
     ----------
-    trace
-        The trace.
     stream
         Random numbers.
 
@@ -232,8 +230,6 @@ def set_interruptions(
 
     Parameters
     ----------
-    instance
-        The problem.
     rates_per_hour
         By type of VM, interruptions of one of them.
     interruptions

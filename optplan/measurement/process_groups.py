@@ -147,8 +147,6 @@ def joined_group(backend: str, place: int, **settings: Any) -> Iterator[None]:  
 
     Parameters
     ----------
-    backend
-        Of the group.
     place
         Of this process among those on this machine; with ``nccl`` the number of its CUDA device.
     settings

@@ -36,8 +36,6 @@ def pareto_table(
 
     Parameters
     ----------
-    instance, frontier
-        The problem and its frontier.
     points
         Those to show.
     words
@@ -67,8 +65,6 @@ def draw_pareto(
 
     Parameters
     ----------
-    instance, frontier
-        The problem and its frontier.
     words
         Words for the limit, the objective and a plan.
     results

@@ -23,8 +23,6 @@ def verify(
 
     Parameters
     ----------
-    instance
-        The problem.
     result
         What was returned or read for it.
     time_limit_s

@@ -242,12 +242,8 @@ def find_price_range(family: PathFamily, bound: LinkedBound, limit: int, *, effo
 
     Parameters
     ----------
-    family
-        The graphs.
     bound
         What :func:`maximise_bound` returned for them.
-    limit
-        Which limit.
     effort
         Limits on time, and who counts the passes.
 
@@ -316,8 +312,6 @@ def find_relaxations(
 
     Parameters
     ----------
-    family
-        The graphs.
     shortfall
         What :func:`maximise_bound` returned for them.
     effort

@@ -195,13 +195,7 @@ class GraphFamily(Protocol):
 
 
 def find_least_consumption(family: GraphFamily) -> PathBatch:
-    """Return each graph's path of least consumption of the one limit; among those, up to rounding, one of least value.
-
-    Parameters
-    ----------
-    family
-        The graphs.
-    """
+    """Return each graph's path of least consumption of the one limit; of those, up to rounding, one of least value."""
     strict = family.best_paths(np.array([PROHIBITIVE]))
     # Equal consumptions differ by rounding once they are sums, so ties are settled by a second, finite multiplier:
     # it gives up at most END_TOLERANCE of the consumption. A consumption of exactly zero has no rounding.

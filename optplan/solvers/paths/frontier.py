@@ -160,11 +160,6 @@ class LayeredFrontier:
 def build_frontier(family: GraphFamily) -> LayeredFrontier:
     """Return the optimum of the convexified problem for all budgets.
 
-    Parameters
-    ----------
-    family
-        The graphs.
-
     Returns
     -------
     LayeredFrontier

@@ -61,8 +61,6 @@ def split_graph(paths: PathBatch, graph: int, other: PathBatch, fraction: float)
     ----------
     paths
         G paths.
-    graph
-        The graph to split.
     other
         Its second path, as a batch of one.
     fraction

@@ -84,8 +84,6 @@ def maximise_bound(
 
     Parameters
     ----------
-    family
-        The graphs.
     budget
         Limit on the sum of the consumptions; +inf for none.
     effort
@@ -141,8 +139,6 @@ def find_multiplier_range(
 
     Parameters
     ----------
-    family
-        The graphs.
     bound
         What :func:`maximise_bound` returned for them, attained.
     effort

@@ -38,8 +38,6 @@ def solve_pure(
 
     Parameters
     ----------
-    family
-        The graphs.
     budget
         Limit on the sum of the consumptions.
     gap

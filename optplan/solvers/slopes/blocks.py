@@ -358,8 +358,6 @@ def require_entries(slab: Slab, first_row: int) -> None:
 
     Parameters
     ----------
-    slab
-        The entries.
     first_row
         Place of the slab's first unit in its block, for the message.
 

@@ -60,8 +60,6 @@ def solve_typed_conic(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     ----------
     instance
         Problem continuous, with limits that some plan keeps.
-    request
-        Gap and time limit.
 
     Returns
     -------

@@ -56,8 +56,6 @@ def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) 
 
     Parameters
     ----------
-    instance
-        The problem.
     trials
         Of the stage, n.
     gpus
@@ -78,10 +76,6 @@ def explain_refusal(instance: RubberBandInstance, stage: Stage, gpus: int) -> st
 
     Parameters
     ----------
-    instance
-        The problem.
-    stage
-        One of its stages.
     gpus
         GPUs used, a.
     """

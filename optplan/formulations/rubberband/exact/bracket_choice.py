@@ -127,8 +127,6 @@ def answer_without_plan(instance: RubberBandInstance, request: SolveRequest, wha
     ----------
     instance
         The problem, with its limit.
-    request
-        Time limit.
     what
         What was looked for, as in ``static cluster``.
     """

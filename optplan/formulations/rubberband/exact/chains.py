@@ -105,8 +105,6 @@ def state_chain(
     ----------
     instance
         The problem; its limit is not looked at.
-    bracket
-        Which of its brackets.
     choose
         Returns nodes and positions of the options of a (bracket, stage) while so much (K,) is held; None for those that
         can be best for some limit on expected time or cost.

@@ -167,10 +167,6 @@ def minimum_charge_usd(instance: RubberBandInstance, bracket: int, held: list[in
 
     Parameters
     ----------
-    instance
-        The problem.
-    bracket
-        Which of its brackets.
     held, gpus
         Instances held and GPUs used in each stage.
     """
@@ -200,10 +196,6 @@ def state_charges(
 
     Parameters
     ----------
-    instance
-        The problem.
-    bracket
-        Which of its brackets.
     graph
         Its graph; consumptions are seconds.
     held
@@ -230,8 +222,6 @@ def find_longest_useful_s(instance: RubberBandInstance, bracket: int, stage: int
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     quickest
@@ -263,8 +253,6 @@ def may_pay_off(instance: RubberBandInstance, bracket: int, stage: int, quickest
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     quickest

@@ -63,8 +63,6 @@ def solve_held_distributions(instance: RubberBandInstance, request: SolveRequest
     ----------
     instance
         With a deadline and a confidence.
-    request
-        Gap and time limit.
 
     Returns
     -------

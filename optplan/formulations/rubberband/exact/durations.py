@@ -44,8 +44,6 @@ def growth(
 
     Parameters
     ----------
-    instance
-        The problem.
     before, after
         Instances held, zero before the first stage; they broadcast. The trials wait for the request and for the last of
         the new instances; those held are paid throughout, new ones from the start of their initialisation.
@@ -74,10 +72,6 @@ def list_parts(
 
     Parameters
     ----------
-    instance
-        The problem.
-    bracket
-        Which of its brackets.
     held, gpus
         Instances held and GPUs used in the stages up to the one after which the instance is released.
     first

@@ -36,8 +36,6 @@ def explain_shortfall(
         The problem, with a limit that no plan keeps.
     chains
         Its brackets.
-    request
-        Time limit.
 
     Returns
     -------

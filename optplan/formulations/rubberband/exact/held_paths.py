@@ -33,8 +33,6 @@ def solve_held_paths(instance: RubberBandInstance, request: SolveRequest) -> Ans
     ----------
     instance
         Without a confidence, with its limit.
-    request
-        Gap and time limit.
 
     Returns
     -------
@@ -74,8 +72,6 @@ def solve_chain(
         The bracket.
     limit
         Seconds, or US dollars.
-    request
-        Gap and time limit.
     """
     effort = Effort(request.stopwatch)
     if instance.objective is Objective.COST:

@@ -53,8 +53,6 @@ def is_too_early(
         The problem; its own deadline is not looked at.
     chains
         Its brackets, with all options.
-    deadline_s
-        The deadline.
     wanted
         The probability.
     effort

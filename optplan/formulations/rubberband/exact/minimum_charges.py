@@ -30,10 +30,6 @@ def missing_s(
 
     Parameters
     ----------
-    instance
-        The problem.
-    bracket
-        Which of its brackets.
     held, gpus
         Instances held and GPUs used in the stages up to the one after which the instance is released.
     first
@@ -57,12 +53,8 @@ def lasts(instance: RubberBandInstance, bracket: int, stage: int, options: Stage
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
-    options
-        Its options.
     """
     minimum_s, which = instance.cloud.minimum_charge_s, instance.brackets[bracket][stage]
     if not instance.is_random:

@@ -56,8 +56,6 @@ def solve_side_by_side(
         Its brackets.
     budget_usd
         For all of them together.
-    request
-        Gap and time limit.
     """
     cheapest = [find_cheapest(chain, request) for chain in chains]
     if math.fsum(one.least for one in cheapest) > budget_usd * (1.0 + LIMIT_TOLERANCE):

@@ -78,8 +78,6 @@ def stage_options(
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     gpus
@@ -134,10 +132,6 @@ def trial_time(instance: RubberBandInstance, stage: Stage, gpus_per_trial: int) 
 
     Parameters
     ----------
-    instance
-        The problem.
-    stage
-        One of its stages.
     gpus_per_trial
         p, known to the profile.
     """
@@ -156,8 +150,6 @@ def stage_cdf(instance: RubberBandInstance, bracket: int, stage: int, gpus: int,
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     gpus
@@ -177,8 +169,6 @@ def stage_law(instance: RubberBandInstance, bracket: int, stage: int, gpus: int)
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     gpus

@@ -34,8 +34,6 @@ def life_summands(
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket
         Which one, from zero.
     chain
@@ -60,8 +58,6 @@ def completion_law(instance: RubberBandInstance, bracket: int, chain: tuple[Stag
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket
         Which one, from zero.
     chain
@@ -77,8 +73,6 @@ def on_time_probability(instance: RubberBandInstance, solution: RubberBandSoluti
 
     Parameters
     ----------
-    instance
-        The problem.
     solution
         Allowed allocations.
     deadline_s
@@ -96,8 +90,6 @@ def completion_quantile(instance: RubberBandInstance, solution: RubberBandSoluti
 
     Parameters
     ----------
-    instance
-        The problem.
     solution
         Allowed allocations.
     probability
@@ -119,8 +111,6 @@ def stage_distribution(
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     gpus
@@ -138,8 +128,6 @@ def growth_distributions(
 
     Parameters
     ----------
-    instance
-        The problem.
     before, after
         Instances held.
     grid_s

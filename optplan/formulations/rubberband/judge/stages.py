@@ -52,8 +52,6 @@ def list_costs(
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     stopwatch
@@ -97,8 +95,6 @@ def stage_cdf(instance: RubberBandInstance, bracket: int, stage: int, gpus: int,
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     gpus
@@ -115,8 +111,6 @@ def stage_law(instance: RubberBandInstance, bracket: int, stage: int, gpus: int)
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket, stage
         Which stage, both from zero.
     gpus

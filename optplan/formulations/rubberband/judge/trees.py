@@ -40,13 +40,7 @@ _POINTS = (2, 4096)
 
 
 def list_proofs(instance: RubberBandInstance) -> frozenset[BoundProof]:
-    """Return the kinds of certificate that prove anything: none about the mean where a quantile is asked for.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    """
+    """Return the kinds of certificate that prove anything: none about the mean where a quantile is asked for."""
     if _asks_for_quantile(instance):
         return frozenset({BoundProof.TREE})
     of_means = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED})
@@ -58,8 +52,6 @@ def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopw
 
     Parameters
     ----------
-    instance
-        The problem.
     certificate
         What is claimed, by which rule.
     stopwatch

@@ -91,8 +91,6 @@ def bound_charges(instance: RubberBandInstance, walks: Walks, *, whole: bool = F
 
     Parameters
     ----------
-    instance
-        The problem.
     walks
         At least one stage long.
     whole

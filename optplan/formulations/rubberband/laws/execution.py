@@ -75,8 +75,6 @@ def list_runs(instance: RubberBandInstance, solution: RubberBandSolution, bracke
 
     Parameters
     ----------
-    instance
-        The problem.
     solution
         GPUs and instances of each stage.
     bracket

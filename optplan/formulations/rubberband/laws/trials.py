@@ -171,8 +171,6 @@ class TrialTime:
 
         Parameters
         ----------
-        waves, long_chains, short_chains
-            The chains.
         expected_s
             Its mean.
         """

@@ -28,8 +28,6 @@ def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: flo
 
     Parameters
     ----------
-    instance
-        The problem.
     pairs
         For all brackets but the narrowest, from the widest on: (2, L) spent and trained above the published rows, by
         increasing spending.

@@ -111,8 +111,6 @@ def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem
 
     Parameters
     ----------
-    instance
-        The problem.
     published
         Its rounds and brackets.
     """

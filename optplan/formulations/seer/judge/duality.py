@@ -24,8 +24,6 @@ def dual_bound(instance: SeerInstance, multipliers: dict[str, float]) -> float:
 
     Parameters
     ----------
-    instance
-        The problem.
     multipliers
         By limit: GPU-minutes of training per GPU-minute of the budget, and per minute of the deadline.
 

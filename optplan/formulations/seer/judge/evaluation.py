@@ -66,8 +66,6 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
 
     Parameters
     ----------
-    instance
-        The problem.
     solution
         The search to judge; it may break any rule.
 

@@ -17,8 +17,6 @@ def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float
     ----------
     instance
         With a prior.
-    solution
-        To judge.
 
     Returns
     -------

@@ -65,8 +65,6 @@ def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: 
 
     Parameters
     ----------
-    instance
-        The problem.
     certificate
         Its content: ``pairs``, for each bracket but the narrowest, from the widest on, two packed lists of whole
         numbers (:mod:`optplan.contracts.packing`): spent in units of budget * 2^-33 / brackets, trained in units of

@@ -11,8 +11,6 @@ def count_nodes(gpus_per_node: int, groups: tuple[tuple[float, int], ...]) -> in
 
     Parameters
     ----------
-    gpus_per_node
-        GPUs of a node.
     groups
         Whole GPUs of a trial, and number of trials.
     """

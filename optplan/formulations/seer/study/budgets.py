@@ -55,8 +55,6 @@ def spend_budgets(instance: SeerInstance, steps: Sequence[float], request: Solve
 
     Parameters
     ----------
-    instance
-        The problem.
     steps
         Budgets relative to the instance's own; infeasible ones are left out.
     request

@@ -313,8 +313,6 @@ def bound_training(
 
     Parameters
     ----------
-    instance
-        The problem.
     work_s
         (N,) Of training, at least.
     interruptions_per_hour

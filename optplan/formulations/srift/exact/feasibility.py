@@ -100,8 +100,6 @@ def find_nearest(instance: SriftInstance, limit: str, request: SolveRequest) -> 
 
     Parameters
     ----------
-    instance
-        The problem.
     limit
         ``deadline`` or ``budget``.
     request

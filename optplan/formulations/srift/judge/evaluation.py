@@ -43,8 +43,6 @@ def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:
 
     Parameters
     ----------
-    instance
-        The problem.
     solution
         The fleet to judge; it may break any rule.
 

@@ -56,8 +56,6 @@ def check_tree(instance: SriftInstance, certificate: TreeCertificate, stopwatch:
 
     Parameters
     ----------
-    instance
-        The problem.
     certificate
         Its content may be anything.
     stopwatch

@@ -45,8 +45,6 @@ def solve_bayesian(
 
     Parameters
     ----------
-    instance
-        The problem.
     request
         Seed of everything random; time limit, looked at between evaluations.
     evaluations

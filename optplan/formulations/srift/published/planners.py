@@ -75,8 +75,6 @@ def solve_exhaustive(
 
     Parameters
     ----------
-    instance
-        The problem.
     request
         Time limit and listener.
     pruning
@@ -166,8 +164,6 @@ def solve_eager(
 
     Parameters
     ----------
-    instance
-        The problem.
     request
         Its time limit, where there is one, is the budget of solving time.
     step

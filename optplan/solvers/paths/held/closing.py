@@ -100,8 +100,6 @@ def solve_held(
 
     Parameters
     ----------
-    graph
-        The graph.
     budget
         Limit on the consumption; +inf for none.
     gap
@@ -150,8 +148,6 @@ def find_least(graph: HeldGraph, *, effort: Effort | None = None, charges: Charg
 
     Parameters
     ----------
-    graph
-        The graph.
     effort
         As in :func:`solve_held`.
     charges

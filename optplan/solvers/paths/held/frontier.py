@@ -34,8 +34,6 @@ def find_pareto_set(
 
     Parameters
     ----------
-    graph
-        The graph.
     window
         The part that is wanted; all of it when None.
     effort

@@ -111,8 +111,6 @@ def find_paths(graph: HeldGraph, cuts: tuple[Cut, ...], effort: Effort, charges:
 
     Parameters
     ----------
-    graph
-        The graph.
     cuts
         What paths are wanted; without any, all are.
     effort
@@ -175,8 +173,6 @@ def settle_costs(
 
     Parameters
     ----------
-    graph
-        The graph.
     options
         The option taken in each layer.
     charges

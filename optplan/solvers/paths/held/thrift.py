@@ -78,8 +78,6 @@ class Thrift:
         ----------
         state
             Of each label, as :meth:`run` returns it.
-        node, target
-            Where it is, and where to.
         """
         allowed: NDArray[np.bool_] = (state == FREE) | (target == node) | ((state == KEEPING) & (target > node))
         return allowed

@@ -227,8 +227,6 @@ class LinkedGraphs:
 
         Parameters
         ----------
-        graph, layer
-            Which layer of which graph.
         allowed
             (K,) Whether a node may still be used; by place.
         """
@@ -241,8 +239,6 @@ class LinkedGraphs:
 
         Parameters
         ----------
-        graph
-            Which graph.
         places
             (E,) Its only node in each layer, by place.
         """

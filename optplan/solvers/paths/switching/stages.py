@@ -78,8 +78,6 @@ def contract_layers(graphs: LinkedGraphs, multipliers: FloatArray, allowance: fl
 
     Parameters
     ----------
-    graphs
-        The graphs.
     multipliers
         (L,) Weights of the consumptions in the reduced cost.
     allowance

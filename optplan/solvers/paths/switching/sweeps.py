@@ -90,14 +90,10 @@ def split_blocks(
 
     Parameters
     ----------
-    graphs
-        The graphs.
     members
         (P,) The graph of each pair; every graph once when None.
     multipliers
         (L,) Or (P, L), a row for each pair.
-    value_weight
-        Weight of the value.
     """
     most = max(1, _BLOCK_SIZE // graphs.run_value.shape[1])
     if members is None and graphs.layers.size <= most and multipliers.ndim == 1:
@@ -169,8 +165,6 @@ def find_best_nodes(
 
     Parameters
     ----------
-    graphs
-        The graphs.
     members, multipliers, value_weight
         As in :func:`split_blocks`.
 
@@ -280,8 +274,6 @@ def find_near_nodes(graphs: LinkedGraphs, multipliers: FloatArray, allowance: fl
 
     Parameters
     ----------
-    graphs
-        The graphs.
     multipliers
         (L,) Weights of the consumptions.
     allowance
