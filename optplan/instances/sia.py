@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
@@ -26,10 +27,13 @@ from optplan.instances.sia_profiles import (
     INTERPOLATED,
     CannotRunError,
     LearningCurves,
+    Passes,
     ProfileTables,
+    passes_to_fit,
     read_learning_curves,
     read_profile_tables,
     smallest_rotation,
+    stamp_profiles,
 )
 from optplan.instances.sia_workloads import NOMINAL_SPANS_H, Workload, read_workload
 from optplan.schema import FloatArray, IntArray, freeze
@@ -53,6 +57,9 @@ __all__ = [
 
 
 _Word = TypeVar("_Word", bound=StrEnum)
+
+#: Profiles that are kept once they are read or fitted.
+_KEPT = 32
 
 
 class Timing(StrEnum):
@@ -272,8 +279,16 @@ def _read(
         problem = f"got {fixed_batch}; {facts.name} trains at {facts.init_batch_size} to {facts.max_batch_size} samples"
         raise DataError("fixed_batch", problem, "choose a batch size in that range, or None to adapt it")
     placed = {width: smallest_rotation(placement) for width, placement in spread.items()}
-    tables = replace(read_profile_tables(profiles_dir, facts, gpu), spread=placed)
-    return _Sources(facts, gpu, tables, read_learning_curves(profiles_dir, facts), fixed_batch)
+    tables, curves = _read_files(str(profiles_dir), facts, gpu, stamp_profiles(profiles_dir, facts.name))
+    return _Sources(facts, gpu, replace(tables, spread=placed), curves, fixed_batch)
+
+
+@lru_cache(maxsize=_KEPT)
+def _read_files(
+    profiles_dir: str, facts: Application, gpu: str, _stamp: tuple[tuple[str, int, int], ...]
+) -> tuple[ProfileTables, LearningCurves]:
+    """Read the files, once as long as they are the same."""
+    return read_profile_tables(profiles_dir, facts, gpu), read_learning_curves(profiles_dir, facts)
 
 
 def _choose(
@@ -335,7 +350,7 @@ def _choose_by_tables(sources: _Sources, widths: IntArray) -> tuple[_Choices, li
 
 def _choose_by_model(sources: _Sources, widths: IntArray) -> tuple[_Choices, GoodputFit]:
     """Predict the step times; on several nodes nothing is feasible when none were measured."""
-    fit = _fit(sources.tables)
+    fit = _fit(sources.tables.placement_passes, sources.tables.scalability_passes)
     batches = sources.rule.split(widths, fixed_batch_size=sources.fixed_batch_size)
     nodes = sources.tables.count_nodes(widths)
     time_s = fit.parameters.iteration_time_s(nodes, widths, batches.local_batch, batches.accumulated)
@@ -347,8 +362,9 @@ def _to_choices(batches: Batches, time_s: FloatArray) -> _Choices:
     return _Choices(batches.local_batch, batches.batch_size, batches.feasible & np.isfinite(time_s), time_s)
 
 
-def _fit(tables: ProfileTables) -> GoodputFit:
-    passes = tables.passes_to_fit()
+@lru_cache(maxsize=_KEPT)
+def _fit(placements: Passes, scalability: Passes) -> GoodputFit:
+    passes = passes_to_fit(placements, scalability)
     return fit_goodput(*passes.points.T, *passes.times_s.T)
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,9 @@ from optplan.instances.sia_applications import GPU_NODES, Application
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup.goodput import GradientTable
 
+if TYPE_CHECKING:
+    from scipy.interpolate import LinearNDInterpolator
+
 #: Words for where the step time of a width comes from.
 MEASURED, MEASURED_SCALABILITY, INTERPOLATED, FITTED = "measured", "measured-scalability", "interpolated", "fitted"
 
@@ -30,6 +35,8 @@ UNNAMED = ""
 
 #: Local batches from which an application runs out of memory although the profile goes on (data README, 1.6 (c)).
 _MEMORY_LIMITS = {("deepspeech2", "rtx"): 57}
+#: Profiles of which triangulations are kept.
+_KEPT = 32
 #: A placement has one digit per node.
 _LARGEST_NODE = 9
 
@@ -136,13 +143,6 @@ class ProfileTables:
         parts = (self.placement_passes.points, self.scalability_passes.points)
         return np.concatenate([points[(points[:, 0] >= nodes) & (points[:, 1] >= gpus), 2] for points in parts])
 
-    def passes_to_fit(self) -> Passes:
-        """Return all rows of the placements, and those of the scalability whose point (N, k, b) is new."""
-        known = {tuple(point) for point in self.placement_passes.points.tolist()}
-        extra = self.scalability_passes
-        new = np.array([tuple(point) not in known for point in extra.points.tolist()], dtype=bool)
-        return self.placement_passes.joined(extra.select(new))
-
     def interpolate(self, points: IntArray) -> FloatArray:
         """Interpolate linearly over the scattered points (N, k, b) of both tables, as Sia does.
 
@@ -158,16 +158,33 @@ class ProfileTables:
         FloatArray
             Step and synchronisation time in seconds, shape (points, 2); NaN outside the hull of what was measured.
         """
-        from scipy.interpolate import LinearNDInterpolator
-        from scipy.spatial import QhullError
-
-        placements, scalability = self.placement_passes.average_repeats(), self.scalability_passes.average_repeats()
-        known = placements.joined(scalability).average_repeats()
-        try:
-            found = LinearNDInterpolator(known.points.astype(np.float64), known.times_s)(points.astype(np.float64))
-        except QhullError:  # all measurements lie in one plane, say on one number of nodes: it has no inside
+        triangulated = _triangulate(self.placement_passes, self.scalability_passes)
+        if triangulated is None:
             return np.full((len(points), 2), np.nan)
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(triangulated(points.astype(np.float64)), dtype=np.float64)
+
+
+def passes_to_fit(placements: Passes, scalability: Passes) -> Passes:
+    """Return all rows of the placements, and those of the scalability whose point (N, k, b) is new."""
+    known = {tuple(point) for point in placements.points.tolist()}
+    new = np.array([tuple(point) not in known for point in scalability.points.tolist()], dtype=bool)
+    return placements.joined(scalability.select(new))
+
+
+@lru_cache(maxsize=_KEPT)
+def _triangulate(placements: Passes, scalability: Passes) -> LinearNDInterpolator | None:
+    """Return the interpolation between all passes of two tables; None where they lie in one plane.
+
+    Tables are asked again for every way in which GPUs are spread, and triangulating takes longer than asking.
+    """
+    from scipy.interpolate import LinearNDInterpolator
+    from scipy.spatial import QhullError
+
+    known = placements.average_repeats().joined(scalability.average_repeats()).average_repeats()
+    try:
+        return LinearNDInterpolator(known.points.astype(np.float64), known.times_s)
+    except QhullError:  # all measurements lie in one plane, say on one number of nodes: it has no inside
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,6 +309,18 @@ def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
     folder = _application_folder(Path(profiles_dir), application)
     named = sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
     return named or [UNNAMED] * (folder / "placements.csv").is_file()
+
+
+def stamp_profiles(profiles_dir: Path | str, application: str) -> tuple[tuple[str, int, int], ...]:
+    """Return name, size and time of change of an application's files: what was read holds as long as it is the same.
+
+    Raises
+    ------
+    DataError
+        When the folder is missing.
+    """
+    files = sorted(_application_folder(Path(profiles_dir), application).glob("*.csv"))
+    return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
 
 
 def read_learning_curves(profiles_dir: Path | str, application: Application) -> LearningCurves:

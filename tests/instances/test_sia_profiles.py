@@ -11,6 +11,7 @@ from optplan.errors import DataError
 from optplan.instances.sia_applications import APPLICATIONS, GPU_NODES, Application, application_named
 from optplan.instances.sia_profiles import (
     consolidated_placement,
+    passes_to_fit,
     read_learning_curves,
     read_profile_tables,
     smallest_rotation,
@@ -103,7 +104,8 @@ def test_the_largest_local_batch_of_a_width(profiles: Path) -> None:
 
 def test_a_fit_takes_placements_first(profiles: Path) -> None:
     """All six rows of the placements, and the two of the scalability whose point is new, (3, 5, 4)."""
-    passes = read_profile_tables(profiles, TOY, "duo").passes_to_fit()
+    tables = read_profile_tables(profiles, TOY, "duo")
+    passes = passes_to_fit(tables.placement_passes, tables.scalability_passes)
     assert passes.points.tolist()[6:] == [[3, 5, 4], [3, 5, 4]]
     assert len(passes.times_s) == 8
 
@@ -293,7 +295,7 @@ def test_public_profiles_have_what_their_facts_say(data_pack: Path) -> None:
         assert len(curves.iterations) == application.epochs
         for node in GPU_NODES.values():
             tables = read_profile_tables(traces, application, node.name)
-            passes = tables.passes_to_fit()
+            passes = passes_to_fit(tables.placement_passes, tables.scalability_passes)
             assert max(int(digit) for key in tables.placements for digit in key) == node.gpus_per_node
             assert passes.points[:, 0].max() == node.profiled_nodes
             assert all(key == smallest_rotation(key) for key in tables.placements)
