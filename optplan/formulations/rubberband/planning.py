@@ -31,14 +31,11 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
-from optplan.formulations.rubberband.judge.evaluation import (
-    evaluate,
-    expected_latest_s,
-    expected_shortfall_s,
-    growth,
-)
-from optplan.formulations.rubberband.judge.stages import cost_of, trial_time
+from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
+from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
+from optplan.formulations.rubberband.laws.lives import expected_latest_s
+from optplan.formulations.rubberband.laws.stages import trial_time
 from optplan.units import SECONDS_PER_HOUR
 
 _Amount = Annotated[float, Field(ge=0)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from optplan.contracts.result import Status
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -57,6 +59,8 @@ def _scale(factor: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def wrap(right: Callable[..., Any]) -> Callable[..., Any]:
         def wrong(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as the function that it stands for
             figures = right(*arguments, **named)
+            if isinstance(figures, StageOptions):
+                return replace(figures, expected_s=factor * figures.expected_s)
             return tuple(factor * one for one in figures) if isinstance(figures, tuple) else factor * figures
 
         return wrong
@@ -81,9 +85,9 @@ def test_the_growing_search_grows() -> None:
     ("module", "name", "changes"),
     [
         (f"{_EXACT}.chains", "_run_usd", {}),
-        (f"{_EXACT}.stage_options", "expected_chain_maximum", GROWING),
-        (f"{_EXACT}.minimum_charges", "expected_shortfall", {}),
-        (f"{_EXACT}.durations", "expected_maximum", GROWING),
+        (f"{_EXACT}.stage_options", "time_allocations", GROWING),
+        (f"{_EXACT}.charges", "missing_s", {}),
+        (f"{_EXACT}.durations", "expected_latest_s", GROWING),
         (f"{_EXACT}.chains", "growth", GROWING),
     ],
 )
@@ -116,9 +120,9 @@ def test_wrong_costs_of_the_solver_prove_nothing(
 @pytest.mark.parametrize(
     ("module", "name", "changes"),
     [
-        (f"{_JUDGE}.stages", "expected_chain_maximum", {}),
-        (f"{_JUDGE}.evaluation", "expected_shortfall", {}),
-        (f"{_JUDGE}.evaluation", "expected_maximum", GROWING),
+        (f"{_JUDGE}.stages", "option_of", {}),
+        (f"{_JUDGE}.evaluation", "missing_s", {}),
+        (f"{_JUDGE}.evaluation", "expected_latest_s", GROWING),
     ],
 )
 @pytest.mark.parametrize("factor", [0.9, 1.1])
@@ -138,7 +142,7 @@ def test_a_true_result_does_not_pass_a_wrong_judge(
 
 
 def test_nothing_of_one_side_is_remembered_for_the_other() -> None:
-    """What was computed of an instance is kept apart, too."""
+    """What was computed of an instance is kept apart, too; what follows from laws alone is not."""
     instance = _make()
     solve(instance, check=False)
     assert instance.solver_cache

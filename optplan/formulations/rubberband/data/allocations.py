@@ -46,9 +46,7 @@ class Allocations:
 
     def take(self, rows: IntArray) -> Allocations:
         """Return some of them, in that order."""
-        return Allocations(
-            self.gpus[rows], self.gpus_per_trial[rows], self.slots[rows], self.instances[rows], self.spanned[rows]
-        )
+        return Allocations(*(column[rows] for column in vars(self).values()))
 
 
 def read_allocations(instance: RubberBandInstance, trials: int, gpus: IntArray) -> Allocations:

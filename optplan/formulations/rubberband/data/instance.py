@@ -231,6 +231,11 @@ class RubberBandInstance(Instance):
         return self.cloud.is_per_instance and self.cloud.minimum_charge_s > 0
 
     @cached_property
+    def law_cache(self) -> dict[Any, Any]:
+        """What laws have computed of this instance, whoever asked."""
+        return {}
+
+    @cached_property
     def solver_cache(self) -> dict[Any, Any]:
         """What the solvers' side has computed of this instance; the judge never looks at it."""
         return {}

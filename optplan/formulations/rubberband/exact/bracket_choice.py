@@ -25,7 +25,7 @@ from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.charges import minimum_charge_usd
 from optplan.formulations.rubberband.exact.durations import growth
 from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, find_fastest
-from optplan.formulations.rubberband.exact.stage_options import option_of
+from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import OutOfEffortError
 

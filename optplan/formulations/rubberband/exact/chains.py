@@ -19,12 +19,14 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance, Ru
 from optplan.formulations.rubberband.exact.charges import (
     MinimumCharges,
     find_longest_useful_s,
+    lasts,
     may_pay_off,
     state_charges,
 )
-from optplan.formulations.rubberband.exact.durations import expected_latest_s, growth
-from optplan.formulations.rubberband.exact.minimum_charges import lasts
-from optplan.formulations.rubberband.exact.stage_options import StageOptions, stage_options
+from optplan.formulations.rubberband.exact.durations import growth
+from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.laws.lives import expected_latest_s
+from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.held import Growth, HeldGraph

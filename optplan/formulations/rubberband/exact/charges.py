@@ -15,14 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact.durations import expected_latest_s, latest_law
-from optplan.formulations.rubberband.exact.minimum_charges import lasts, missing_s
-from optplan.formulations.rubberband.exact.stage_options import option_of, stage_law, stage_options, trial_time
+from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.laws.convolutions import LEFT_OUT
+from optplan.formulations.rubberband.laws.lives import expected_latest_s, latest_law, missing_s
+from optplan.formulations.rubberband.laws.stages import StageOptions, option_of, stage_law, trial_time
+from optplan.formulations.rubberband.laws.trials import TrialTime
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.held import Charge, HeldGraph
 
 #: Means and deviations closer than this, relatively, are the same.
 _ROUNDING = 1e-12
+#: Deviations below its mean under which a normal duration is less often than what distributions leave out.
+_REACH = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,3 +276,30 @@ def may_pay_off(instance: RubberBandInstance, bracket: int, stage: int, quickest
         for time in times
     ]
     return np.asarray(~np.array(covered, dtype=np.bool_)[place])
+
+
+def lasts(instance: RubberBandInstance, bracket: int, stage: int, options: StageOptions) -> NDArray[np.bool_]:
+    """Say for each option (A,) of a stage whether it alone is certain to last as long as the minimum charge.
+
+    Parameters
+    ----------
+    bracket, stage
+        Which stage, both from zero.
+    """
+    minimum_s, which = instance.cloud.minimum_charge_s, instance.brackets[bracket][stage]
+    if not instance.is_random:
+        return np.asarray(options.expected_s >= minimum_s)
+    widths, place = np.unique(options.gpus_per_trial, return_inverse=True)
+    times = [trial_time(instance, which, gpus) for gpus in widths.tolist()]
+    pairs = list(zip(place.tolist(), options.waves.tolist(), strict=True))
+    least_s = {pair: _least_s(times[pair[0]], pair[1]) for pair in set(pairs)}
+    return np.array([least_s[pair] >= minimum_s for pair in pairs], dtype=np.bool_)
+
+
+def _least_s(time: TrialTime, trials: int) -> float:
+    """Return seconds that trials in series are certain to take."""
+    if time.is_normal:
+        return trials * time.expected_s - _REACH * math.sqrt(trials) * time.deviation_s
+    rare = np.array([LEFT_OUT / max(time.iterations, 1)])
+    quickest = float(time.pace.quantile(rare)[0]) + float(time.iteration.quantile(rare)[0]) - time.mean_s
+    return trials * (float(time.start.quantile(rare)[0]) + time.iterations * max(0.0, quickest))

@@ -1,4 +1,4 @@
-"""The solver's statement of durations: what growing takes and costs, lives of instances, completion, times on a grid.
+"""The solver's statement of durations: what growing takes and costs, completion, times on a grid.
 
 The judge has a statement of its own. What both use is the mathematics of sums and maxima in ``laws``.
 """
@@ -11,30 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact.stage_options import stage_cdf, stage_law
-from optplan.formulations.rubberband.laws.convolutions import Law, add_laws
-from optplan.formulations.rubberband.laws.latest import law_of_last
-from optplan.formulations.rubberband.laws.maxima import expected_maximum
+from optplan.formulations.rubberband.laws.lives import completion_law, expected_latest_s
 from optplan.formulations.rubberband.laws.rounding import round_times
+from optplan.formulations.rubberband.laws.stages import stage_cdf
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
-
-#: Numbers of new instances whose initialisation is listed at first, and at most.
-_FIRST_LISTED = 64
-_MOST_LISTED = 16384
-
-
-def expected_latest_s(instance: RubberBandInstance, counts: IntArray) -> FloatArray:
-    """Return the expected seconds until the last of several new instances is initialised; none take no time."""
-    most = int(np.max(counts, initial=0))
-    if most > _MOST_LISTED:
-        different, place = np.unique(counts, return_inverse=True)
-        return expected_maximum(instance.cloud.initialise_s, different)[place].reshape(np.shape(counts))
-    listed: FloatArray = instance.solver_cache.get("latest", np.zeros(0))
-    if listed.size <= most:
-        upto = np.arange(max(2 * most, _FIRST_LISTED) + 1)
-        listed = instance.solver_cache["latest"] = expected_maximum(instance.cloud.initialise_s, upto)
-    return np.asarray(listed[counts])
 
 
 def growth(
@@ -56,38 +37,6 @@ def growth(
     return seconds, price * (before * seconds + added * wait_s) + added * cloud.data_usd_per_instance
 
 
-def latest_law(instance: RubberBandInstance, added: int) -> Law:
-    """Return the distribution of the seconds until the last of some new instances is initialised; cached."""
-    key = ("latest", added)
-    if key not in instance.solver_cache:
-        instance.solver_cache[key] = law_of_last(instance.cloud.initialise_s, added)
-    law: Law = instance.solver_cache[key]
-    return law
-
-
-def list_parts(
-    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
-) -> list[tuple[Law, int]]:
-    """Return the independent parts of the paid life of an instance, from the start of its initialisation.
-
-    Parameters
-    ----------
-    held, gpus
-        Instances held and GPUs used in the stages up to the one after which the instance is released.
-    first
-        The stage, from zero, at whose start it is requested.
-    """
-    parts: list[tuple[Law, int]] = []
-    for stage in range(first, len(held)):
-        added = held[stage] - (held[stage - 1] if stage else 0)
-        if added > 0:
-            parts.append((latest_law(instance, added), 1))
-            if stage > first:
-                parts.append((instance.cloud.provision_s, 1))
-        parts.append((stage_law(instance, bracket, stage, gpus[stage]), 1))
-    return parts
-
-
 def find_chance(instance: RubberBandInstance, plans: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float:
     """Return the probability that all brackets complete by the deadline.
 
@@ -99,12 +48,9 @@ def find_chance(instance: RubberBandInstance, plans: Sequence[tuple[Sequence[int
         By bracket: instances held and GPUs used in each stage.
     """
     deadline_s = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
-    chances = []
-    for bracket, (held, gpus) in enumerate(plans):
-        parts = list_parts(instance, bracket, held, gpus, 0)
-        whole = add_laws([*parts, (instance.cloud.provision_s, 1)])
-        chances.append(float(whole.cdf(np.array([deadline_s]))[0]))
-    return math.prod(chances)
+    reached = np.array([deadline_s])
+    laws = (completion_law(instance, bracket, held, gpus) for bracket, (held, gpus) in enumerate(plans))
+    return math.prod(float(law.cdf(reached)[0]) for law in laws)
 
 
 def round_stage_down(

@@ -18,7 +18,7 @@ from optplan.contracts.result import (
 from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.data.rules import CHARGES
 from optplan.formulations.rubberband.exact.chains import Chain
-from optplan.formulations.rubberband.exact.stage_options import option_of
+from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import HeldShortfall, exchange_charges, find_least

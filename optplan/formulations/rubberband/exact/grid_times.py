@@ -13,7 +13,8 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact.chains import Chain, require_size
 from optplan.formulations.rubberband.exact.charges import may_pay_off
 from optplan.formulations.rubberband.exact.durations import round_growth_down, round_stage_down
-from optplan.formulations.rubberband.exact.stage_options import stage_law, stage_options
+from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.laws.stages import stage_law
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held.sweeps import Cut, Sweep

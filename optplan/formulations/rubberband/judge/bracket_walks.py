@@ -15,9 +15,10 @@ from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.judge.charges import WalkCharges
 from optplan.formulations.rubberband.judge.cuts import Cut, Frontier
 from optplan.formulations.rubberband.judge.evaluation import growth
-from optplan.formulations.rubberband.judge.stages import StageCosts, list_costs
+from optplan.formulations.rubberband.judge.stages import list_costs
 from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.formulations.rubberband.judge.walks import Walks, bound_charges, join_walks
+from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -195,7 +196,7 @@ class BracketWalks:
         """Seconds and US dollars (K - 1,) of growing from each node to the next: the least that growing takes."""
         return growth(self.instance, self.held[:-1], self.held[1:])
 
-    def node_usd(self, options: StageCosts, position: IntArray, held: IntArray) -> FloatArray:
+    def node_usd(self, options: StageOptions, position: IntArray, held: IntArray) -> FloatArray:
         """Return the cost of running options while so much is held."""
         cloud = self.instance.cloud
         if cloud.is_per_instance:

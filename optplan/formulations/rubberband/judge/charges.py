@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, StageAllocation
-from optplan.formulations.rubberband.judge.completion import initialisation_law
 from optplan.formulations.rubberband.judge.evaluation import expected_shortfall_s
-from optplan.formulations.rubberband.judge.stages import StageCosts, stage_cdf, stage_law
 from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.formulations.rubberband.judge.walks import Walks, list_cohorts
+from optplan.formulations.rubberband.laws.lives import latest_law
+from optplan.formulations.rubberband.laws.stages import StageOptions, stage_cdf, stage_law
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -34,7 +34,7 @@ class WalkCharges:
     """
 
     def __init__(
-        self, instance: RubberBandInstance, bracket: int, options: list[StageCosts], stopwatch: Stopwatch
+        self, instance: RubberBandInstance, bracket: int, options: list[StageOptions], stopwatch: Stopwatch
     ) -> None:
         self.instance = instance
         self.bracket = bracket
@@ -72,7 +72,7 @@ class WalkCharges:
         """Return the variance of getting so many instances; no growth is ever held to last."""
         if not added or not self.instance.is_random:
             return 0.0, 0.0
-        provision, latest = self.instance.cloud.provision_s, initialisation_law(self.instance, added)
+        provision, latest = self.instance.cloud.provision_s, latest_law(self.instance, added)
         return provision.deviation_s**2 + latest.deviation_s**2, 0.0
 
     def may_apply(self) -> bool:

@@ -35,18 +35,13 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
-from optplan.formulations.rubberband.judge.completion import completion_quantile, life_summands, on_time_probability
+from optplan.formulations.rubberband.judge.completion import completion_quantile, on_time_probability
 from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE, TOLERANCE
-from optplan.formulations.rubberband.laws.convolutions import expected_shortfall, least_possible_s
 from optplan.formulations.rubberband.laws.execution import group_held
-from optplan.formulations.rubberband.laws.maxima import expected_maximum
+from optplan.formulations.rubberband.laws.lives import expected_latest_s, missing_s
 from optplan.schema import FloatArray, IntArray
 from optplan.units import SECONDS_PER_HOUR
-
-#: Numbers of new instances whose initialisation is listed at first, and at most.
-_FIRST_LISTED = 64
-_MOST_LISTED = 16384
 
 
 @dataclass(frozen=True)
@@ -101,28 +96,6 @@ def growth(
     if cloud.is_per_instance:
         usd = usd + cloud.price_usd_per_s * (before * taken_s + new * latest_s)
     return taken_s, usd
-
-
-def expected_latest_s(instance: RubberBandInstance, counts: IntArray) -> FloatArray:
-    """Return the expected seconds until the last of several new instances is initialised.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    counts
-        New instances, of any shape; none take no time.
-    """
-    most = int(np.max(counts, initial=0))
-    if most > _MOST_LISTED:
-        different, place = np.unique(counts, return_inverse=True)
-        latest = expected_maximum(instance.cloud.initialise_s, different)[place]
-        return latest.reshape(np.shape(counts))
-    listed: FloatArray = instance.judge_cache.get("latest", np.zeros(0))
-    if listed.size <= most:
-        upto = np.arange(max(2 * most, _FIRST_LISTED) + 1)
-        listed = instance.judge_cache["latest"] = expected_maximum(instance.cloud.initialise_s, upto)
-    return np.asarray(listed[counts])
 
 
 def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Evaluation:
@@ -224,13 +197,13 @@ def _follow(instance: RubberBandInstance, chain: Sequence[StageAllocation], brac
         before = allocation.instances
     compute_usd = cloud.price_usd_per_s * held_s if cloud.is_per_instance else cloud.gpu_price_usd_per_s * busy
     cohorts = group_held([each.instances for each in chain]) if instance.has_minimum_charges else ()
-    missing_s = sum(c.count * expected_shortfall_s(instance, bracket, chain, c.first, c.last) for c in cohorts)
+    short_s = sum(c.count * expected_shortfall_s(instance, bracket, chain, c.first, c.last) for c in cohorts)
     return _BracketFigures(
         growth_s=growth_s,
         training_s=training_s,
         compute_usd=compute_usd,
         data_usd=started * cloud.data_usd_per_instance,
-        minimum_charge_usd=cloud.price_usd_per_s * missing_s,
+        minimum_charge_usd=cloud.price_usd_per_s * short_s,
         busy_gpu_s=busy,
         held_gpu_s=held_s * cloud.gpus_per_instance,
         started=started,
@@ -258,17 +231,10 @@ def expected_shortfall_s(
     float
         E[max(minimum charge - life, 0)] in seconds; zero per function. Cached.
     """
-    minimum_s = instance.cloud.minimum_charge_s
     if not instance.has_minimum_charges:
         return 0.0
-    lived = tuple((each.instances, each.gpus) for each in chain[first : last + 1])
-    key = ("shortfall", bracket, first, chain[first - 1].instances if first else 0, lived)
-    if key not in instance.judge_cache:
-        summands = life_summands(instance, bracket, chain, first, last)
-        lasts = least_possible_s(summands) >= minimum_s
-        instance.judge_cache[key] = 0.0 if lasts else expected_shortfall(summands, minimum_s)
-    short_s: float = instance.judge_cache[key]
-    return short_s
+    lived = chain[: last + 1]
+    return missing_s(instance, bracket, [each.instances for each in lived], [each.gpus for each in lived], first)
 
 
 def _check_shape(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:

@@ -25,7 +25,8 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.exact.chains import list_held
 from optplan.formulations.rubberband.exact.durations import growth
-from optplan.formulations.rubberband.exact.stage_options import StageOptions, stage_options
+from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.budgeted_paths import BudgetedPaths

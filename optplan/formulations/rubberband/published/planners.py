@@ -47,9 +47,10 @@ from optplan.formulations.rubberband.exact.bracket_choice import (
     isolate_brackets,
     write_solution,
 )
-from optplan.formulations.rubberband.exact.stage_options import StageOptions, stage_options
+from optplan.formulations.rubberband.exact.stage_options import stage_options
 from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_costs
 from optplan.formulations.rubberband.laws.sampling import sample_plan
+from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.formulations.rubberband.published.greedy import Ladder, Rungs, walk_down
 from optplan.schema import IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
-from optplan.formulations.rubberband.exact.stage_options import option_of, stage_cdf, stage_law, stage_options
+from optplan.formulations.rubberband.exact.stage_options import stage_options
+from optplan.formulations.rubberband.laws.stages import option_of, stage_cdf, stage_law
 from optplan.formulations.rubberband.laws.trials import count_chains
 from optplan.schema import FloatArray
 

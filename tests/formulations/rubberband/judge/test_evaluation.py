@@ -12,15 +12,14 @@ from optplan.contracts.judgement import Evaluation
 from optplan.formulations.rubberband.data.distributions import Distribution
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.completion import (
-    completion_law,
     completion_quantile,
     growth_distributions,
-    initialisation_law,
     on_time_probability,
     stage_distribution,
 )
-from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_latest_s, expected_shortfall_s, growth
+from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
 from optplan.formulations.rubberband.judge.stages import cost_of
+from optplan.formulations.rubberband.laws.lives import completion_law, expected_latest_s, latest_law
 from optplan.schema import FloatArray
 
 STAGES = [{"trials": 4, "iterations": 2}, {"trials": 2, "iterations": 3}, {"trials": 1, "iterations": 10}]
@@ -230,7 +229,8 @@ def test_chances_agree_with_brute_force(noisy: dict[str, Any]) -> None:
         chance = on_time_probability(instance, plan, deadline)
         assert abs(chance - share) <= 4 * math.sqrt(share * (1 - share) / drawn.size)
         assert completion_quantile(instance, plan, chance) == pytest.approx(deadline, rel=1e-6)
-    law = completion_law(instance, 0, plan.brackets[0])
+    chain = plan.brackets[0]
+    law = completion_law(instance, 0, [each.instances for each in chain], [each.gpus for each in chain])
     assert law.expected_s == pytest.approx(evaluate(instance, plan).measures["expected_s"], rel=1e-9)
 
 
@@ -287,9 +287,9 @@ def test_constants_on_a_grid_point_are_not_rounded_past_it() -> None:
 def test_law_of_the_latest_has_its_mean(form: str) -> None:
     """The distribution of the last of five initialisations has the mean that quadrature gives."""
     instance = _make(cloud={"initialise_s": {"form": form, "mean_s": 70, "sd_s": 8}})
-    law = initialisation_law(instance, 5)
+    law = latest_law(instance, 5)
     assert law.expected_s == pytest.approx(float(expected_latest_s(instance, np.array(5))), rel=1e-9)
-    assert initialisation_law(instance, 1) == instance.cloud.initialise_s
+    assert latest_law(instance, 1) == instance.cloud.initialise_s
 
 
 def test_shortfall_of_a_life() -> None:

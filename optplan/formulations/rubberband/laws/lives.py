@@ -1,0 +1,117 @@
+"""Distributions of whole durations: initialisations, lives of instances, completion of brackets.
+
+All are sums of independent parts: stages, requests (SCALE) and the last of several initialisations (INIT_INSTANCE).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.rubberband.laws.convolutions import (
+    GridLaw,
+    Law,
+    add_laws,
+    expected_shortfall,
+    least_possible_s,
+)
+from optplan.formulations.rubberband.laws.latest import law_of_last
+from optplan.formulations.rubberband.laws.maxima import expected_maximum
+from optplan.formulations.rubberband.laws.stages import stage_law
+from optplan.schema import FloatArray, IntArray
+
+#: Numbers of new instances whose initialisation is listed at first, and at most.
+_FIRST_LISTED = 64
+_MOST_LISTED = 16384
+
+
+def expected_latest_s(instance: RubberBandInstance, counts: IntArray) -> FloatArray:
+    """Return the expected seconds until the last of several new instances is initialised; none take no time.
+
+    Parameters
+    ----------
+    counts
+        New instances, of any shape.
+    """
+    most = int(np.max(counts, initial=0))
+    if most > _MOST_LISTED:
+        different, place = np.unique(counts, return_inverse=True)
+        return expected_maximum(instance.cloud.initialise_s, different)[place].reshape(np.shape(counts))
+    listed: FloatArray = instance.law_cache.get("latest", np.zeros(0))
+    if listed.size <= most:
+        upto = np.arange(max(2 * most, _FIRST_LISTED) + 1)
+        listed = instance.law_cache["latest"] = expected_maximum(instance.cloud.initialise_s, upto)
+    return np.asarray(listed[counts])
+
+
+def latest_law(instance: RubberBandInstance, added: int) -> Law:
+    """Return the distribution of the seconds until the last of some new instances is initialised; cached."""
+    key = ("latest", added)
+    if key not in instance.law_cache:
+        instance.law_cache[key] = law_of_last(instance.cloud.initialise_s, added)
+    law: Law = instance.law_cache[key]
+    return law
+
+
+def list_parts(
+    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
+) -> list[tuple[Law, int]]:
+    """Return the independent parts of the paid life of an instance, from the start of its initialisation.
+
+    Parameters
+    ----------
+    held, gpus
+        Instances held and (allowed) GPUs used in the stages up to the one after which the instance is released.
+    first
+        The stage, from zero, at whose start it is requested.
+    """
+    parts: list[tuple[Law, int]] = []
+    for stage in range(first, len(held)):
+        added = held[stage] - (held[stage - 1] if stage else 0)
+        if added > 0:
+            parts.append((latest_law(instance, added), 1))
+            if stage > first:
+                parts.append((instance.cloud.provision_s, 1))
+        parts.append((stage_law(instance, bracket, stage, gpus[stage]), 1))
+    return parts
+
+
+def completion_law(instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int]) -> GridLaw:
+    """Return the distribution of a bracket's completion time, on a grid.
+
+    It is the life of an instance that is held throughout, and the first request.
+
+    Parameters
+    ----------
+    held, gpus
+        Instances held and (allowed) GPUs used in each stage.
+    """
+    return add_laws([*list_parts(instance, bracket, held, gpus, 0), (instance.cloud.provision_s, 1)])
+
+
+def missing_s(
+    instance: RubberBandInstance, bracket: int, held: Sequence[int], gpus: Sequence[int], first: int
+) -> float:
+    """Return E[max(minimum charge - life, 0)] of an instance, in seconds; cached by what its life consists of.
+
+    Parameters
+    ----------
+    held, gpus
+        Instances held and (allowed) GPUs used in the stages up to the one after which the instance is released.
+    first
+        The stage, from zero, at whose start it is requested.
+    """
+    before = held[first - 1] if first else 0
+    added = [max(after - count, 0) for count, after in pairwise([before, *held[first:]])]
+    if instance.cloud.initialise_s.is_constant:
+        added = [min(count, 1) for count in added]  # how many start makes no difference, only whether any does
+    key = ("missing", bracket, first, tuple(added), tuple(gpus[first:]))
+    if key not in instance.law_cache:
+        parts, minimum_s = list_parts(instance, bracket, held, gpus, first), instance.cloud.minimum_charge_s
+        enough = least_possible_s(parts) >= minimum_s
+        instance.law_cache[key] = 0.0 if enough else expected_shortfall(parts, minimum_s)
+    missing: float = instance.law_cache[key]
+    return missing
