@@ -137,7 +137,8 @@ def import_data() -> None:
     metavar="NAME",
     default="tables",
     show_default=True,
-    help="Step times: tables (as measured, the model beyond them) or model (fitted, at every width).",
+    help="Step times: tables (as measured, the model beyond them), model (fitted, at every width) or model-batches "
+    "(as measured, at the batch sizes that the model picks).",
     **known_name("timing", list_timings),
 )
 @click.option(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import force_option, output_option, read_duration, report_option
+from optplan.cli.imports import list_timings
+from optplan.cli.options import force_option, known_name, output_option, read_duration, report_option
 from optplan.cli.outputs import Outputs
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from rich.console import RenderableType
 
     from optplan.simulation.cluster.outcome import Outcome
@@ -61,6 +60,22 @@ _NOTHING_DONE = 3
     help="Whether times get the factor that Sia fitted to its physical cluster.",
 )
 @click.option(
+    "--timing",
+    metavar="NAME",
+    default="tables",
+    show_default=True,
+    help="Times of steps: tables (as measured, the model beyond them), model (fitted, at every width) or model-batches "
+    "(as measured, at the batch sizes that the model picks, as in Sia's simulator).",
+    **known_name("timing", list_timings),
+)
+@click.option(
+    "--batch",
+    type=click.Choice(["adapted", "fixed"]),
+    default="adapted",
+    show_default=True,
+    help="Whether jobs adapt their batch size after every epoch, or keep that of the workload.",
+)
+@click.option(
     "--node-start",
     metavar="TIME",
     callback=read_duration,
@@ -81,16 +96,12 @@ def simulate(
     workload: Path,
     *,
     profiles: Path,
-    policy: str,
-    gpu: str,
-    nodes: int | None,
-    slowdown: bool,
     node_start: float | None,
-    seed: int,
     output: Path | None,
     report_path: Path | None,
     force: bool,
     as_json: bool,
+    **parameters: Any,  # noqa: ANN401 - the fields of a cell, which checks them
 ) -> int:
     """Replay the jobs of WORKLOAD, a CSV in the format of the Sia artifact, at the speeds that were measured.
 
@@ -103,12 +114,8 @@ def simulate(
     cell = Cell(
         workload=str(workload),
         profiles=str(profiles),
-        policy=policy,
-        gpu=gpu,
-        nodes=nodes,
-        slowdown=slowdown,
         node_start_s=node_start or 0.0,
-        seed=seed,
+        **parameters,
     )
     with Progress("simulating"):
         outcome, data = cell.run()

@@ -52,6 +52,7 @@ __all__ = [
     "Timing",
     "Workload",
     "derive_epochs",
+    "read_profile",
     "read_workload",
 ]
 
@@ -69,6 +70,8 @@ class Timing(StrEnum):
     TABLES = "tables"
     #: The fitted model at every width, one GPU included, as Pollux and Sia schedule.
     MODEL = "model"
+    #: The tables, at the batch sizes that the fitted model takes for the best, as jobs run in Sia's simulator.
+    MODEL_BATCHES = "model-batches"
 
 
 class Infeasible(StrEnum):
@@ -118,7 +121,7 @@ class EpochProfile:
     fixed_batch_size
         The batch size of a job that does not adapt it; None for one that does.
     fit
-        The fitted model, when a width rests on it.
+        The fitted model, when a width or the choice of batch sizes rests on it.
     """
 
     application: str
@@ -141,12 +144,17 @@ class EpochProfile:
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """Feasible ways to run on each width, and how long an iteration takes; all (candidates, widths)."""
+    """Feasible ways to run on each width, and how long an iteration takes; all (candidates, widths).
+
+    The best is that of the least ``believed_s`` for its gain, where these are given.
+    """
 
     local_batch: IntArray
+    accumulated: IntArray
     batch_size: IntArray
     feasible: NDArray[np.bool_]
     time_s: FloatArray
+    believed_s: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +208,8 @@ def derive_epochs(
     fixed_batch
         The batch size of jobs that do not adapt it; None adapts it.
     timing
-        ``tables``, or ``model`` for the fitted model at every width.
+        ``tables``; ``model`` for the fitted model at every width; or ``model-batches`` for the tables at the batch
+        sizes that the fitted model takes for the best.
     infeasible
         ``refuse`` or ``leave-out`` widths on which no batch size is feasible, because the smallest local batches exceed
         the largest batch, or which nothing is known about.
@@ -279,15 +288,27 @@ def _read(
         problem = f"got {fixed_batch}; {facts.name} trains at {facts.init_batch_size} to {facts.max_batch_size} samples"
         raise DataError("fixed_batch", problem, "choose a batch size in that range, or None to adapt it")
     placed = {width: smallest_rotation(placement) for width, placement in spread.items()}
-    tables, curves = _read_files(str(profiles_dir), facts, gpu, stamp_profiles(profiles_dir, facts.name))
+    tables, curves = read_profile(profiles_dir, facts, gpu)
     return _Sources(facts, gpu, replace(tables, spread=placed), curves, fixed_batch)
+
+
+def read_profile(profiles_dir: Path | str, facts: Application, gpu: str) -> tuple[ProfileTables, LearningCurves]:
+    """Read the step times and the learning curves of an application, once as long as their files are the same.
+
+    Raises
+    ------
+    CannotRunError
+        When there is no profile for that type of GPU.
+    DataError
+        When a file is missing, or not as it should be.
+    """
+    return _read_files(str(profiles_dir), facts, gpu, stamp_profiles(profiles_dir, facts.name))
 
 
 @lru_cache(maxsize=_KEPT)
 def _read_files(
     profiles_dir: str, facts: Application, gpu: str, _stamp: tuple[tuple[str, int, int], ...]
 ) -> tuple[ProfileTables, LearningCurves]:
-    """Read the files, once as long as they are the same."""
     return read_profile_tables(profiles_dir, facts, gpu), read_learning_curves(profiles_dir, facts)
 
 
@@ -296,26 +317,32 @@ def _choose(
 ) -> tuple[_Choices, list[str], GoodputFit | None]:
     """Return the choices of each width, where they come from, and the fit when one was needed."""
     if timing is Timing.MODEL:
-        choices, fit = _choose_by_model(sources, widths)
-        return choices, [FITTED] * widths.size, fit
-    measured, provenance = _choose_by_tables(sources, widths)
+        by_model, model = _choose_by_model(sources, widths)
+        return by_model, [FITTED] * widths.size, model
+    choices, provenance = _choose_by_tables(sources, widths)
     # An interpolation outside the hull of the measurements finds nothing: the model goes on there too.
     words = np.array(provenance)
-    modelled = (words == FITTED) | ((words == INTERPOLATED) & ~measured.feasible.any(axis=0))
+    modelled = (words == FITTED) | ((words == INTERPOLATED) & ~choices.feasible.any(axis=0))
     if modelled[0] and infeasible is Infeasible.REFUSE:
         problem = f"{sources.application.name} was not measured on one GPU of {sources.gpu}"
         raise DataError("gpu", problem, f'measure that, or take all times from the model: timing="{Timing.MODEL}"')
     # Below the least width that was measured it may not even fit into memory: the model goes on above it only.
     modelled &= ~np.logical_and.accumulate(modelled)
-    if not modelled.any():
-        return measured, provenance, None
-    predicted, fit = _choose_by_model(sources, widths)
-    choices = _Choices(
-        local_batch=np.where(modelled, predicted.local_batch, measured.local_batch),
-        batch_size=np.where(modelled, predicted.batch_size, measured.batch_size),
-        feasible=np.where(modelled, predicted.feasible, measured.feasible),
-        time_s=np.where(modelled, predicted.time_s, measured.time_s),
-    )
+    fit: GoodputFit | None = None
+    if modelled.any():
+        predicted, fit = _choose_by_model(sources, widths)
+        choices = _Choices(
+            local_batch=np.where(modelled, predicted.local_batch, choices.local_batch),
+            accumulated=np.where(modelled, predicted.accumulated, choices.accumulated),
+            batch_size=np.where(modelled, predicted.batch_size, choices.batch_size),
+            feasible=np.where(modelled, predicted.feasible, choices.feasible),
+            time_s=np.where(modelled, predicted.time_s, choices.time_s),
+        )
+    if timing is Timing.MODEL_BATCHES:
+        fit = _fit(sources.tables.placement_passes, sources.tables.scalability_passes)
+        nodes = sources.tables.count_nodes(widths)
+        believed_s = fit.parameters.iteration_time_s(nodes, widths, choices.local_batch, choices.accumulated)
+        choices = replace(choices, believed_s=believed_s)
     return choices, np.where(modelled, FITTED, words).tolist(), fit
 
 
@@ -359,7 +386,8 @@ def _choose_by_model(sources: _Sources, widths: IntArray) -> tuple[_Choices, Goo
 
 
 def _to_choices(batches: Batches, time_s: FloatArray) -> _Choices:
-    return _Choices(batches.local_batch, batches.batch_size, batches.feasible & np.isfinite(time_s), time_s)
+    feasible = batches.feasible & np.isfinite(time_s)
+    return _Choices(batches.local_batch, batches.accumulated, batches.batch_size, feasible, time_s)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -380,7 +408,14 @@ def _measure(sources: _Sources, choices: _Choices, reference: int) -> tuple[Floa
         goodput = progress[:, None] / time_s
         return time_s[:, reference], goodput, np.zeros(goodput.shape, dtype=np.intp)
     gain = curves.gradients.gain(choices.batch_size, sources.application.init_batch_size)
-    goodput, best = best_goodput(gain, choices.time_s, choices.feasible)
+    if choices.believed_s is None:
+        goodput, best = best_goodput(gain, choices.time_s, choices.feasible)
+    else:
+        _, best = best_goodput(gain, choices.believed_s, choices.feasible)
+        gain_of_best = np.take_along_axis(gain, best[:, None, :], axis=1)[:, 0, :]
+        feasible = choices.feasible.any(axis=0)
+        time_s = np.where(feasible, np.take_along_axis(choices.time_s, best, axis=0), 1.0)
+        goodput = np.where(feasible, gain_of_best / time_s, 0.0)
     return progress / goodput[:, reference], goodput, best
 
 

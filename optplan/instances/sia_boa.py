@@ -41,6 +41,7 @@ GPU_TYPES = {"aws": "t4", "azure": "v100", "dgx-ext": "a100", "rtx": "rtx-2080-t
 _TIMING_WORDS = {
     Timing.TABLES: "goodput by the measured tables, beyond them by the fitted AdaptDL model",
     Timing.MODEL: "goodput by the fitted AdaptDL model at every width",
+    Timing.MODEL_BATCHES: "goodput by the measured tables at the batch sizes that the fitted AdaptDL model picks",
 }
 
 
@@ -74,7 +75,8 @@ def build_sia_instance(
         application cannot run are left out and named in ``source``.
     timing
         ``tables``: measured step times, and the fitted goodput model beyond the profiled clusters; ``model``: the
-        fitted model at every width, which is what AdaptDL's schedulers (Pollux, Sia, BOA Constrictor) see.
+        fitted model at every width, which is what AdaptDL's schedulers (Pollux, Sia, BOA Constrictor) see;
+        ``model-batches``: the tables, at the batch sizes that this model picks, as jobs run in Sia's simulator.
     slowdown
         Whether sizes are multiplied by the factor that Sia fitted to its physical cluster.
     span_h

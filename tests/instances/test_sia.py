@@ -147,6 +147,26 @@ def test_the_model_at_every_width(noisy: Path) -> None:
     assert profile.sizes_s == pytest.approx(np.array([10.0, 20.0]) / curve.goodput(np.array([1]))[:, 0], rel=1e-12)
 
 
+def test_batches_of_the_model_at_measured_times(noiseless: Path) -> None:
+    """Where 16 samples were quicker than 8 on two GPUs, the model still takes 8, in their 0.5 s."""
+    path = noiseless / "toy" / "placements-duo.csv"
+    path.write_text(PLACEMENTS.replace("2,8,0.9,0.1", "2,8,0.45,0.1"), encoding="utf-8")
+    best, picked = (derive_epochs(noiseless, TOY, "duo", [1, 2], timing=word) for word in ("tables", "model-batches"))
+    assert best.batch_sizes[0].tolist() == [8, 16]
+    assert best.speedup[0] == pytest.approx([1.0, 0.8 / 0.45], rel=1e-12)
+    assert picked.batch_sizes[0].tolist() == [8, 8]
+    assert picked.speedup[0] == pytest.approx([1.0, 0.8 / 0.5], rel=1e-12)
+    assert picked.provenance == ("measured", "measured")
+    assert picked.fit is not None
+
+
+def test_what_was_read_holds_as_long_as_the_files_do(noiseless: Path) -> None:
+    """A file that changes is read again."""
+    assert derive_epochs(noiseless, TOY, "duo", [1]).sizes_s[0] == pytest.approx(8.0)
+    (noiseless / "toy" / "placements-duo.csv").write_text(PLACEMENTS.replace("1,8,0.8", "1,8,0.90"), encoding="utf-8")
+    assert derive_epochs(noiseless, TOY, "duo", [1]).sizes_s[0] == pytest.approx(9.0)
+
+
 def test_slowdown_multiplies_sizes_only(noisy: Path) -> None:
     """Sia divides every goodput by the factor: sizes grow by it and speedups stay."""
     plain, slow = (derive_epochs(noisy, TOY, "duo", [1, 2], slowdown=slowdown) for slowdown in (False, True))

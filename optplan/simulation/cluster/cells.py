@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from optplan.errors import DataError
-from optplan.instances.sia import read_workload
+from optplan.instances.sia import Timing, read_workload
 from optplan.instances.sia_profiles import FITTED, INTERPOLATED
 from optplan.schema import FrozenModel
-from optplan.simulation.cluster.jobs import Job
+from optplan.simulation.cluster.jobs import Job, Spread
 from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.naming import is_file, make_policy
-from optplan.simulation.cluster.profiled_jobs import ProfiledApplication, make_jobs
+from optplan.simulation.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
 from optplan.simulation.cluster.replaying import replay
 
 #: Raised whenever the same cell comes to other figures: what was simulated before is then simulated again.
@@ -43,6 +43,10 @@ class Cell(FrozenModel):
         Nodes of a cluster of fixed size; None rents them when they are needed.
     slowdown
         Whether times get the factor that Sia fitted to its physical cluster.
+    timing
+        Where times come from, as in :func:`~optplan.instances.sia.derive_epochs`.
+    batch
+        Whether jobs adapt their batch size or keep that of the workload.
     node_start_s
         Seconds until a rented node can be used.
     seed
@@ -55,6 +59,8 @@ class Cell(FrozenModel):
     gpu: str = "aws"
     nodes: _AtLeastOne | None = None
     slowdown: bool = False
+    timing: Timing = Timing.TABLES
+    batch: Batch = Batch.ADAPTED
     node_start_s: _Seconds = 0.0
     seed: int = 0
 
@@ -74,7 +80,14 @@ class Cell(FrozenModel):
             When the policy has no such name, or cannot work on the cluster.
         """
         policy = make_policy(self.policy)
-        jobs, gpus_per_node = make_jobs(read_workload(self.workload), self.profiles, self.gpu, slowdown=self.slowdown)
+        jobs, gpus_per_node = make_jobs(
+            read_workload(self.workload),
+            self.profiles,
+            self.gpu,
+            slowdown=self.slowdown,
+            timing=self.timing,
+            batch=self.batch,
+        )
         outcome = replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=self.nodes, start_s=self.node_start_s)
         told = self.model_dump(mode="json", exclude={"profiles", "policy"})
         return outcome, {
@@ -134,10 +147,13 @@ class Checksums:
 
 def _list_unmeasured(jobs: Sequence[Job]) -> Mapping[str, Mapping[str, Sequence[str]]]:
     """List by application how GPUs were spread where no measurement of that says how fast it is, by what says it."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for name, truth in {job.application: job.truth for job in jobs}.items():
+    found: dict[str, dict[str, set[Spread]]] = {}
+    for truth, name in {job.truth: job.application for job in jobs}.items():
         if isinstance(truth, ProfiledApplication):
-            for spread, word in sorted(truth.provenance.items()):
+            for spread, word in truth.provenance.items():
                 if word in {INTERPOLATED, FITTED}:
-                    found.setdefault(name, {}).setdefault(word, []).append("+".join(map(str, spread)))
-    return dict(sorted(found.items()))
+                    found.setdefault(name, {}).setdefault(word, set()).add(spread)
+    return {
+        name: {word: ["+".join(map(str, spread)) for spread in sorted(spreads)] for word, spreads in by_word.items()}
+        for name, by_word in sorted(found.items())
+    }

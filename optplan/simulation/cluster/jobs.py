@@ -44,6 +44,10 @@ class Application(Protocol):
     def largest_width(self, gpus: int) -> int:
         """Return the most GPUs, up to a number, on which it runs when they are together; 0 where there are none."""
 
+    @property
+    def least_width(self) -> int:
+        """The fewest GPUs on which it runs when they are together; 0 where there are none."""
+
 
 @dataclass(frozen=True)
 class TabledApplication:
@@ -71,6 +75,11 @@ class TabledApplication:
     def largest_width(self, gpus: int) -> int:
         """Return the largest width of the table that is not above a number."""
         return max((width for width in self.epoch_s if width <= gpus), default=0)
+
+    @property
+    def least_width(self) -> int:
+        """The smallest width of the table."""
+        return min(self.epoch_s, default=0)
 
 
 @dataclass(eq=False)

@@ -149,7 +149,9 @@ class _Cluster:
         need = self._policy.need(job)
         if need > self._nodes.gpus:
             self._drop(job, f"{self._policy.name} needs {need} GPUs for it, and the cluster has {self._nodes.gpus:g}")
-        elif need < 1 or job.truth.epoch_times_s(consolidate(need, self._nodes.gpus_per_node)) is None:
+        elif need < 1:
+            self._drop(job, f"{job.application} cannot run on any number of these GPUs")
+        elif job.truth.epoch_times_s(consolidate(need, self._nodes.gpus_per_node)) is None:
             self._drop(job, f"{self._policy.name} needs {need} GPUs for it, on which {job.application} cannot run")
         else:
             self._active[job] = None

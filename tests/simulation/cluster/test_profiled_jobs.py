@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.instances.sia import derive_epochs, read_workload
@@ -36,6 +37,47 @@ def test_a_width_on_which_it_cannot_run(data_pack: Path) -> None:
     truth = ProfiledApplication(data_pack / PACK / "traces", "cifar10", "aws", 4)
     assert truth.epoch_times_s((4,) * 33) is None
     assert truth.largest_width(132) == 128
+
+
+def test_fixed_batches(toy_profiles: Path, toy_trace: Path) -> None:
+    """128 samples take 1 s an iteration on one GPU, 256 are two passes; nothing is known of several nodes."""
+    workload = read_workload(toy_trace)
+    jobs, gpus_per_node = make_jobs(workload, toy_profiles, "toy", batch="fixed")
+    assert gpus_per_node == 2
+    assert jobs[0].truth is not jobs[1].truth  # 128 and 256 samples
+    for one in jobs:
+        times_s = one.truth.epoch_times_s((1,))
+        assert times_s is not None
+        assert times_s.tolist() == pytest.approx([20.0 if one.name == "b" else 10.0] * 100)
+    assert jobs[0].truth.epoch_times_s((2, 1)) is None
+    assert (jobs[0].truth.least_width, jobs[0].truth.largest_width(64)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("b,3600,cifar10,2,64", r"^jobs.b.batch_size: is 64; cifar10 trains at 128 to"),
+        (None, "^batch_size: batch"),
+    ],
+)
+def test_wrong_batches(toy_profiles: Path, toy_trace: Path, line: str | None, said: str) -> None:
+    """Batches at which nobody trained, and a workload that does not say them, are refused where they are fixed."""
+    head, first, _ = toy_trace.read_text().splitlines()
+    toy_trace.write_text(f"{head}\n{first}\n{line}\n" if line else "name,time,application\na,0,cifar10\n")
+    workload = read_workload(toy_trace)
+    make_jobs(workload, toy_profiles, "toy")
+    with pytest.raises(DataError, match=said):
+        make_jobs(workload, toy_profiles, "toy", batch="fixed")
+
+
+def test_times_are_kept_over_runs(toy_profiles: Path, toy_trace: Path) -> None:
+    """A second run finds what the first derived, and counts placements of its own."""
+    first, second = (make_jobs(read_workload(toy_trace), toy_profiles, "toy")[0][0].truth for _ in range(2))
+    assert first.epoch_times_s((1,)) is second.epoch_times_s((1,))
+    assert isinstance(first, ProfiledApplication)
+    assert isinstance(second, ProfiledApplication)
+    first.epoch_times_s((2,))
+    assert set(second.provenance) == {(1,)}
 
 
 def test_a_replayed_plan_does_what_it_predicts(data_pack: Path, tmp_path: Path) -> None:

@@ -141,6 +141,20 @@ def test_a_policy_that_gives_nothing_ends(interval_s: float | None) -> None:
     assert set(outcome.problems) == {"a", "b"}
 
 
+def test_equal_share_of_jobs_that_need_several() -> None:
+    """On four GPUs, a job that needs three holds them and leaves one to the next; the one after it waits a round."""
+    wide = TabledApplication({3: np.array([30.0])}, num_epochs=1)
+    narrow = TabledApplication({1: np.array([50.0])}, num_epochs=1)
+    jobs = [job("a", truth=wide), job("b", truth=narrow), job("c", truth=wide)]
+    outcome = replay(jobs, EqualShare(), gpus_per_node=4, nodes=1)
+    assert jcts(outcome) == {"a": 30.0, "b": 50.0, "c": 90.0}
+    nowhere = TabledApplication({}, num_epochs=1)
+    outcome = replay([job("a", truth=nowhere), job("b")], EqualShare(), gpus_per_node=2, nodes=1)
+    assert outcome.problems == {"a": "toy cannot run on any number of these GPUs"}
+    outcome = replay([job("a", truth=wide)], EqualShare(), gpus_per_node=2, nodes=1)
+    assert outcome.problems == {"a": "equal-share needs 3 GPUs for it, and the cluster has 2"}
+
+
 def test_equal_share_by_rounds() -> None:
     """Four GPUs, rounds of 60 s: alone with four; then two each; what the table has no width for is rounded down."""
     outcome = replay([job("a"), job("b", 30.0)], EqualShare(), gpus_per_node=4, nodes=1)

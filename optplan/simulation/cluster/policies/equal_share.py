@@ -14,7 +14,8 @@ class EqualShare:
     """Divide all GPUs evenly.
 
     What does not come out even goes one GPU each to those who came first; with more jobs than GPUs, these hold one and
-    the others wait. A job that cannot run on its share holds the most below it on which it can.
+    the others wait. A job that cannot run on its share holds the most below it on which it can; where there is nothing
+    below it, the least on which it can, at the expense of those who came later, or it waits for the next round.
 
     Parameters
     ----------
@@ -28,12 +29,20 @@ class EqualShare:
         self.interval_s = interval_s
 
     def need(self, job: Job) -> int:
-        """Return 1: whatever the share is, it is not less."""
-        return max(1, job.truth.largest_width(1))
+        """Return the least on which it runs: where the share is less, it gets that."""
+        return job.truth.least_width
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
-        """Divide."""
+        """Divide what is left among those who are left."""
         if sight.gpus == float("inf"):
             raise UsageError("equal-share: divides a cluster of fixed size; give its number of nodes (--nodes)")
-        each, rest = divmod(int(sight.gpus), len(sight.jobs) or 1)
-        return {job: job.truth.largest_width(each + (place < rest)) for place, job in enumerate(sight.jobs)}
+        left = int(sight.gpus)
+        held = {}
+        for place, job in enumerate(sight.jobs):
+            share = -(-left // (len(sight.jobs) - place))
+            gpus = job.truth.largest_width(share)
+            if not gpus and job.truth.least_width <= left:
+                gpus = job.truth.least_width
+            held[job] = gpus
+            left -= max(share, gpus)
+        return held
