@@ -7,7 +7,7 @@ PYTHON ?= python3
 PYTEST_FLAGS ?=
 DEMO ?= optplan solve boa-newtrace --budget 120gpu --compare published-algorithm1 --compare fixed-width \
 	-o out/result.json --plan out/plan.json --report out/report.html --force
-BENCH ?= optplan bench boa --quick
+BENCH ?= optplan bench all --quick -o out/bench.json --report out/bench.html --proofs out/proofs --force
 # Of `make fuzz`: how many inputs, from which on.
 CASES ?= 20000
 SEED ?= 1
@@ -64,7 +64,8 @@ check: $(STAMPS)/dev,test,plot,search,bayes,learn,torch,run-$(CHECKSUM) ## Lint,
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 
-bench: $(STAMPS)/plot-$(CHECKSUM) ## Run the quick benchmark suite
+bench: $(STAMPS)/plot-$(CHECKSUM) ## Run every benchmark suite in its quick form, check what is best known, write out/bench.json, bench.html
+	@mkdir -p out
 	$(BIN)/$(BENCH)
 
 docs: $(STAMPS)/docs-$(CHECKSUM) ## Build the documentation in site/; warnings are errors

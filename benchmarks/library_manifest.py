@@ -1,16 +1,27 @@
-"""Writing the library's manifest: the records of the instances that were made again, and all others as they are."""
+"""Writing the library's manifest: the records of the instances that were made again, and all others as they are.
+
+What a benchmark found beyond the manifest is put into the library, with its proofs, by::
+
+    optplan bench best-known --proofs found
+    python benchmarks/library_manifest.py --take found
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from optplan.benchmarking.best_known import RECORDS, name_record
 from optplan.instances.library import manifest
 
 LIBRARY = Path(__file__).resolve().parents[1] / "optplan" / "instances" / "library"
 _HEADING = (
     "# Best objectives and bounds known, and what proved them; every entry is solved and verified again by a test.",
+    "# `optplan bench best-known` does that too, and finds more; benchmarks/library_manifest.py takes that in.",
     "# In benchmarks, build_library.py makes trace instances; build_search_library.py, build_seer_library.py searches;",
     "# build_fleet_library.py, build_spot_library.py, build_aws_library.py jobs of Srift.",
 )
@@ -32,6 +43,33 @@ def write_manifest(changed: Mapping[str, Mapping[str, Any]]) -> None:
     (LIBRARY / "manifest.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def take(folder: Path) -> None:
+    """Put what a benchmark found into the library: its proofs, and records in the place of those on the same question.
+
+    Parameters
+    ----------
+    folder
+        That ``optplan bench best-known --proofs`` wrote.
+    """
+    found: dict[str, list[dict[str, Any]]] = json.loads((folder / RECORDS).read_text(encoding="utf-8"))
+    changed = {}
+    for name, entries in found.items():
+        facts = manifest()[name]
+        records = {name_record(name, record): record for record in facts["best"]}
+        changed[name] = {**facts, "best": (records | {name_record(name, entry): entry for entry in entries}).values()}
+        for entry in entries:
+            (LIBRARY / "proofs").mkdir(exist_ok=True)
+            shutil.copyfile(folder / entry["proof_file"], LIBRARY / "proofs" / entry["proof_file"])
+    write_manifest(changed)
+    print("took", sum(map(len, found.values())), "values into", LIBRARY / "manifest.toml")
+
+
 def _write(value: str | float) -> str:
     """Write text or a number as TOML does."""
     return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--take", type=Path, required=True, metavar="FOLDER", help="what `--proofs FOLDER` wrote")
+    take(parser.parse_args().take)

@@ -13,18 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import re
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from optplan.benchmarking.machine import describe_machine, describe_versions
+
 ASSETS = Path(__file__).resolve().parents[1] / "docs" / "assets"
 TRACE = "boa-newtrace@"
-#: Packages whose versions matter to the figures.
-PACKAGES = ("optplan", "numpy", "highspy", "ortools", "cvxpy")
 #: Ratios this close to one differ by rounding.
 ROUNDING = 1e-12
 #: Units of time, from the largest, and how many of each make a second.
@@ -51,24 +48,6 @@ def main() -> None:
     for name, text in texts.items():
         (ASSETS / name).write_text(text + "\n", encoding="utf-8")
         print("wrote", ASSETS / name)
-
-
-def describe_machine() -> str:
-    """Say what processor this is, and how many of its cores the process may use."""
-    processor = platform.processor() or platform.machine()
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        text = ""
-    named = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count()
-    return f"{named[1] if named else processor}, {cores} cores, {platform.system()}, Python {platform.python_version()}"
-
-
-def describe_versions() -> str:
-    """Say which versions of the packages that matter are installed."""
-    return ", ".join(f"{name} {version(name)}" for name in PACKAGES)
 
 
 # ---------------------------------------------------------------------------------------------------------- the tables

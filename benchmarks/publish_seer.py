@@ -13,7 +13,9 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from publish import ASSETS, Row, describe_machine, describe_versions, say_time, write_table
+from publish import ASSETS, Row, say_time, write_table
+
+from optplan.benchmarking.machine import describe_machine, describe_versions
 
 #: Colours that stay apart for every kind of colour blindness (Okabe and Ito), in the order of the policies.
 COLORS = (

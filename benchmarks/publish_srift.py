@@ -13,7 +13,9 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from publish import ASSETS, Row, describe_machine, describe_versions, say_distance, say_proof, say_time, write_table
+from publish import ASSETS, Row, say_distance, say_proof, say_time, write_table
+
+from optplan.benchmarking.machine import describe_machine, describe_versions
 
 EXACT, EAGER = "best-first", "published-eager"
 #: What the large problems ask, by what follows the ``@`` in their names.

@@ -15,9 +15,10 @@ from pathlib import Path
 from statistics import fmean, median
 
 import torch
-from publish import ASSETS, describe_machine, say_time, write_table
+from publish import ASSETS, say_time, write_table
 from torch import Tensor, nn
 
+from optplan.benchmarking.machine import describe_machine
 from optplan.instances.files import format_json
 from optplan.measurement.accuracy import Accuracy, PredictedIteration, check_accuracy
 

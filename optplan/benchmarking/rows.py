@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from optplan.contracts import Instance, Result, Solution
+from optplan.contracts import Instance, Result, Sense, Solution
 from optplan.contracts.registry import Formulation
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations import formulation_named, formulations
@@ -22,8 +22,11 @@ from optplan.schema import FrozenModel
 from optplan.solving import solve
 from optplan.verification import verify
 
+#: The suite that checks the library's manifest.
+BEST_KNOWN = "best-known"
 #: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``.
 _SUITES = {
+    BEST_KNOWN: "optplan.benchmarking.best_known",
     "boa": "optplan.benchmarking.boa",
     "boa-types": "optplan.benchmarking.boa_types",
     "rubberband": "optplan.benchmarking.rubberband",
@@ -52,7 +55,8 @@ class Row:
     peak_mb
         Largest resident memory of the process during the solve, in MB.
     extra
-        Whatever else the row measures.
+        Whatever else the row measures; ``sense`` where more of the objective is better, ``objective_unit`` where the
+        objective is another one than that of other rows with this instance.
     certificate_kb
         Size of the certificates as JSON, in kB; None where there are none.
     """
@@ -78,7 +82,12 @@ def suites() -> list[str]:
 
 
 def run_suite(
-    name: str, *, quick: bool = False, full: bool = False, on_event: Callable[[Event], None] | None = None
+    name: str,
+    *,
+    quick: bool = False,
+    full: bool = False,
+    proofs: Path | None = None,
+    on_event: Callable[[Event], None] | None = None,
 ) -> list[dict[str, object]]:
     """Run a suite.
 
@@ -90,6 +99,8 @@ def run_suite(
         Small sizes and few limits: a check that the suite works.
     full
         Also the slow rivals at every limit.
+    proofs
+        Of the suite ``best-known``: the folder for what is better than recorded or new, with its proofs.
     on_event
         Told after every row.
 
@@ -101,16 +112,19 @@ def run_suite(
     Raises
     ------
     UsageError
-        When there is no such suite, or both quick and full are asked.
+        When there is no such suite, both quick and full are asked, or proofs of a suite that has none.
     """
     if name not in suites():
         message = f"no benchmark suite {name!r}; {nearest_name_hint(name, suites())}"
         raise UsageError(message)
     if quick and full:
         raise UsageError("quick and full exclude each other")
+    if proofs is not None and name != BEST_KNOWN:
+        raise UsageError(f"proofs are of the suite {BEST_KNOWN}; got {name}")
     rows: Iterator[Row]
     if name in _SUITES:
-        rows = import_module(_SUITES[name]).run(quick=quick, full=full)
+        wanted = {} if proofs is None else {"proofs": proofs}
+        rows = import_module(_SUITES[name]).run(quick=quick, full=full, **wanted)
     else:
         rows = _run_every_solver(formulation_named(name), quick=quick)
     start = time.perf_counter()
@@ -147,6 +161,7 @@ def measure_solve(
     peak = peak_mb()
     verification = verify(instance, result)
     verification.require()
+    sense = {} if instance.sense is Sense.MINIMISE else {"sense": instance.sense.value}
     return Row(
         instance=label,
         solver=result.solver,
@@ -158,7 +173,7 @@ def measure_solve(
         seconds=result.solve_seconds,
         verify_seconds=verification.seconds,
         peak_mb=peak,
-        extra={**dict(result.counters), **(extra or {})},
+        extra={**dict(result.counters), **sense, **(extra or {})},
         certificate_kb=certificate_kb(result),
     )
 

@@ -8,8 +8,9 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import force_option, known_name, output_option
+from optplan.cli.options import force_option, known_name, output_option, report_option
 from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
 
 #: What the table shows of a row; ``--json`` and ``-o`` have all.
 _SHOWN = (
@@ -24,6 +25,10 @@ _SHOWN = (
     "verify_seconds",
     "peak_mb",
 )
+#: What stands for every suite.
+ALL = "all"
+#: Exit code where a recorded value or its proof did not stand.
+_NOT_VERIFIED = 5
 #: Suites whose rows have more to say.
 _SHOWN_AS_WELL = {"runtime": ("extra",)}
 
@@ -35,29 +40,69 @@ def list_suites() -> list[str]:
     return suites()
 
 
+def list_choices() -> list[str]:
+    """List what can be run: the suites, and all of them."""
+    return [*list_suites(), ALL]
+
+
 @click.command(
     cls=Command,
     short_help="Run a benchmark suite, or list the suites.",
-    examples=("optplan bench", "optplan bench boa --quick", "optplan bench boa --full -o rows.json"),
+    examples=(
+        "optplan bench",
+        "optplan bench boa --quick",
+        "optplan bench boa --full -o rows.json",
+        "optplan bench all --quick -o bench.json --report bench.html",
+    ),
 )
-@click.argument("suite", required=False, metavar="[SUITE]", **known_name("suite", list_suites))
+@click.argument("suite", required=False, metavar="[SUITE]", **known_name("suite", list_choices))
 @click.option("--quick", is_flag=True, help="Small sizes and few limits: does the suite work?")
 @click.option("--full", is_flag=True, help="Also the slow rivals at every limit.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With 'all': suites that run at once; one on each processor by default.",
+)
+@click.option(
+    "--proofs",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Of the suite best-known: where to write what is new or better than recorded, with its proofs.",
+)
 @output_option("the rows as JSON")
+@report_option
 @force_option
-def bench(suite: str | None, *, quick: bool, full: bool, output: Path | None, force: bool, as_json: bool) -> int:
-    """Run a benchmark SUITE; without one, list the suites.
+def bench(
+    suite: str | None,
+    *,
+    quick: bool,
+    full: bool,
+    processes: int | None,
+    proofs: Path | None,
+    output: Path | None,
+    report_path: Path | None,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Run a benchmark SUITE, or all of them; without one, list the suites.
 
-    Everything is measured in one run: our solvers, the algorithms as published, general engines.
+    Everything is measured in one run: our solvers, the algorithms as published, general engines. 'all' runs the suites
+    side by side; its JSON and its report also say what the rows amount to. Exit code 5: a value that is recorded as
+    best known was not reached, or its proof does not hold.
     """
     from optplan.benchmarking import run_suite
     from optplan.instances.files import format_json, write_text
 
     if suite is None:
         return _print_suites(as_json=as_json)
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
+    if suite != ALL and (processes is not None or report_path is not None):
+        raise UsageError(f"--processes and --report go with 'optplan bench {ALL}'; {suite} is one suite")
+    outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
+    if suite == ALL:
+        return _run_all(outputs, quick=quick, full=full, processes=processes, proofs=proofs, as_json=as_json)
     with Progress(f"suite {suite}") as progress:
-        rows = run_suite(suite, quick=quick, full=full, on_event=progress.listen)
+        rows = run_suite(suite, quick=quick, full=full, proofs=proofs, on_event=progress.listen)
     if as_json:
         print_json(rows)
     else:
@@ -67,6 +112,38 @@ def bench(suite: str | None, *, quick: bool, full: bool, output: Path | None, fo
         print_answer(record_table(suite, [{name: row[name] for name in shown} for row in rows]))
     outputs.save("--output", lambda path: write_text(format_json(rows) + "\n", path, overwrite=outputs.force))
     return outputs.exit_code(0)
+
+
+def _run_all(
+    outputs: Outputs, *, quick: bool, full: bool, processes: int | None, proofs: Path | None, as_json: bool
+) -> int:
+    from optplan.benchmarking.pages import build_sweep_page
+    from optplan.benchmarking.sweeps import run_sweep
+    from optplan.instances.files import format_json, write_text
+    from optplan.reporting.pages import require_packages, write_page
+
+    if "--report" in outputs:
+        require_packages()
+    with Progress("every suite") as progress:
+        document = run_sweep(quick=quick, full=full, processes=processes, proofs=proofs, on_event=progress.listen)
+    known = document["best_known"]
+    if as_json:
+        print_json(document)
+    else:
+        from optplan.reporting.tables import record_table
+
+        suites = document["suites"].items()
+        records = [{"suite": name, "rows": len(one["rows"]), "seconds": one["seconds"]} for name, one in suites]
+        print_answer(
+            record_table("suites", records),
+            "",
+            f"best known values: {known['reached']} reached, {known['better']} bettered, {known['missed']} missed, "
+            f"{known['new']} new; proofs: {known['proofs']['holds']} hold, {known['proofs']['broken']} broken",
+            *(f"failed: {name}" for name in known["failed"]),
+        )
+    outputs.save("--output", lambda path: write_text(format_json(document) + "\n", path, overwrite=outputs.force))
+    outputs.save("--report", lambda path: write_page(path, build_sweep_page(document), overwrite=outputs.force))
+    return outputs.exit_code(_NOT_VERIFIED if known["failed"] else 0)
 
 
 def _print_suites(*, as_json: bool) -> int:

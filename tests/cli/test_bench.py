@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optplan.benchmarking import suites
+from optplan.benchmarking.summaries import summarise_best_known, summarise_suite
 from optplan.progress import Event
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, bool]]:
     """Replace the measuring by one row, and record what was asked."""
     calls = []
 
-    def run_suite(name: str, *, quick: bool, full: bool, on_event: object) -> list[dict[str, object]]:
+    def run_suite(
+        name: str, *, quick: bool, full: bool, proofs: Path | None, on_event: object
+    ) -> list[dict[str, object]]:
+        assert proofs is None
         calls.append((name, quick, full))
         assert callable(on_event)
         on_event(Event("boa-one-table layered-paths", 0.0, 2250.0, 2250.0))
@@ -70,3 +74,33 @@ def test_unknown_suites_and_contradictions(run: Runner) -> None:
     told = run("bench", "boa", "--quick", "--full")
     assert (told.code, told.out) == (2, "")
     assert "quick and full exclude each other" in told.err
+
+
+def test_all_suites_give_one_document_and_one_page(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Values that were not reached are named, and the exit code is 5; options of a sweep are refused for one suite."""
+    rows = [ROW | {"extra": {"stands": "missed", "proof": "holds", "recorded_objective": 2000.0}}]
+    document = {
+        **{"date": "2026-11-22", "machine": "a machine", "versions": "optplan 1", "quick": True, "full": False},
+        **{"processes": 2, "seconds": 1.0},
+        "suites": {"best-known": {"seconds": 1.0, "rows": rows, "summary": summarise_suite(rows)}},
+        "best_known": summarise_best_known(rows),
+    }
+    asked: dict[str, object] = {}
+
+    def run_sweep(**options: object) -> dict[str, object]:
+        asked.update(options)
+        return document
+
+    monkeypatch.setattr("optplan.benchmarking.sweeps.run_sweep", run_sweep)
+    json_file, page = tmp_path / "bench.json", tmp_path / "bench.html"
+    told = run("bench", "all", "--quick", "--processes", 2, "-o", json_file, "--report", page)
+    assert told.code == 5
+    assert "failed: boa-one-table@1.25gpu" in told.out
+    assert (asked["quick"], asked["processes"], asked["proofs"]) == (True, 2, None)
+    assert json.loads(json_file.read_text(encoding="utf-8")) == document
+    assert "not reached, or its proof does not hold: boa-one-table@1.25gpu" in page.read_text(encoding="utf-8")
+    refused = run("bench", "boa", "--quick", "--processes", 2)
+    assert refused.code == 2
+    assert "--processes and --report go with 'optplan bench all'; boa is one suite" in refused.err

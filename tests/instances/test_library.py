@@ -8,44 +8,17 @@ from typing import Any
 
 import pytest
 
-from optplan.contracts import BoundProof, Instance, Status
+from optplan.benchmarking.best_known import FIELDS, ask_as_recorded, name_record, read_proof
+from optplan.contracts import BoundProof, Status
 from optplan.errors import DataError, UsageError
 from optplan.formulations import formulation_of
 from optplan.instances import library
 from optplan.instances.library import GENERATED, SIZES, build_named, manifest, names
 from optplan.solving import choose_solver, solve
-from optplan.units import parse_duration
 from optplan.verification import verify
 
 NAMED = list(manifest())
 RECORDS = [(name, record) for name in NAMED for record in manifest()[name].get("best", [])]
-
-#: What each record says, with one or more of the limits.
-FIELDS = {"problem", "policy", "objective", "bound", "proof", "solver", "date"}
-
-#: Fields of an instance by what a record calls them, where the names differ.
-RENAMED = {"deadline": "deadline_s", "policy": "mode"}
-
-
-def ask(instance: Instance, record: dict[str, Any]) -> Instance:
-    """Return the instance with a record's problem, kind of plan and limits."""
-    known = type(instance).model_fields
-    changes: dict[str, Any] = {}
-    for name in record.keys() - (FIELDS - {"problem", "policy"}):
-        value = record[name]
-        field = name if name in known else RENAMED.get(name, name)
-        if name == "deadline" and field in known:
-            value = parse_duration(value, what=name)
-        elif name == "deadline":
-            field = "deadline_min"  # whose field reads durations with a unit
-        changes |= {field: value} if field in known else {}
-    return type(instance).parse(instance.to_json_data() | changes)
-
-
-def name_record(name: str, record: dict[str, Any]) -> str:
-    """Name a record for the list of tests."""
-    limits = [str(record[limit]) for limit in sorted(record.keys() - FIELDS)]
-    return "-".join([name, record["problem"], record["policy"], *limits])
 
 
 def test_the_manifest_lists_the_files_and_nothing_else() -> None:
@@ -73,7 +46,7 @@ def test_every_instance_loads(name: str) -> None:
 def test_every_instance_has_a_record_at_its_own_limit(name: str) -> None:
     """What is best known of the instance as it stands in its file."""
     instance = build_named(name)
-    assert instance in [ask(instance, record) for record in manifest()[name]["best"]]
+    assert instance in [ask_as_recorded(instance, record) for record in manifest()[name]["best"]]
 
 
 @pytest.mark.parametrize(("name", "record"), RECORDS, ids=[name_record(*each) for each in RECORDS])
@@ -83,7 +56,7 @@ def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, A
     What is sampled has no bound, and is reached to a percent.
     """
     datetime.date.fromisoformat(record["date"])
-    instance = ask(build_named(name), record)
+    instance = ask_as_recorded(build_named(name), record)
     limits = record.keys() - FIELDS
     assert limits <= instance.limits.keys()
     assert limits or not instance.limits
@@ -92,9 +65,9 @@ def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, A
     assert (described.problem, described.policy) == (record["problem"], record["policy"])
     assert record["solver"] in {entry.name for entry in formulation.solvers}
     result = solve(instance)
-    proof = BoundProof(record["proof"])
-    assert result.bound_proof is proof
-    if proof is BoundProof.NONE:  # sampled: another machine's last digits may lead to another plan, hardly a worse one
+    kind = BoundProof(record["proof"])
+    assert result.bound_proof is kind
+    if kind is BoundProof.NONE:  # sampled: another machine's last digits may lead to another plan, hardly a worse one
         assert "bound" not in record
         assert result.objective == pytest.approx(record["objective"], rel=1e-2)
     else:
@@ -102,6 +75,21 @@ def test_every_record_is_reached_and_proven_again(name: str, record: dict[str, A
         assert result.objective == pytest.approx(record["objective"], rel=1e-9)
         assert result.bound == pytest.approx(record["bound"], rel=1e-9)
     assert verify(instance, result).ok
+    proof = read_proof(record["proof_file"])
+    assert (proof.objective, proof.bound) == (record["objective"], record.get("bound"))
+    assert verify(instance, proof).ok
+
+
+def test_every_proof_belongs_to_a_record() -> None:
+    """No file of a proof that nothing names, and none that two values share."""
+    stored = sorted(path.name for path in files(library).joinpath("proofs").iterdir())
+    assert stored == sorted(record["proof_file"] for _, record in RECORDS)
+
+
+def test_unknown_proofs_are_named() -> None:
+    """As a file that the library does not have."""
+    with pytest.raises(DataError, match=r"proof_file: no file 'none\.json' among the library's proofs"):
+        read_proof("none.json")
 
 
 def test_unknown_names_get_the_nearest_one() -> None:
