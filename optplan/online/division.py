@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optplan.simulation.scheduling.jobs import ActiveJob, Order, rank_claim
-from optplan.simulation.scheduling.stock import Stock
+from optplan.online.jobs import ActiveJob, Order, rank_claim
+from optplan.online.stock import Stock
 
 
 @dataclass(slots=True, eq=False)

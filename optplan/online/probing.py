@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
-from optplan.runtime.online.estimates import ClassEstimate, place_of
-from optplan.runtime.online.terms import Terms
-from optplan.runtime.online.weighing import weigh
+from optplan.online.estimates import ClassEstimate, place_of
+from optplan.online.terms import Terms
+from optplan.online.weighing import weigh
 
 
 @dataclass(frozen=True)

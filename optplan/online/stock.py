@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from optplan.errors import DataError, InternalError, nearest_name_hint
-from optplan.simulation.scheduling.jobs import Node, Order, Place, Rules
+from optplan.online.jobs import Node, Order, Place, Rules
 
 
 class Stock:

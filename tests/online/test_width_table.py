@@ -8,7 +8,7 @@ import optplan
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaInstance, Policy
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.runtime.online.width_table import Holding, WidthTable
+from optplan.online.width_table import Holding, WidthTable
 
 _ROW = {"share": 1.0, "gpus": [2, 4]}
 

@@ -8,7 +8,7 @@ there, one of those who wait runs on what is left, and the others wait for the c
 wanted, type by type.
 
 The paper stops at what is rented as it is needed. With quotas or ``most_gpus``, demand can be more than will ever be
-there: then an order says who is served (:class:`~optplan.simulation.scheduling.jobs.Order`), the first who cannot have
+there: then an order says who is served (:class:`~optplan.online.jobs.Order`), the first who cannot have
 its width runs on what is left, and with an order other than first come, those who run may be stopped for others.
 """
 
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from optplan.errors import DataError, nearest_name_hint
-from optplan.simulation.scheduling.division import Claim, divide
-from optplan.simulation.scheduling.jobs import NOWHERE, ActiveJob, Node, Place, Rules, Widths, rank_claim
-from optplan.simulation.scheduling.stock import Stock
+from optplan.online.division import Claim, divide
+from optplan.online.jobs import NOWHERE, ActiveJob, Node, Place, Rules, Widths, rank_claim
+from optplan.online.stock import Stock
 
 
 @dataclass(frozen=True)

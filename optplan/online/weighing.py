@@ -6,7 +6,7 @@ from optplan.contracts.judgement import Evaluation
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.planning import WidthRow
-from optplan.runtime.online.width_table import WidthTable
+from optplan.online.width_table import WidthTable
 
 
 def solution_of(table: WidthTable) -> BoaSolution:

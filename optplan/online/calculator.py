@@ -1,7 +1,7 @@
 """The width calculator: events and a clock in, estimates and a width table out. It reads no clock and writes no file.
 
 The scheduler looks widths up and never waits for this (BOA, 5.2). The calculator takes what happened, keeps estimates
-(:mod:`~optplan.runtime.online.estimates`), solves again when something moved or the time has come, and says whether the
+(:mod:`~optplan.online.estimates`), solves again when something moved or the time has come, and says whether the
 new table is worth publishing. All of it is a function of the instance, the terms, and the events with their times, so
 that a state which was written down goes on as if nothing had happened.
 """
@@ -20,12 +20,12 @@ from optplan.contracts.judgement import Evaluation
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.planning import as_run
-from optplan.runtime.online.events import OnlineEvent
-from optplan.runtime.online.knowledge import Knowledge
-from optplan.runtime.online.probing import find_probing
-from optplan.runtime.online.terms import Terms
-from optplan.runtime.online.weighing import find_excess, rows_of, solution_of, weigh
-from optplan.runtime.online.width_table import WidthTable
+from optplan.online.events import OnlineEvent
+from optplan.online.knowledge import Knowledge
+from optplan.online.probing import find_probing
+from optplan.online.terms import Terms
+from optplan.online.weighing import find_excess, rows_of, solution_of, weigh
+from optplan.online.width_table import WidthTable
 from optplan.schema import FrozenModel
 from optplan.solving import solve
 from optplan.units import Amount

@@ -24,8 +24,8 @@ import numpy as np
 
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
-from optplan.runtime.online.events import Measurement, Run
-from optplan.runtime.online.hints import Hints
+from optplan.online.events import Measurement, Run
+from optplan.online.hints import Hints
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, GoodputSpeedup, PowerSpeedup, Speedup, TableSpeedup, fit_best
 from optplan.units import SECONDS_PER_HOUR

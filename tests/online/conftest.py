@@ -1,4 +1,4 @@
-"""A table of widths by hand."""
+"""A small stream of jobs with figures that can be checked by hand, and tables of widths by hand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
+
+from optplan.formulations.boa.data.instance import BoaInstance
+
+#: When everything begins, seconds since 1970.
+START_S = 1_800_000_000.0
+
+
+@pytest.fixture
+def start_s() -> float:
+    """Return the moment at which calculators begin."""
+    return START_S
+
+
+@pytest.fixture
+def stream() -> BoaInstance:
+    """Two classes: one job an hour of one GPU-hour each, speeds 1, 1.6 and 2 on 1, 2 and 4 GPUs, no rescaling."""
+    table = {"form": "table", "gpus": [1, 2, 4], "speedup": [1.0, 1.6, 2.0]}
+    job_class = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [1.0], "speedup": {"t4": table}}
+    return BoaInstance(
+        name="two-classes",
+        classes={"a": job_class, "b": job_class},
+        gpu_types={"t4": {}},
+        budget="2.5gpu",
+        problem="whole",
+    )
 
 
 @dataclass(frozen=True)

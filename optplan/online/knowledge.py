@@ -12,9 +12,9 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.instances.job_logs.speedups import read_assumption
-from optplan.runtime.online.estimates import ClassEstimate, estimate_size, estimate_speedups, is_forgotten, mean_row
-from optplan.runtime.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent
-from optplan.runtime.online.terms import Terms
+from optplan.online.estimates import ClassEstimate, estimate_size, estimate_speedups, is_forgotten, mean_row
+from optplan.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent
+from optplan.online.terms import Terms
 from optplan.units import SECONDS_PER_HOUR
 
 #: Least rate of a class that stays known: no problem has one of zero.

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from optplan.errors import DataError, show_value
-from optplan.runtime.online.hints import Hints
+from optplan.online.hints import Hints
 from optplan.schema import NUMBER, FrozenModel, PositiveAmount
 
 #: Characters of a name or an id at most: they are kept, and shown.

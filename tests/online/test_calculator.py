@@ -11,9 +11,9 @@ import pytest
 
 from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.runtime.online.calculator import Calculation, Verdict, WidthCalculator
-from optplan.runtime.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent, parse_event
-from optplan.runtime.online.terms import Terms
+from optplan.online.calculator import Calculation, Verdict, WidthCalculator
+from optplan.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent, parse_event
+from optplan.online.terms import Terms
 
 _IDS = count()
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
-from optplan.simulation.scheduling.decisions import Decision, decide
-from optplan.simulation.scheduling.jobs import ActiveJob, Node, Order, Rules
+from optplan.online.decisions import Decision, decide
+from optplan.online.jobs import ActiveJob, Node, Order, Rules
 
 MakeTable = Callable[..., Any]
 
