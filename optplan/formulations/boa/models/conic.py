@@ -1,101 +1,69 @@
-"""BOA with real widths as a disciplined convex program: Theorem B.1 in CVXPY.
+"""BOA with real widths as a disciplined convex program in CVXPY: problem (7), and with it (1) by Theorem B.1.
 
-This module has one GPU type without a quota; problem (7) stands in :mod:`optplan.formulations.boa.models.conic_types`.
-With ``z = 1 / s(k)`` as variable instead of k, problem (1) becomes (6)::
+Rows n are the (class, epoch)s; points, curves, ``u`` and ``z`` are those of
+:mod:`optplan.formulations.boa.models.pieces`. Variables: the fraction ``y`` of a row's jobs at a point, and on a curve
+the fraction ``p``, the GPU-time ``U`` and the time ``Z`` of that fraction, per unit of work, all at least 0::
 
-    minimise    sum rho[i,j] z[i,j]                 (weighted, and in seconds of mean completion time)
-    subject to  sum rho[i,j] u[i,j] <= b            (family ``budget``)
-                u[i,j] >= z[i,j] beta[i,j](1 / z[i,j])
-                1 / s[i,j](largest width) <= z[i,j] <= 1 / s[i,j](least width)    (family ``allowed-width``)
+    minimise    sum rho[n] (sum over points of z y  +  sum over curves of Z)          (weighted, seconds)
+    subject to  sum rho[n] c[h] (sum over points of u y  +  sum over curves of U) <= b       (family ``budget``)
+                the same without c[h], over points and curves of type h, <= q[h]             (family ``quota.<type>``)
+                sum over points of y  +  sum over curves of p = 1 in each row                (family ``fraction-sum``)
+                p u(least width) <= U <= p u(largest width)                                  (family ``allowed-width``)
+                Z >= p z(U / p)                                                              (perspective of z)
 
-where beta is the inverse of s and ``u = k / s(k)`` the GPU-time per unit of work. How each form of speedup is written
-stands in :mod:`optplan.formulations.boa.models.convex_speedups`. A (class, epoch) in which nothing is to be decided
-(one width or vertex; s(k) = 1, where the least width is as fast as any; s(k) = k, where the largest uses as little as
-any) is a constant.
+The perspective is a rotated second-order cone for Amdahl's law, ``Z = f p + (1 - f) R`` with ``R K >= p^2`` and ``U =
+(1 - f) p + f K``, and two exponential cones for a power law, ``Z >= p exp(-a L / p)`` and ``U >= p exp((1 - a) L /
+p)`` with L the logarithm of the width, times p; that is better conditioned than the paper's ``u >= z^(1 - 1 / a)``.
+All are stated in units of the geometric mean of the curve's ends. A point's weight is the perspective of a table's
+piecewise linear z. With one GPU type and no quota this is the paper's problem (6), which has ``z = 1 / s(k)`` as its
+variable: the fractions of a row then stand for one real width, ``k = sum u / sum z``.
 
-Deviations and errata: the paper's proof calls beta decreasing; it is increasing and convex. The second derivative in
-the proof is beta''(1/z) / z^3. The lower bound on z there has d_i for d_ij, the upper bound 1 is 1 / s(least width).
-Widths have an upper limit here, and tables are read on the lower-left hull, which assumes nothing about them.
+Deviations and errata: the paper's proof calls beta, the inverse of s, decreasing; it is increasing and convex. The
+second derivative in the proof is beta''(1/z) / z^3. The lower bound on z there has d_i for d_ij, the upper bound 1 is
+1 / s(least width). Widths have an upper limit here, and tables are read on the lower-left hull, which assumes nothing
+about them.
 
-This is the independent check of the solver ``sorted-slopes``. The widths are as accurate as an interior-point method
-makes them. A solution that exceeds the budget by its tolerance is moved towards the least widths until it does not, and
-the bound is re-derived from the engine's multiplier, so that neither rests on the engine's tolerances.
+This is the independent check of ``sorted-slopes`` and ``typed-choices``, with which it shares no statement. The
+engine's point is moved towards one that all limits have room for until it keeps them, and the bound is re-derived from
+the engine's multipliers, so that neither rests on the engine's tolerances. An interior-point method
+ends in the middle of a set of optima, so more rows may be divided than limits bind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts.result import Answer, BoundProof, ShadowPrice, SolveRequest, Termination
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
-from optplan.formulations.boa.exact.answers import certificate_at, status_of
+from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.exact.answers import certificate_at, price_at, status_of
 from optplan.formulations.boa.exact.barred import without_barred
-from optplan.formulations.boa.exact.costs import load_of, seconds_per_hour
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
 from optplan.formulations.boa.exact.orders import in_order
-from optplan.formulations.boa.models.conic_types import solve_typed_conic
-from optplan.formulations.boa.models.convex_speedups import ConvexAmdahl, ConvexPower, ConvexSpeedup, ConvexTables
+from optplan.formulations.boa.models.pieces import Division, Pieces, collect_pieces
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray, IntArray
+from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import TOLERANCE
-from optplan.solvers.conic import ENGINE, MANY_ROWS, engine_version, solve_program
+from optplan.solvers.conic import ENGINE, MANY_ROWS, ConicRun, engine_version, solve_program
 from optplan.solvers.engine_process import Report, call_bounded
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup, lower_left_hull
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+#: By how much limits have to leave room, relatively, for the program to have an interior.
+_ROOM = 1e-7
 
 
 @dataclass(frozen=True)
-class _ClassEpochs:
-    """The epochs of one class: what a unit of z and of u costs, widths that are constants, and the convex rest.
+class _Found:
+    """What the engine said; no division when it was stopped before it had any."""
 
-    ``column`` is the allowed width of an epoch with nothing to decide, and -1 in the others.
-    """
-
-    seconds: FloatArray
-    gpus: FloatArray
-    allowed: IntArray
-    speeds: FloatArray
-    column: IntArray
-    convex: ConvexSpeedup
-
-    @property
-    def free(self) -> IntArray:
-        """Epochs in which something is to be decided."""
-        return np.flatnonzero(self.column < 0)
-
-    @property
-    def constant_gpus(self) -> float:
-        """GPUs of the epochs with nothing to decide."""
-        held = np.flatnonzero(self.column >= 0)
-        speed, width = self.speeds[held, self.column[held]], self.allowed[self.column[held]]
-        return float((self.gpus[held] * width / speed).sum())
-
-    def value(self, row: FloatArray) -> float:
-        """Return what real widths (E,) count in the objective; between whole ones tables are read on their hull."""
-        held, free = np.flatnonzero(self.column >= 0), self.free
-        value = float((self.seconds[held] / self.speeds[held, self.column[held]]).sum())
-        return value + float(self.seconds[free] @ self.convex.time_at(row[free]))
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What the engine said: y for each class, and the dual value of the budget.
-
-    ``least`` tells that the budget is the least one, so that nothing less has a plan.
-    """
-
-    termination: Termination
-    decided: list[FloatArray] | None
-    multiplier: float
-    least: bool = False
-    iterations: float = 0.0
-    warnings: tuple[str, ...] = ()
-
-
-_OUT_OF_TIME = _Run(Termination.TIME_LIMIT, None, 0.0)
+    run: ConicRun
+    division: Division | None
+    multipliers: FloatArray
 
 
 @in_order
@@ -103,15 +71,21 @@ _OUT_OF_TIME = _Run(Termination.TIME_LIMIT, None, 0.0)
 def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
     """Solve the continuous problem with CVXPY and Clarabel.
 
-    One row of real widths per class; none when time ran out before the engine had the program. The bound is what
-    the engine's dual value of the budget proves. The shadow price is that dual value; at a kink of a table's
-    frontier it lies between the prices of the two sides. The time limit is looked at between classes while the
-    program is stated; the method has no randomness.
+    With one GPU type and no quota there is one row of real widths per class, otherwise there are branches; nothing when
+    time ran out before the engine had the program. The method has no randomness.
+
+    Returns
+    -------
+    Answer
+        The bound is what the engine's dual values of the limits prove. Shadow prices are these dual values; where the
+        optimum has a kink, they lie between the prices of the two sides.
 
     Raises
     ------
     UnsupportedError
         When the problem is not the continuous one.
+    UsageError
+        When the instance has no budget.
     EngineError
         When the engine fails.
     """
@@ -122,145 +96,116 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     if infeasible is not None:
         return infeasible
     request.stopwatch.emit("conic")
-    if instance.is_typed or instance.quotas:
-        return solve_typed_conic(instance, request)
-    classes = [_collect_epochs(instance, name) for name in instance.classes]
-    budget = instance.budget_amount()
-    run = call_bounded(
-        run_conic,
-        (classes, budget),
-        request.stopwatch,
-        is_large=sum(each.gpus.size for each in classes) >= MANY_ROWS,
-        otherwise=_OUT_OF_TIME,
-    )
-    certificate = certificate_at(instance, run.multiplier)
-    solution = objective = None
-    if run.decided is not None:
-        rows = _keep_budget(classes, run.decided, budget)
-        solution = BoaSolution(
-            branches={name: (Branch(widths=row),) for name, row in zip(instance.classes, rows, strict=True)}
+    pieces = collect_pieces(instance)
+    is_plain = not instance.is_typed and not instance.quotas
+    leanest, factor = pieces.find_leanest()
+    is_least = is_plain and factor >= 1.0 - TOLERANCE
+    if is_plain and (is_least or pieces.are_settled):
+        # Nothing is to be decided; at the least budget the program has no interior either.
+        steepest = pieces.find_steepest() if is_least else 0.0
+        found = _Found(ConicRun(Termination.COMPLETED), leanest, np.array([steepest]))
+    else:
+        found = call_bounded(
+            run_conic,
+            (pieces, pieces.limits * max(1.0, factor * (1.0 + _ROOM))),
+            request.stopwatch,
+            is_large=pieces.gpus.size >= MANY_ROWS,
+            otherwise=_out_of_time(pieces),
         )
-        objective = sum(each.value(row) for each, row in zip(classes, rows, strict=True))
+    certificate = certificate_at(instance, *found.multipliers.tolist())
+    solution = objective = None
+    if found.division is not None:
+        kept = pieces.keep_limits(found.division, leanest)
+        solution = pieces.write_widths(kept) if is_plain else pieces.write_solution(kept)
+        objective = pieces.value(kept)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
-    less = None if run.least else run.multiplier
-    price = ShadowPrice(less=less, more=run.multiplier, unit=instance.price_unit(BUDGET))
+    prices = {limit: price_at(instance, limit, certificate.multipliers) for limit in instance.limit_names}
+    if is_least:
+        prices[BUDGET] = prices[BUDGET].replace(less=None)
     return Answer(
         status=status_of(objective, bound, request),
-        termination=run.termination,
+        termination=found.run.termination,
         solution=solution,
         objective=objective,
         bound=bound,
         bound_proof=BoundProof.LAGRANGIAN,
         certificates=(certificate,),
-        shadow_prices={BUDGET: price} if run.termination is Termination.COMPLETED else {},
-        counters={"iterations": run.iterations},
+        shadow_prices=prices if found.run.termination is Termination.COMPLETED else {},
+        counters={"iterations": found.run.iterations},
         engine=ENGINE,
         engine_version=engine_version(),
-        warnings=run.warnings,
+        warnings=found.run.warnings,
     )
 
 
-def _collect_epochs(instance: BoaInstance, name: str) -> _ClassEpochs:
-    job_class, allowed = instance.classes[name], instance.allowed_widths(name)
-    curve = job_class.speedup[instance.only_gpu_type]
-    speeds = np.broadcast_to(instance.speeds(name), (job_class.num_epochs, allowed.size))
-    gpus = load_of(instance, name)
-    ends = float(allowed[0]), float(allowed[-1])
-    convex: ConvexSpeedup
-    if isinstance(curve, AmdahlSpeedup):
-        serial = np.broadcast_to(curve.serial_fraction, gpus.shape)
-        column = _constant_column(1.0 - serial, allowed.size)
-        convex = ConvexAmdahl(serial[column < 0], *ends)
-    elif isinstance(curve, PowerSpeedup):
-        exponent = np.broadcast_to(curve.exponent, gpus.shape)
-        column = _constant_column(exponent, allowed.size)
-        convex = ConvexPower(exponent[column < 0], *ends)
-    else:
-        use, time = allowed / speeds, 1.0 / speeds
-        vertex = lower_left_hull(use, time)
-        column = np.where(vertex.sum(axis=1) == 1, vertex.argmax(axis=1), -1)
-        free = vertex & (column < 0)[:, None]
-        _, epoch = np.unique(np.nonzero(free)[0], return_inverse=True)
-        convex = ConvexTables(epoch, use[free], time[free])
-    return _ClassEpochs(
-        seconds=seconds_per_hour(instance, name) * gpus,
-        gpus=gpus,
-        allowed=allowed,
-        speeds=speeds,
-        column=column,
-        convex=convex,
-    )
+def _out_of_time(pieces: Pieces) -> _Found:
+    return _Found(ConicRun(Termination.TIME_LIMIT), None, np.zeros(pieces.limits.size))
 
 
-def _constant_column(scalable: FloatArray, num_widths: int) -> IntArray:
-    """Return the first column where nothing scales or there is one width, the last where all scales, and -1 between."""
-    return np.select([(scalable == 0.0) | (num_widths == 1), scalable == 1.0], [0, num_widths - 1], -1)
-
-
-def run_conic(
-    classes: Sequence[_ClassEpochs], budget: float, stopwatch: Stopwatch, report: Report[_Run] | None = None
-) -> _Run:
-    """State program (6), divided so that budget and value are about one, and solve it in this process.
+def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: Report[_Found] | None = None) -> _Found:
+    """State the program, divided so that limits and value are about one, and solve it in this process.
 
     There is nothing to report before the end.
     """
     del report
     import cvxpy as cp
+    import scipy.sparse as sp
 
-    lights = [each.convex.light for each in classes]
-    free = [each for each in classes if each.free.size]
-    least = _spend(classes, lights) >= budget * (1.0 - TOLERANCE)
-    if not free:
-        return _Run(Termination.COMPLETED, lights, 0.0, least=least)
-    if least:
-        # The program has no interior, but then there is nothing to decide either.
-        prices = [each.seconds[each.free] / each.gpus[each.free] * each.convex.steepness for each in free]
-        return _Run(Termination.COMPLETED, lights, float(np.concatenate(prices).max()), least=True)
-    scale_s = sum(float((each.seconds / each.speeds.max(axis=1)).sum()) for each in classes)
-    variables = [cp.Variable(each.convex.light.size) for each in free]
-    seconds, gpus, constraints = [], [], []
-    for each, y in zip(free, variables, strict=True):
-        z, u, kept = each.convex.constrain(y)
-        seconds.append((each.seconds[each.free] / scale_s) @ z)
-        gpus.append((each.gpus[each.free] / budget) @ u)
-        constraints += kept
-        if stopwatch.expired:
-            return _OUT_OF_TIME
-    within = cp.sum(gpus) <= 1.0 - sum(each.constant_gpus for each in classes) / budget
-    problem = cp.Problem(cp.Minimize(cp.sum(seconds)), [within, *constraints])
-    ended = solve_program(problem, stopwatch)
-    solved = iter(variables)
-    return _Run(
-        termination=ended.termination,
-        decided=[
-            each.convex.settle(np.asarray(next(solved).value, dtype=np.float64)) if each.free.size else light
-            for each, light in zip(classes, lights, strict=True)
-        ],
-        multiplier=max(0.0, float(within.dual_value)) * scale_s / budget,
-        iterations=ended.iterations,
-        warnings=ended.warnings,
+    if stopwatch.expired:
+        return _out_of_time(pieces)
+    points, curves = pieces.points, pieces.curves
+    y, p = cp.Variable(points.row.size, nonneg=True), cp.Variable(curves.row.size, nonneg=True)
+    curve_time, curve_use, kept = _state_curves(pieces, p)
+    scale_s = float((pieces.seconds * _least_times(pieces)).sum())
+    seconds = ((pieces.seconds / scale_s)[points.row] * points.time) @ y
+    seconds += (pieces.seconds / scale_s)[curves.row] @ curve_time
+    used = (pieces.point_consumption / limits[:, None]) @ y + (pieces.curve_consumption / limits[:, None]) @ curve_use
+    within = used <= 1.0
+    num_rows = pieces.gpus.size
+    at, on = (
+        sp.csr_array((np.ones(row.size), (row, np.arange(row.size))), shape=(num_rows, row.size))
+        for row in (points.row, curves.row)
     )
+    problem = cp.Problem(cp.Minimize(seconds), [within, at @ y + on @ p == 1.0, *kept])
+    run = solve_program(problem, stopwatch)
+    if y.value is None or within.dual_value is None:
+        return _Found(run, None, np.zeros(limits.size))
+    values = (np.asarray(x, dtype=np.float64).reshape(-1) for x in (y.value, p.value, curve_use.value))
+    multipliers = np.maximum(0.0, np.asarray(within.dual_value)) * scale_s / limits
+    return _Found(run, pieces.settle(Division(*values)), multipliers)
 
 
-def _keep_budget(classes: Sequence[_ClassEpochs], decided: Sequence[FloatArray], budget: float) -> list[FloatArray]:
-    """Return the widths of each class, moved towards the least consumption by as much as the budget is exceeded.
-
-    GPU-time u is convex in y, so a step of share t towards the least consumption takes at least t of the difference.
-    """
-    lights = [each.convex.light for each in classes]
-    used, least = _spend(classes, decided), _spend(classes, lights)
-    step = min(1.0, (used - budget) / (used - least)) if used > budget and used > least else 0.0
-    rows = []
-    for each, y, light in zip(classes, decided, lights, strict=True):
-        row = each.allowed[each.column].astype(np.float64)
-        row[each.free] = each.convex.follow(y + step * (light - y))[0]
-        rows.append(row)
-    return rows
+def _least_times(pieces: Pieces) -> FloatArray:
+    """Return the least time (N,) of each row."""
+    least = np.full(pieces.gpus.size, np.inf)
+    np.minimum.at(least, pieces.points.row, pieces.points.time)
+    np.minimum.at(least, pieces.curves.row, pieces.curves.time_at(pieces.curves.largest))
+    return least
 
 
-def _spend(classes: Sequence[_ClassEpochs], decided: Sequence[FloatArray]) -> float:
-    """Return the GPUs that decisions amount to, constants included."""
-    return sum(
-        each.constant_gpus + float(each.gpus[each.free] @ each.convex.follow(y)[1])
-        for each, y in zip(classes, decided, strict=True)
-    )
+def _state_curves(pieces: Pieces, p: cp.Variable) -> tuple[cp.Expression, cp.Expression, list[cp.Constraint]]:
+    """Return time and GPU-time (C,) of the fractions on the curves, and what they have to keep."""
+    import cvxpy as cp
+
+    curves = pieces.curves
+    if not curves.row.size:
+        return p, p, []
+    a = curves.parameter
+    middle = np.sqrt(curves.least * curves.largest)
+    # Per curve how wide its jobs run, and GPU-time and time of them, in units of those at the middle width.
+    wide, spent, long = cp.Variable(a.size), cp.Variable(a.size, nonneg=True), cp.Variable(a.size, nonneg=True)
+    ends = [np.where(curves.is_power, np.log(end / middle), end / middle) for end in (curves.least, curves.largest)]
+    kept = [wide >= cp.multiply(ends[0], p), wide <= cp.multiply(ends[1], p)]
+    amdahl, power = np.flatnonzero(~curves.is_power), np.flatnonzero(curves.is_power)
+    if amdahl.size:
+        sides = cp.vstack([2.0 * p[amdahl], wide[amdahl] - long[amdahl]])
+        kept += [cp.SOC(wide[amdahl] + long[amdahl], sides, axis=0), spent[amdahl] == wide[amdahl]]
+    if power.size:
+        b = a[power]
+        kept.append(cp.ExpCone(cp.multiply(-b, wide[power]), p[power], long[power]))
+        kept.append(cp.ExpCone(cp.multiply(1.0 - b, wide[power]), p[power], spent[power]))
+    own = np.where(curves.is_power, 0.0, 1.0)
+    time = cp.multiply(own * a, p) + cp.multiply(np.where(curves.is_power, middle**-a, (1.0 - a) / middle), long)
+    use = cp.multiply(own * (1.0 - a), p)
+    use += cp.multiply(np.where(curves.is_power, middle ** (1.0 - a), a * middle), spent)
+    return time, use, kept

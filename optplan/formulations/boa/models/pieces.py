@@ -26,7 +26,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, has_real_widths
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, has_real_widths
 from optplan.formulations.boa.exact.costs import count_types, load_of, seconds_per_hour
 from optplan.formulations.boa.exact.divisions import Share, write_divisions
 from optplan.schema import FloatArray, IntArray
@@ -97,7 +97,7 @@ class Curves:
 
     def width_at(self, use: FloatArray) -> FloatArray:
         """Return the widths (C,) of a GPU-time per unit of work."""
-        power = np.maximum(use, 1e-300) ** (1.0 / (1.0 - self.parameter))
+        power = np.maximum(use, 1e-300) ** np.where(self.is_power, 1.0 / (1.0 - self.parameter), 1.0)
         width = np.where(self.is_power, power, 1.0 + (use - 1.0) / self.parameter)
         return np.clip(width, self.least, self.largest)
 
@@ -204,6 +204,25 @@ class Pieces:
         points, curves = fraction[: self.points.row.size], fraction[self.points.row.size :]
         return self.settle(Division(points, curves, curves * least_use)), float(found.x[-1])
 
+    @property
+    def are_settled(self) -> bool:
+        """Whether every row has but one point, so that nothing is to be decided."""
+        return not self.curves.row.size and self.points.row.size == self.gpus.size
+
+    def find_steepest(self) -> float:
+        """Return the highest decrease of the objective per GPU at the least widths of one type."""
+        use = np.concatenate([self.points.use, self.curves.use_at(self.curves.least)])
+        time = np.concatenate([self.points.time, self.curves.time_at(self.curves.least)])
+        row = np.concatenate([self.points.row, self.curves.row])
+        order = np.lexsort((use, row))
+        next_in_row = np.flatnonzero(np.diff(row[order]) == 0)
+        here, there = order[next_in_row], order[next_in_row + 1]
+        slopes = np.concatenate(
+            [(time[here] - time[there]) / (use[there] - use[here]), -self.curves.slope_at(self.curves.least)]
+        )
+        worth = self.seconds / self.gpus
+        return float((slopes * worth[np.concatenate([row[here], self.curves.row])]).max(initial=0.0))
+
     def settle(self, division: Division) -> Division:
         """Return a division within its bounds, which engines keep up to their tolerance; small fractions go."""
         points, curves = (np.where(f > _LEAST_FRACTION, f, 0.0) for f in (division.points, division.curves))
@@ -220,6 +239,22 @@ class Pieces:
         over = (used > self.limits) & (used > least)
         steps = (used[over] - self.limits[over]) / (used[over] - least[over])
         return division.move(leanest, min(1.0, float(steps.max(initial=0.0))))
+
+    def write_widths(self, division: Division) -> BoaSolution:
+        """Write a division among the widths of one GPU type as one real width of each row, k = u / z."""
+        on = np.flatnonzero(division.curves > 0.0)
+        curves, share = self.curves.take(on), division.curves[on]
+        row = np.concatenate([self.points.row, curves.row])
+        curve_time = share * curves.time_at(curves.width_at(division.use[on] / share))
+        use = np.bincount(row, np.concatenate([division.points * self.points.use, division.use[on]]))
+        time = np.bincount(row, np.concatenate([division.points * self.points.time, curve_time]))
+        branches, first = {}, 0
+        for name, job_class in self.instance.classes.items():
+            rows = slice(first, first + job_class.num_epochs)
+            widths = self.instance.allowed_widths(name)
+            branches[name] = (Branch(widths=np.clip(use[rows] / time[rows], widths[0], widths[-1])),)
+            first += job_class.num_epochs
+        return BoaSolution(branches=branches)
 
     def write_solution(self, division: Division) -> BoaSolution:
         """Write a division as branches."""

@@ -56,7 +56,7 @@ def test_a_power_law_by_hand() -> None:
     assert answer.status is Status.OPTIMAL
     assert widths_of(answer) == pytest.approx([9.0], rel=1e-5)
     assert answer.objective == pytest.approx(1200.0, rel=1e-7)
-    assert answer.shadow_prices["budget"].more == pytest.approx(400.0, rel=1e-5)
+    assert answer.shadow_prices["budget"].more == pytest.approx(400.0, rel=1e-4)
 
 
 def test_amdahls_law_by_hand() -> None:
@@ -65,7 +65,7 @@ def test_amdahls_law_by_hand() -> None:
     assert widths_of(answer) == pytest.approx([3.0], rel=1e-6)
     assert answer.objective == pytest.approx(2400.0, rel=1e-7)
     # dz/du = -(0.5 / 9) / 0.5 = -1/9 h per GPU.
-    assert answer.shadow_prices["budget"].more == pytest.approx(400.0, rel=1e-5)
+    assert answer.shadow_prices["budget"].more == pytest.approx(400.0, rel=1e-4)
 
 
 def test_a_table_by_hand() -> None:

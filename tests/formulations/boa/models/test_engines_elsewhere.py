@@ -8,7 +8,7 @@ import pytest
 
 from optplan.contracts import Status, Termination
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.models import conic, conic_types, linear, pyomo_engine
+from optplan.formulations.boa.models import conic, linear, pyomo_engine
 from optplan.instances.library import build_named
 from optplan.solvers import milp
 from optplan.solving import solve
@@ -84,7 +84,7 @@ def test_several_types_are_solved_elsewhere_alike(monkeypatch: pytest.MonkeyPatc
     fields = {"formulation": "boa", "gpu_types": types, "classes": classes, "budget": "30usd/hour"}
     instance = BoaInstance.parse(fields | {"problem": "continuous", "policy": "mixed"})
     here = solve(instance, solver="conic")
-    monkeypatch.setattr(conic_types, "MANY_ROWS", 1)
+    monkeypatch.setattr(conic, "MANY_ROWS", 1)
     elsewhere = solve(instance, solver="conic")
     assert (elsewhere.status, elsewhere.objective, elsewhere.bound) == (here.status, here.objective, here.bound)
     assert solve(instance, solver="conic", time_limit_s=1e-9).status is Status.UNKNOWN
