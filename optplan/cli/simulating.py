@@ -38,7 +38,7 @@ _NOTHING_DONE = 3
     "--policy",
     required=True,
     metavar="PLAN|NAME",
-    help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share or least-attained.",
+    help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained or pollux.",
 )
 @click.option(
     "--gpu",

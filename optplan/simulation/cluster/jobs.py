@@ -49,7 +49,7 @@ class Application(Protocol):
         """The fewest GPUs on which it runs when they are together; 0 where there are none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TabledApplication:
     """An application of which the time of each epoch is given by the number of GPUs, wherever they are.
 

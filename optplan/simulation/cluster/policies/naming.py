@@ -11,6 +11,7 @@ from optplan.instances.files import read_plan
 from optplan.simulation.cluster.policies.equal_share import EqualShare
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
 from optplan.simulation.cluster.policies.one_width import hold_one_width
+from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.policies.reservation import hold_reservations
 from optplan.simulation.cluster.policies.width_table import follow_plan
 from optplan.simulation.cluster.policy import Policy
@@ -25,6 +26,7 @@ POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
         "reservation": hold_reservations,
         "equal-share": EqualShare,
         "least-attained": LeastAttained,
+        "pollux": Pollux,
     }
 )
 

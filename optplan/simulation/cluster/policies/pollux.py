@@ -1,0 +1,99 @@
+"""Pollux on a cluster of fixed size: in every round, the division of its GPUs that is best by Pollux' fitness.
+
+As in the simulators published with Pollux and with Sia: rounds of 60 s; a job may hold at most twice the GPUs that it
+has been seen to run on, one at first, and 64 in all. The division is the one of
+:func:`~optplan.simulation.cluster.pollux.dividing.divide`, where these draw a hundred divisions at random and change
+them a hundred times (NSGA-II).
+
+Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning", OSDI 2021.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from optplan.errors import UsageError
+from optplan.schema import FloatArray
+from optplan.simulation.cluster.jobs import Application, Job, Places
+from optplan.simulation.cluster.policies.rounds import ROUND_S
+from optplan.simulation.cluster.policy import Sight
+from optplan.simulation.cluster.pollux.beliefs import MOST_GPUS, Beliefs, Truth
+from optplan.simulation.cluster.pollux.dividing import Division, divide
+from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor
+
+#: At age 0 a start would be worth nothing, and nobody would start while nothing else happens: it is worth this.
+_LEAST_FACTOR = 1e-9
+
+
+class Pollux:
+    """Divide all GPUs by Pollux' fitness.
+
+    Parameters
+    ----------
+    interval_s
+        Length of a round, seconds.
+    """
+
+    name = "pollux"
+
+    def __init__(self, interval_s: float = ROUND_S) -> None:
+        self.interval_s = interval_s
+        self.rounds = self.proven = 0
+        self._beliefs: Beliefs | None = None
+        self._widest: dict[Job, int] = {}
+        self._least: dict[Application, int] = {}
+
+    def need(self, job: Job) -> int:
+        """Return the least number of GPUs on which it runs; 1 where there is none."""
+        if job.truth not in self._least:
+            widths = range(1, MOST_GPUS + 1)
+            self._least[job.truth] = next((gpus for gpus in widths if job.truth.largest_width(gpus) == gpus), 1)
+        return self._least[job.truth]
+
+    def allocate(self, sight: Sight) -> Mapping[Job, Places]:
+        """Divide."""
+        if math.isinf(sight.gpus):
+            raise UsageError(f"{self.name}: divides a cluster of fixed size; give its number of nodes (--nodes)")
+        if not sight.jobs:
+            return {}
+        self._watch(sight)
+        division = self._divide(sight)
+        self.rounds += 1
+        self.proven += division.is_optimal
+        return dict(zip(sight.jobs, division.places, strict=True))
+
+    def _divide(self, sight: Sight) -> Division:
+        return divide(Round(self._claim(sight), sight.nodes, sight.gpus_per_node))
+
+    def _watch(self, sight: Sight) -> None:
+        """Remember the most GPUs on which each job has been seen to run."""
+        if self._beliefs is None:
+            self._beliefs = Truth(sight.gpus_per_node)
+        for job in sight.jobs:
+            runs = job.gpus and job.goes_on_s < sight.now_s
+            self._widest[job] = max(self._widest.get(job, 0), job.gpus if runs else 0)
+
+    def _claim(self, sight: Sight) -> Sequence[Claim]:
+        """State what each job would make of GPUs."""
+        assert self._beliefs is not None
+        fair = math.ceil(len(sight.nodes) * sight.gpus_per_node / len(sight.jobs))
+        claims = []
+        for job in sight.jobs:
+            speeds = self._beliefs.look_up(job)
+            most = min(max(2 * self._widest[job], self.need(job)), speeds.within.size - 1)
+            base = _speed_on(speeds.within, fair)
+            factor = max(restart_factor(sight.now_s - job.submitted_s, job.rescales), _LEAST_FACTOR)
+            within, across = speeds.within[: most + 1] / base, speeds.across[: most + 1] / base
+            claims.append(Claim(job.places, within, across, factor, sight.gpus_per_node))
+        return claims
+
+
+def _speed_on(speeds: FloatArray, gpus: int) -> float:
+    """Return the speed on a number of GPUs; where it does not run on them, on fewer, or else on the least."""
+    runs = np.flatnonzero(speeds)
+    if not runs.size:
+        return 1.0
+    return float(speeds[runs[max(int(np.searchsorted(runs, gpus, side="right")) - 1, 0)]])

@@ -1,0 +1,121 @@
+"""The best division: by hand, against all divisions of small clusters, and its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optplan.simulation.cluster.jobs import Places
+from optplan.simulation.cluster.pollux.dividing import divide, share_gpus, trace
+from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor
+
+#: Speeds on 0 to 4 GPUs of one node, and of several.
+WITHIN, ACROSS = np.array([0.0, 1.0, 1.8, 2.4, 2.8]), np.array([0.0, 0.0, 1.2, 1.5, 1.6])
+
+
+def claim(held: Places = (), factor: float = 1.0, *, most: int = 4, size: int = 2) -> Claim:
+    """Return what a job makes of up to four GPUs."""
+    return Claim(held, WITHIN[: most + 1], ACROSS[: most + 1], factor, size)
+
+
+def test_costs_and_fitness_by_hand() -> None:
+    """One GPU kept: speed 1 of a node of 2; two GPUs after a restart that leaves half: 1.8 / 2 / 2; none: 1 / 0.001."""
+    jobs = [claim(((0, 1),)), claim(((1, 1),), 0.5), claim()]
+    task = Round(jobs, [0, 1], 2)
+    division: list[Places] = [((0, 1),), ((1, 2),), ()]
+    costs = [1 / 0.501, 1 / 0.451, 1 / 0.001]
+    assert [one.cost(places) for one, places in zip(jobs, division, strict=True)] == pytest.approx(costs)
+    assert task.fitness(division) == pytest.approx(3 / sum(costs))
+    assert restart_factor(100.0, 1) == pytest.approx(70 / 130)
+    assert restart_factor(20.0, 1) == 0.0
+
+
+def test_jobs_of_several_nodes_do_not_meet() -> None:
+    """Two of them on one node are found, as are a node with too many GPUs in use, and a job with more than it may."""
+    task = Round([claim(most=2), claim(), claim()], [0, 1], 2)
+    assert task.find_conflicts([((0, 2),), ((1, 1),), ((1, 1),)]) == []
+    across: Places = ((0, 1), (1, 1))
+    assert task.find_conflicts([across, across, ()]) == [
+        "node 0 is shared by 2 jobs of several nodes",
+        "node 1 is shared by 2 jobs of several nodes",
+    ]
+    assert task.find_conflicts([(), ((0, 2),), ((0, 1),)]) == ["node 0 has 3 GPUs in use"]
+    assert task.find_conflicts([((0, 2), (1, 1)), (), ((7, 1),)]) == [
+        "job 0 holds 3 GPUs on 2 nodes",
+        "node 7 is not there",
+    ]
+
+
+def test_gpus_are_shared_at_least_cost() -> None:
+    """Three equal jobs and four GPUs: two, one and one; with two GPUs one of them goes without."""
+    least, held = share_gpus([claim(), claim(), claim()], 4)
+    assert sorted(trace([claim()] * 3, held, 4)) == [1, 1, 2]
+    assert least[4] == pytest.approx(1 / 0.901 + 2 / 0.501)
+    assert sorted(trace([claim()] * 3, held, 2)) == [0, 1, 1]
+    assert least[2] == pytest.approx(1000 + 2 / 0.501)
+
+
+def test_a_restart_has_to_pay() -> None:
+    """A job on one GPU takes the second one where a restart leaves 0.6 of its speed, and keeps the one at 0.5."""
+    for factor, gpus in ((0.6, 2), (0.5, 1)):
+        division = divide(Round([claim(((0, 1),), factor)], [0], 2))
+        assert division.places == (((0, gpus),),)
+        assert division.is_optimal
+
+
+def test_fragments_are_mended() -> None:
+    """Two jobs on one GPU of each of two nodes keep them at no cost; a third one has to take both rests, apart."""
+    jobs = [claim(((0, 1),), 0.01, most=1), claim(((1, 1),), 0.01, most=1), claim()]
+    division = divide(Round(jobs, [0, 1], 2))
+    assert division.places == (((0, 1),), ((1, 1),), ((0, 1), (1, 1)))
+    assert not division.is_optimal  # the bound knows no nodes: two GPUs of one node would be free
+    assert division.fitness < division.bound
+
+
+def all_places(nodes: int, size: int, most: int) -> Iterator[Places]:
+    """Yield everything that a job may hold."""
+    for counts in product(range(size + 1), repeat=nodes):
+        if sum(counts) <= most:
+            yield tuple((node, count) for node, count in enumerate(counts) if count)
+
+
+def search_all(task: Round) -> float:
+    """Return the best fitness of all divisions that are allowed."""
+    choices = [list(all_places(len(task.nodes), task.gpus_per_node, one.most_gpus)) for one in task.claims]
+    return max(task.fitness(one) for one in product(*choices) if not task.find_conflicts(one))
+
+
+@st.composite
+def rounds(draw: st.DrawFn, nodes: int = 2, size: int = 2, most_jobs: int = 3) -> Round:
+    """Draw a round whose jobs hold something that is allowed."""
+    speed = st.floats(0.05, 4.0)
+    claims: list[Claim] = []
+    for _ in range(draw(st.integers(1, most_jobs))):
+        most = draw(st.integers(1, nodes * size))
+        within, across = (np.array([0.0, *draw(st.lists(speed, min_size=most, max_size=most))]) for _ in "ab")
+        held = draw(st.sampled_from(list(all_places(nodes, size, most))))
+        others: Sequence[Places] = [one.held for one in claims]
+        claims.append(Claim(held, within, across, draw(st.sampled_from([0.0, 0.5, 0.9, 1.0])), size))
+        if Round(claims, range(nodes), size).find_conflicts([*others, held]):
+            claims[-1] = Claim((), within, across, claims[-1].restart_factor, size)
+    return Round(claims, range(nodes), size)
+
+
+@settings(max_examples=60, deadline=None)
+@given(task=rounds())
+def test_against_all_divisions(task: Round) -> None:
+    """It is allowed, its bound is one, what it calls optimal is, and it is never worse than to change nothing."""
+    division = divide(task)
+    best = search_all(task)
+    assert task.find_conflicts(division.places) == []
+    assert division.fitness == pytest.approx(task.fitness(division.places))
+    assert division.fitness <= best * (1 + 1e-9)
+    assert best <= division.bound * (1 + 1e-9)
+    assert division.fitness >= task.fitness([one.held for one in task.claims]) * (1 - 1e-9)
+    if division.is_optimal:
+        assert division.fitness == pytest.approx(best)
