@@ -39,13 +39,13 @@ FORMULATION = Formulation(
     solvers=(
         _exact(
             "held-paths",
-            f"{_HERE}.exact.held_paths:solve_held_paths",
+            f"{_HERE}.exact.both_limits:solve_held_paths",
             "exact: paths over the instances held, a multiplier, then labels within the remaining gap",
             problems=_PLAIN,
         ),
         _exact(
             "held-distributions",
-            f"{_HERE}.exact.confidence:solve_held_distributions",
+            f"{_HERE}.exact.both_limits:solve_held_distributions",
             "exact with a confidence: labels of cost and a distribution of time, rounded down",
             problems=frozenset({"cheapest-with-confidence"}),
         ),

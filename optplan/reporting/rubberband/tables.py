@@ -73,7 +73,7 @@ def list_result_facts(instance: RubberBandInstance, result: Result[Solution]) ->
             facts.append(("minimum charges", f"{format_cost(measures['minimum_charge_usd'])} of it"))
         facts.append(("use of held GPUs", format_share(measures["utilisation"])))
     facts += [
-        ("would help", f"a {one.limit} of {format_least(instance, one.least_feasible)} or more")
+        ("would help", f"a {one.limit} of {format_least(instance, one.least_feasible, one.limit)} or more")
         for one in (result.infeasibility.relaxations if result.infeasibility is not None else ())
     ]
     facts += list_bound(result, partial(format_objective, instance))

@@ -51,14 +51,14 @@ def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
     return format_duration(amount) if name == DEADLINE else format_cost(amount)
 
 
-def format_least(instance: RubberBandInstance, amount: float) -> str:
-    """Write the least amount of the limit that is enough, rounded up, so that it is still enough when typed in."""
-    if instance.limit_name == DEADLINE:
+def format_least(instance: RubberBandInstance, amount: float, limit: str = "") -> str:
+    """Write the least amount of a limit that is enough, rounded up, so that it is still enough when typed in."""
+    if (limit or instance.limit_name) == DEADLINE:
         steps = ((10.0, 0.01), (SECONDS_PER_HOUR, 1.0), (HOURS_PER_DAY * SECONDS_PER_HOUR, SECONDS_PER_MINUTE))
         step = next((step for below, step in steps if amount < below), SECONDS_PER_HOUR)
     else:
         step = 1.0 if amount >= 1000 else 0.01 if amount >= 1 else 0.001
-    return format_limit(instance, step * math.ceil(amount / step * (1 - ROUNDING)))
+    return format_limit(instance, step * math.ceil(amount / step * (1 - ROUNDING)), limit)
 
 
 def name_objective(instance: RubberBandInstance) -> str:
@@ -67,13 +67,15 @@ def name_objective(instance: RubberBandInstance) -> str:
 
 
 def describe_limit(instance: RubberBandInstance) -> str:
-    """Say the limit as a condition."""
+    """Say the limits as a condition."""
     if not instance.has_limit:
         return "no limit"
-    amount, _ = instance.limit_as_given(instance.limit_name)
-    if instance.confidence is not None:
-        return f"within {format_duration(amount)} with a probability of {format_share(instance.confidence)}"
-    return f"within {format_limit(instance, amount)}{' on average' if instance.limit_name == DEADLINE else ''}"
+    said = " and ".join(format_limit(instance, amount, limit) for limit, amount in instance.limits.items())
+    if instance.confidence is None:
+        return f"within {said}{' on average' if DEADLINE in instance.limits else ''}"
+    deadline = format_duration(instance.limits[DEADLINE])
+    chance = f"within {deadline} with a probability of {format_share(instance.confidence)}"
+    return chance if instance.ceiling is None else f"{chance}, and {format_cost(instance.ceiling)} on average"
 
 
 def describe_experiment(instance: RubberBandInstance) -> str:
@@ -114,14 +116,21 @@ def say_answer(instance: RubberBandInstance, result: Result[Solution], *, in_ful
 
 
 def _say_limit(instance: RubberBandInstance, result: Result[Solution]) -> str:
-    """Say what the limit was, and with a confidence how well it is kept."""
-    said = f"the {instance.limit_name} is {format_limit(instance, instance.limits[instance.limit_name])}"
-    chance = result.measures.get("on_time_probability")
-    return said if chance is None else f"{said}, kept with a probability of {format_share(chance)}"
+    """Say what the limits were, and with a confidence how well the deadline is kept."""
+    chance, said = result.measures.get("on_time_probability"), []
+    for limit, amount in instance.limits.items():
+        is_chance = chance is not None and limit == DEADLINE
+        kept = f", kept with a probability of {format_share(chance or 0.0)}" if is_chance else ""
+        said.append(f"the {limit} is {format_limit(instance, amount, limit)}{kept}")
+    return ", ".join(said)
 
 
 def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
     """Say how good that is, and what the proof is worth."""
+    if result.infeasibility is not None and len(result.infeasibility.relaxations) > 1:
+        return "That is proven: no plan keeps both the deadline and the budget."
+    if result.infeasibility is not None and instance.limit_name != result.infeasibility.relaxations[0].limit:
+        return f"That is proven: no plan within this {instance.limit_name} keeps the {instance.ceiling_name}."
     if result.status is Status.INFEASIBLE:
         if instance.limit_name == DEADLINE:
             return "That is proven: every plan takes longer, whatever it costs."

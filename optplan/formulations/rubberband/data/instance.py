@@ -66,11 +66,12 @@ class RubberBandInstance(Instance):
     cloud
         What instances cost, and how long it takes to get them.
     objective
-        ``cost`` within the deadline, or ``time`` within the budget.
+        What is least: ``cost`` within the deadline, or ``time`` within the budget.
     deadline_s
         Limit on the expected completion time; None where only the frontier is asked.
     budget
-        Limit on the expected cost, such as ``25usd``; None likewise.
+        Limit on the expected cost, such as ``25usd``; None likewise. Either may be given beside the other: what is
+        least then has a ceiling, too.
     confidence
         With it the deadline is kept with at least this probability, and not in the mean.
     mode
@@ -115,14 +116,8 @@ class RubberBandInstance(Instance):
         return self
 
     def _check_limits(self) -> None:
-        if self.objective is Objective.COST and self.budget is not None:
-            problem = f"is {self.budget}, but the objective is the cost itself"
-            raise DataError("budget", problem, "set objective to time, or leave the budget out")
-        if self.objective is Objective.TIME and self.deadline_s is not None:
-            problem = f"is {self.deadline_s:g} s, but the objective is the time itself"
-            raise DataError("deadline_s", problem, "set objective to cost, or leave the deadline out")
         if self.objective is Objective.TIME and self.confidence is not None:
-            problem = f"is {self.confidence:g}, but there is no deadline to keep"
+            problem = f"is {self.confidence:g}, but what is least is the expected time"
             raise DataError("confidence", problem, "set objective to cost, or leave the confidence out")
 
     def _check_widths(self) -> None:
@@ -153,7 +148,7 @@ class RubberBandInstance(Instance):
         return Problem.CHEAPEST if self.confidence is None else Problem.CHEAPEST_WITH_CONFIDENCE
 
     def fields_of_problem(self, problem: str) -> dict[str, object]:
-        """Return the fields to change so that another problem is asked, to which its limit then has to be added.
+        """Return the fields to change so that another problem is asked; limits stay, and its own may have to be added.
 
         Raises
         ------
@@ -163,13 +158,13 @@ class RubberBandInstance(Instance):
         if problem not in list(Problem):
             raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
         if problem == Problem.FASTEST:
-            return {"objective": Objective.TIME, "deadline_s": None, "confidence": None}
+            return {"objective": Objective.TIME, "confidence": None}
         if problem == Problem.CHEAPEST:
-            return {"objective": Objective.COST, "budget": None, "confidence": None}
+            return {"objective": Objective.COST, "confidence": None}
         if self.confidence is None:
             message = f"problem: {problem} needs the probability; give one, as in --set confidence=0.95"
             raise UsageError(message)
-        return {"objective": Objective.COST, "budget": None}
+        return {"objective": Objective.COST}
 
     @property
     def objective_unit(self) -> str:
@@ -178,24 +173,45 @@ class RubberBandInstance(Instance):
 
     @property
     def limit_name(self) -> str:
-        """The name of the one limit."""
+        """The name of the limit that is traded against the objective."""
         return DEADLINE if self.objective is Objective.COST else BUDGET
 
     @property
     def has_limit(self) -> bool:
-        """Whether the limit has an amount."""
+        """Whether that limit has an amount."""
         return (self.deadline_s if self.objective is Objective.COST else self.budget) is not None
 
     @property
+    def ceiling_name(self) -> str:
+        """The name of the limit of the objective itself."""
+        return BUDGET if self.objective is Objective.COST else DEADLINE
+
+    @property
+    def ceiling(self) -> float | None:
+        """The most that the objective may be; None where there is no such limit."""
+        if self.objective is Objective.TIME:
+            return self.deadline_s
+        return None if self.budget is None else self.budget.value
+
+    @property
     def limits(self) -> dict[str, float]:
-        """The limit by name: the deadline in seconds, or the budget in US dollars.
+        """The limits by name, that of the objective last: the deadline in seconds, the budget in US dollars.
 
         Raises
         ------
         UsageError
-            When the instance has none.
+            When the instance has none that is traded against the objective.
         """
-        return {self.limit_name: self.limit_as_given(self.limit_name)[0]}
+        traded = {self.limit_name: self.limit_as_given(self.limit_name)[0]}
+        return traded if self.ceiling is None else traded | {self.ceiling_name: self.ceiling}
+
+    def without_ceiling(self) -> RubberBandInstance:
+        """Return the problem without a limit of the objective itself."""
+        return self.replace(**{"budget" if self.objective is Objective.COST else "deadline_s": None})
+
+    def exchanged(self) -> RubberBandInstance:
+        """Return the problem in which the other of time and cost is least; both limits stay."""
+        return self.replace(objective=Objective.TIME if self.objective is Objective.COST else Objective.COST)
 
     def limit_as_given(self, limit: str) -> tuple[float, str]:
         """Return the limit as the instance's own fields state it, and the unit there.
@@ -211,6 +227,9 @@ class RubberBandInstance(Instance):
             return self.budget.value, self.budget.unit.value
         example = "--deadline 20min or deadline_s=1200" if limit == DEADLINE else "--budget 25usd or budget='25usd'"
         message = f"instance {self.name!r} has no {limit}; give one, as in {example}"
+        if limit == self.limit_name and self.ceiling is not None:
+            other = Problem.FASTEST if limit == DEADLINE else Problem.CHEAPEST
+            message += f", or ask what the {self.ceiling_name} alone buys: --problem {other}"
         raise UsageError(message)
 
     def price_unit(self, limit: str) -> str:

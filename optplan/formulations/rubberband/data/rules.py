@@ -7,3 +7,5 @@ What each claims, and how it is checked, says :mod:`optplan.formulations.rubberb
 LABELS = "rubberband-labels"
 #: Budgets with minimum charges.
 CHARGES = "rubberband-charges"
+#: A deadline and a budget at once.
+BOTH = "rubberband-both"

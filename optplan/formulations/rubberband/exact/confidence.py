@@ -26,7 +26,7 @@ from optplan.formulations.rubberband.data.rules import LABELS
 from optplan.formulations.rubberband.exact.chains import Chain, state_chain, write_solution
 from optplan.formulations.rubberband.exact.durations import find_chance
 from optplan.formulations.rubberband.exact.grid_times import GridTimes, list_all_options
-from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
+from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
 from optplan.formulations.rubberband.exact.least_deadlines import POINTS, is_too_early, refuse
 from optplan.formulations.rubberband.exact.time_labels import TimedPlans, find_timed_plans
 from optplan.schema import FloatArray, IntArray
@@ -56,13 +56,13 @@ class _Incumbent:
     usd: float
 
 
-def solve_held_distributions(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+def solve_confident_deadline(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Find the plan of least expected cost whose completion keeps the deadline with the instance's confidence.
 
     Parameters
     ----------
     instance
-        With a deadline and a confidence.
+        With a deadline and a confidence, and no ceiling of the cost.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def solve_held_distributions(instance: RubberBandInstance, request: SolveRequest
         The bound has a tree as its certificate: on its grid, no plan that could be cheaper is on time often enough with
         all times rounded down. Infeasible where that holds at any cost.
         Where nothing varies, it is the answer of
-        :func:`~optplan.formulations.rubberband.exact.held_paths.solve_held_paths`.
+        :func:`~optplan.formulations.rubberband.exact.held_paths.solve_one_limit`.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def solve_held_distributions(instance: RubberBandInstance, request: SolveRequest
         When the instance has no deadline.
     """
     if not instance.is_random:
-        return solve_held_paths(instance, request)
+        return solve_one_limit(instance, request)
     try:
         brackets = range(len(instance.brackets))
         chains = tuple(

@@ -110,9 +110,8 @@ def _explain_time(
     given_s = instance.limits[DEADLINE]
     what = "this search" if len(chains) == 1 else f"bracket {slowest + 1} of this search"
     least_s = found[slowest].least
-    sentence = (
-        f"the fastest {what} can run is {_write(least_s, given_s)} s; the deadline is {_write(given_s, least_s)} s"
-    )
+    least, given = write_apart(least_s, given_s), write_apart(given_s, least_s)
+    sentence = f"the fastest {what} can run is {least} s; the deadline is {given} s"
     if options is None:
         return sentence
     stage_s: FloatArray = chain.graph.consumption[options]
@@ -147,9 +146,8 @@ def _explain_cost(
 ) -> str:
     """Say what the cheapest plan costs, and which stage costs most of it."""
     least, given = math.fsum(one.least for one in found), instance.limits[instance.limit_name]
-    sentence = (
-        f"the cheapest this search can run is {_write(least, given)} usd; the budget is {_write(given, least)} usd"
-    )
+    cheapest, budget = write_apart(least, given), write_apart(given, least)
+    sentence = f"the cheapest this search can run is {cheapest} usd; the budget is {budget} usd"
     options = found[slowest].options
     if options is None:
         return sentence
@@ -161,7 +159,7 @@ def _explain_cost(
     return f"{sentence}: {where} alone takes {usd[dearest]:,.4g} usd on {count}"
 
 
-def _write(number: float, other: float) -> str:
+def write_apart(number: float, other: float) -> str:
     """Write a number with the digits that tell it from another, four at least."""
     digits = max(4, 2 - math.floor(math.log10(max(1e-9, abs(number - other) / max(number, other)))))
     return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"

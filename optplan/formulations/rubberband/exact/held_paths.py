@@ -26,13 +26,13 @@ from optplan.solvers.paths.held import HeldShortfall, HeldSolution, exchange_cha
 from optplan.solvers.paths.secants import find_multiplier_range
 
 
-def solve_held_paths(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
+def solve_one_limit(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Find the cheapest plan within the deadline, or the fastest within the budget, with proof.
 
     Parameters
     ----------
     instance
-        Without a confidence, with its limit.
+        Without a confidence, with its limit and no ceiling of the objective.
 
     Returns
     -------

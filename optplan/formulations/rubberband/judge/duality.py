@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance
+from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
 from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.progress import Stopwatch
@@ -39,19 +39,19 @@ def dual_bound(
     Parameters
     ----------
     instance
-        The problem, with its limit.
+        The problem, with its limits.
     multipliers
-        Of the one limit, in units of the objective per unit of it.
+        By limit, in units of the objective per unit of it.
     stopwatch
         Its time must suffice; None for no limit.
 
     Returns
     -------
     float
-        No plan within the limit has less expected cost (or time).
+        No plan within the limits has less expected cost (or time).
     """
-    limit, multiplier = instance.limits[instance.limit_name], multipliers[instance.limit_name]
-    return _weigh(_list_walks(instance, stopwatch), *_weights(instance, multiplier)).least - multiplier * limit
+    weighted = _weigh(_list_walks(instance, stopwatch), *_weights(instance, multipliers))
+    return weighted.least - _price_of_limits(instance, multipliers)
 
 
 def least_consumption(
@@ -62,19 +62,22 @@ def least_consumption(
     Parameters
     ----------
     instance
-        The problem; the amount of its limit is not looked at.
+        The problem; the amounts of its limits are not looked at.
     weights
-        (1,) Of the one limit.
+        (limits,) In the order of the instance's limits.
     stopwatch
         Its time must suffice; None for no limit.
 
     Returns
     -------
     dict of str to float
-        With a deadline the slowest bracket alone, because it decides; with a budget all brackets. What minimum charges
-        add is proven by trees (:mod:`optplan.formulations.rubberband.judge.trees`).
+        With a deadline the slowest bracket alone, because it decides; with a budget all brackets; with both the search
+        as a whole. What minimum charges add is proven by trees (:mod:`optplan.formulations.rubberband.judge.trees`).
     """
     walks = _list_walks(instance, stopwatch)
+    if instance.ceiling is not None:
+        named = dict(zip(instance.limits, weights.tolist(), strict=True))
+        return {"search": _weigh(walks, named[BUDGET], named[DEADLINE]).least}
     if instance.objective is Objective.COST:
         least = [walk.best(0.0, 1.0).seconds for walk in walks]
         slowest = int(np.argmax(least))
@@ -89,14 +92,14 @@ def least_within(
     allowance: float,
     stopwatch: Stopwatch | None = None,
 ) -> float:
-    """Enumerate plans anew and return the least objective of those that keep the limit.
+    """Enumerate plans anew and return the least objective of those that keep the limits.
 
     Parameters
     ----------
     instance
-        The problem, with its limit.
+        The problem, with its limits.
     multipliers
-        Of the one limit.
+        By limit.
     allowance
         How far above the dual bound objectives are looked for.
     stopwatch
@@ -105,14 +108,16 @@ def least_within(
     Returns
     -------
     float
-        Minimum charges included; infinity when no plan that keeps the limit lies within the allowance.
+        Minimum charges included; infinity when no plan that keeps the limits lies within the allowance.
     """
-    walks, multiplier = _list_walks(instance, stopwatch), multipliers[instance.limit_name]
+    walks = _list_walks(instance, stopwatch)
     limit = instance.limits[instance.limit_name] * (1.0 + TOLERANCE)
-    usd_weight, s_weight = _weights(instance, multiplier)
+    usd_weight, s_weight = _weights(instance, multipliers)
     weighted = _weigh(walks, usd_weight, s_weight)
     most = weighted.least + allowance
-    ceiling = most - multiplier * instance.limits[instance.limit_name]
+    ceiling = most - _price_of_limits(instance, multipliers)
+    if instance.ceiling is not None:
+        ceiling = min(ceiling, instance.ceiling)
     most_usd, most_s = (ceiling, limit) if instance.objective is Objective.COST else (limit, ceiling)
     parts = [walk.best(usd_weight, share).weigh(usd_weight, share) for walk, share in _pair(walks, weighted)]
     near = []
@@ -126,9 +131,14 @@ def least_within(
     return best if best <= ceiling * (1.0 + TOLERANCE) else math.inf
 
 
-def _weights(instance: RubberBandInstance, multiplier: float) -> tuple[float, float]:
+def _weights(instance: RubberBandInstance, multipliers: dict[str, float]) -> tuple[float, float]:
     """Return the weights of cost and time."""
-    return (1.0, multiplier) if instance.objective is Objective.COST else (multiplier, 1.0)
+    is_cost = instance.objective is Objective.COST
+    return multipliers.get(BUDGET, 0.0) + is_cost, multipliers.get(DEADLINE, 0.0) + (not is_cost)
+
+
+def _price_of_limits(instance: RubberBandInstance, multipliers: dict[str, float]) -> float:
+    return math.fsum(multipliers[limit] * amount for limit, amount in instance.limits.items())
 
 
 def _list_walks(instance: RubberBandInstance, stopwatch: Stopwatch | None) -> list[BracketWalks]:

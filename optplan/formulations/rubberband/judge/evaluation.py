@@ -118,20 +118,23 @@ def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Eval
     checks = _check_shape(instance, solution)
     if all(check.holds for check in checks):
         checks += _check_allocations(instance, solution)
-    limit = instance.limit_name
+    limits = instance.limits if instance.has_limit else {instance.limit_name: float("nan")}
     if not all(check.holds for check in checks):
-        return Evaluation(float("nan"), {limit: float("nan")}, {}, tuple(checks))
+        return Evaluation(float("nan"), dict.fromkeys(limits, float("nan")), {}, tuple(checks))
     figures = [_follow(instance, chain, bracket) for bracket, chain in enumerate(solution.brackets)]
     measures = _measure(instance, figures, solution)
-    consumption = {DEADLINE: measures["expected_s"]} if limit == DEADLINE else {BUDGET: measures["expected_usd"]}
+    used = {DEADLINE: measures["expected_s"], BUDGET: measures["expected_usd"]}
     if instance.confidence is not None:
-        measures["confident_s"] = consumption[DEADLINE] = completion_quantile(instance, solution, instance.confidence)
+        measures["confident_s"] = used[DEADLINE] = completion_quantile(instance, solution, instance.confidence)
+    consumption = {limit: used[limit] for limit in limits}
     if instance.has_limit:
-        checks.append(_check_limit(instance, limit, consumption[limit]))
-        if instance.confidence is not None:
-            chance = on_time_probability(instance, solution, instance.limits[DEADLINE])
-            measures["on_time_probability"] = chance
-            checks[-1] = _check_confidence(instance.confidence, chance)
+        for limit in limits:
+            if limit == DEADLINE and instance.confidence is not None:
+                chance = on_time_probability(instance, solution, instance.limits[DEADLINE])
+                measures["on_time_probability"] = chance
+                checks.append(_check_confidence(instance.confidence, chance))
+            else:
+                checks.append(_check_limit(instance, limit, consumption[limit]))
     objective = measures["expected_usd" if instance.objective is Objective.COST else "expected_s"]
     return Evaluation(objective, consumption, measures, tuple(checks))
 

@@ -1,7 +1,7 @@
 """What certificates prove about RubberBand's plans, and the judge of trees.
 
 Nothing in a certificate closes anything: the judge lists the beginnings of plans itself, and closes those that another
-one beats or from which no plan is better than claimed. There are two rules.
+one beats or from which no plan is better than claimed. There are three rules.
 
 ``rubberband-labels``
     For deadlines kept with a confidence. The content is ``points``, how many points the grid has to which times are
@@ -12,31 +12,40 @@ one beats or from which no plan is better than claimed. There are two rules.
     For budgets, where minimum charges come on top of what multipliers bound. The content is empty. No plan keeps the
     budget; or, with the budget as ``limit``: none costs less than ``bound``.
 
+``rubberband-both``
+    For a deadline and a budget at once. The content is ``limit``, one of the two, with ``multiplier`` of the other and
+    ``allowance``: plans that keep the other were enumerated so far above the dual bound of least ``limit``, and need
+    that much of it at least. So no plan keeps both; or, with that limit as ``limit`` of the certificate, ``bound`` is
+    the least of it; or, with the other one and no bound, no value of that one helps. With a confidence
+    the least cost is proven by the content of ``rubberband-labels``, ``points``, instead.
+
 Bounds hold to a relative 1e-9.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optplan.contracts.judgement import RefutedError
-from optplan.contracts.result import BoundProof
+from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
-from optplan.formulations.rubberband.data.rules import CHARGES, LABELS
+from optplan.formulations.rubberband.data.rules import BOTH, CHARGES, LABELS
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks
+from optplan.formulations.rubberband.judge.duality import dual_bound, least_within
 from optplan.formulations.rubberband.judge.timed_walks import TimedWalks
 from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE, TOLERANCE
 from optplan.schema import FloatArray
 
 if TYPE_CHECKING:
-    from optplan.contracts.result import TreeCertificate
     from optplan.progress import Stopwatch
 
 #: The least and most points of a grid.
 _POINTS = (2, 4096)
+#: An amount of a limit that no plan reaches: seconds, or US dollars.
+_UNLIMITED = 1e15
 
 
 def list_proofs(instance: RubberBandInstance) -> frozenset[BoundProof]:
@@ -44,7 +53,8 @@ def list_proofs(instance: RubberBandInstance) -> frozenset[BoundProof]:
     if _asks_for_quantile(instance):
         return frozenset({BoundProof.TREE})
     of_means = frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED})
-    return of_means | {BoundProof.TREE} if _has_charged_budget(instance) else of_means
+    has_trees = _has_charged_budget(instance) or instance.ceiling is not None
+    return of_means | {BoundProof.TREE} if has_trees else of_means
 
 
 def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
@@ -64,10 +74,15 @@ def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopw
     OutOfTime
         When the stopwatch expires.
     """
-    if certificate.limit not in ("", instance.limit_name):
+    if certificate.limit not in ("", *instance.limits):
         message = f"there is no limit {certificate.limit!r}"
         raise RefutedError(message)
-    if certificate.rule == LABELS and _asks_for_quantile(instance):
+    if certificate.rule == BOTH and instance.ceiling is not None:
+        _check_both(instance, certificate, stopwatch)
+    elif certificate.limit == instance.ceiling_name:
+        # Without that limit, too, no plan keeps the other.
+        check_tree(instance.without_ceiling(), certificate.replace(limit=""), stopwatch)
+    elif certificate.rule == LABELS and _asks_for_quantile(instance):
         _check_labels(instance, certificate, stopwatch)
     elif certificate.rule == CHARGES and _has_charged_budget(instance):
         _check_charges(instance, certificate, stopwatch)
@@ -82,6 +97,44 @@ def _asks_for_quantile(instance: RubberBandInstance) -> bool:
 
 def _has_charged_budget(instance: RubberBandInstance) -> bool:
     return instance.objective is Objective.TIME and instance.has_minimum_charges
+
+
+def _check_both(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Find what plans need at least of one limit, and hold it against that limit or against what is claimed."""
+    least_of = certificate.content.get("limit")
+    if least_of not in (DEADLINE, BUDGET):
+        message = f"limit must be {DEADLINE} or {BUDGET}"
+        raise RefutedError(message)
+    is_cost = least_of == BUDGET
+    asked = instance.replace(objective=Objective.COST if is_cost else Objective.TIME)
+    claimed = instance.limits[least_of]
+    if certificate.limit == least_of:
+        claimed = _require_amount(certificate.bound)
+    elif certificate.bound is not None:
+        message = f"what a plan needs of the {least_of} bounds nothing else"
+        raise RefutedError(message)
+    # A bound is the least there is; what no plan keeps lies beyond the tolerance of limits, too.
+    wanted = claimed * (1.0 - TOLERANCE) if certificate.limit == least_of else claimed * (1.0 + TOLERANCE)
+    asked = asked.without_ceiling()
+    if certificate.limit and certificate.limit != least_of:
+        asked = asked.replace(**{"deadline_s" if is_cost else "budget": _UNLIMITED if is_cost else f"{_UNLIMITED}usd"})
+    if _asks_for_quantile(asked):
+        _check_labels(asked, TreeCertificate(rule=LABELS, bound=claimed, content=certificate.content), stopwatch)
+        return
+    multipliers = {asked.limit_name: _require_weight(certificate.content, "multiplier")}
+    allowance = _require_weight(certificate.content, "allowance")
+    dual = dual_bound(asked, multipliers, stopwatch)
+    if not min(dual + allowance, least_within(asked, multipliers, allowance, stopwatch)) >= wanted:
+        message = f"that plans need {claimed:.9g} of the {least_of} does not follow"
+        raise RefutedError(message)
+
+
+def _require_weight(content: dict[str, Any], name: str) -> float:
+    number = content.get(name)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0.0 <= number < math.inf:
+        message = f"{name} must be a number from zero on"
+        raise RefutedError(message)
+    return float(number)
 
 
 def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:

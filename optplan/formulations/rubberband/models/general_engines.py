@@ -28,6 +28,7 @@ from optplan.contracts.result import (
 )
 from optplan.errors import EngineError
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.exact.both_limits import keep_both
 from optplan.formulations.rubberband.exact.bracket_choice import (
     PricedChain,
     choose_chains,
@@ -58,6 +59,7 @@ _MOST_HALVINGS = 100
 _Engine = Callable[[BudgetedPaths, SolveRequest], PathsOutcome]
 
 
+@keep_both
 def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Solve as a mixed-integer program in HiGHS.
 
@@ -71,6 +73,7 @@ def solve_highs(instance: RubberBandInstance, request: SolveRequest) -> Answer[R
     return _solve(instance, request, milp.solve_milp)
 
 
+@keep_both
 def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Solve in CP-SAT with costs rounded to integers; see :mod:`optplan.solvers.cpsat` for what that means.
 
@@ -84,6 +87,7 @@ def solve_cp_sat(instance: RubberBandInstance, request: SolveRequest) -> Answer[
     return _solve(instance, request, cpsat.solve_cp_sat)
 
 
+@keep_both
 def solve_enumeration(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Solve by looking at every plan, minimum charges included.
 

@@ -40,6 +40,7 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
+from optplan.formulations.rubberband.exact.both_limits import keep_both
 from optplan.formulations.rubberband.exact.bracket_choice import (
     PricedChain,
     answer_without_plan,
@@ -73,6 +74,7 @@ def judge_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:
     return PricedChain(chain, *expected_costs(alone, 0, chain))
 
 
+@keep_both
 def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Find the best static cluster (section 3.2): cheapest within the deadline, or fastest within the budget.
 
@@ -83,6 +85,7 @@ def solve_static(instance: RubberBandInstance, request: SolveRequest) -> Answer[
     return _answer(instance, request, list_static_chains, "static cluster")
 
 
+@keep_both
 def solve_naive_elastic(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Find the best plan with one number of GPUs per trial throughout (section 6.3).
 
@@ -92,6 +95,7 @@ def solve_naive_elastic(instance: RubberBandInstance, request: SolveRequest) -> 
     return _answer(instance, request, list_naive_chains, "plan with constant GPUs per trial")
 
 
+@keep_both
 def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Run Algorithm 2 as published: fair steps, driven by the sampled simulator.
 
@@ -106,16 +110,19 @@ def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[
     return _run_greedy(instance, request, sample_chain, list_fair_ladders)
 
 
+@keep_both
 def solve_greedy_exact(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Run Algorithm 2 with fair steps, driven by the exact evaluator; otherwise as :func:`solve_greedy`."""
     return _run_greedy(instance, request, judge_chain, list_fair_ladders)
 
 
+@keep_both
 def solve_greedy_instances(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Run Algorithm 2 with steps that free whole instances, driven by the exact evaluator; see the module's text."""
     return _run_greedy(instance, request, judge_chain, list_instance_ladders)
 
 
+@keep_both
 def solve_greedy_skipping(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
     """Run :func:`solve_greedy_instances`, passing over candidates that break the deadline."""
     return _run_greedy(instance, request, judge_chain, list_instance_ladders, skip=True)

@@ -72,9 +72,16 @@ def continue_plan(
     limit, left = _what_is_left(instance, standing)
     growth_s, growth_usd = growth(instance, 0, len(_list_held(plan, standing)))
     saved = float(growth_s if instance.objective is Objective.COST else growth_usd)
-    chosen = _choose(_Rest(whole, plan, standing, done), rest, left, saved, solve)
+    chosen = _choose(_Rest(whole, plan, standing, done), rest.without_ceiling(), left, saved, solve)
     if isinstance(chosen, float):
-        return Continuation(None, _explain(instance, limit, left, chosen))
+        return Continuation(None, _explain(instance.limit_name, limit, left, chosen))
+    # The best plan for the rest keeps a ceiling of the objective if any does.
+    if instance.ceiling is not None:
+        ceiling = standing.limits.get(instance.ceiling_name, instance.ceiling)
+        if chosen.objective > ceiling * (1.0 + _TOLERANCE):
+            spent = standing.now_s if instance.ceiling_name == DEADLINE else standing.spent_usd or 0.0
+            needed = chosen.objective - spent
+            return Continuation(None, _explain(instance.ceiling_name, ceiling, ceiling - spent, needed))
     return Continuation(chosen)
 
 
@@ -215,20 +222,20 @@ def _what_is_left(instance: RubberBandInstance, standing: Standing) -> tuple[flo
     return limit, limit - (standing.now_s if name == DEADLINE else standing.spent_usd or 0.0)
 
 
-def _explain(instance: RubberBandInstance, limit: float, left: float, needed: float) -> Infeasibility:
-    """Say what the rest needs of the limit, and which limit would do."""
-    name, by_cost = instance.limit_name, instance.objective is Objective.COST
+def _explain(name: str, limit: float, left: float, needed: float) -> Infeasibility:
+    """Say what the rest needs of a limit, and which limit would do."""
+    in_time = name == DEADLINE
 
     def write(amount: float) -> str:
-        return format_duration(amount) if by_cost else f"${amount:,.2f}"
+        return format_duration(amount) if in_time else f"${amount:,.2f}"
 
     what = f"{write(max(left, 0.0))} of the {name} of {write(limit)} are left"
-    verb = "takes" if by_cost else "costs"
+    verb = "takes" if in_time else "costs"
     reason = (
         f"the rest {verb} at least {write(needed)}, and {what}; a {name} of {write(limit - left + needed)} would do"
     )
     relaxation = Relaxation(
-        limit=name, given=limit, least_feasible=limit - left + needed, unit="s" if by_cost else "usd"
+        limit=name, given=limit, least_feasible=limit - left + needed, unit="s" if in_time else "usd"
     )
     return Infeasibility(reason=reason, relaxations=(relaxation,))
 

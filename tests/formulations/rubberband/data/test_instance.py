@@ -73,9 +73,7 @@ def test_missing_limit_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"budget": "25usd"}, "budget: is 25usd, but the objective is the cost itself; set objective to time"),
-        ({"objective": "time", "deadline_s": 9}, "deadline_s: is 9 s, but the objective is the time itself; set obj"),
-        ({"objective": "time", "confidence": 0.9}, "confidence: is 0.9, but there is no deadline to keep"),
+        ({"objective": "time", "confidence": 0.9}, "confidence: is 0.9, but what is least is the expected time"),
         ({"objective": "time", "budget": "25gpu"}, "budget: got '25gpu'; the budget is money in all"),
         ({"objective": "time", "budget": "25eur"}, "budget: '25eur' has no known unit"),
         ({"objective": "time", "budget": 25}, "budget: got 25; write an amount of money with its unit, as in 25usd"),

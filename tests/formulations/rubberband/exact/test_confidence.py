@@ -9,7 +9,7 @@ import pytest
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, TreeCertificate
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
-from optplan.formulations.rubberband.exact.confidence import solve_held_distributions
+from optplan.formulations.rubberband.exact.both_limits import solve_held_distributions
 from optplan.formulations.rubberband.judge.completion import on_time_probability
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.judge.stages import cost_of

@@ -22,13 +22,15 @@ from optplan.contracts.result import (
 from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
+from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.chains import state_chains
-from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
 from optplan.formulations.rubberband.judge.duality import dual_bound, least_consumption, least_within
 from optplan.formulations.rubberband.judge.evaluation import evaluate, growth
 from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.study.pareto import build_pareto
 from optplan.progress import Stopwatch
+from optplan.solving import solve
+from optplan.verification import verify
 
 #: Most plans of a bracket that are looked at one by one.
 _MOST_PLANS = 150
@@ -179,6 +181,37 @@ def test_finds_the_best_of_all_plans(instance: RubberBandInstance, factor: float
     _check(instance.replace(deadline_s=factor * fastest), _cheapest_within(plans, factor * fastest), fastest)
     bounded = instance.replace(deadline_s=None, objective="time", budget=f"{factor * cheapest!r}usd")
     _check(bounded, _fastest_within(plans, factor * cheapest), cheapest)
+
+
+@given(
+    instance=tiny_instances(),
+    late=st.sampled_from([0.9, 1.0, 1.2, 1.5, 3.0]),
+    rich=st.sampled_from([0.9, 1.0, 1.1, 1.5, 3.0]),
+    objective=st.sampled_from(["cost", "time"]),
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@pytest.mark.filterwarnings("ignore::optplan.errors.DataWarning")
+def test_keeps_both_limits_where_any_plan_does(
+    instance: RubberBandInstance, late: float, rich: float, objective: str
+) -> None:
+    """With a deadline and a budget the best of all plans is found; else what helps is the least that does."""
+    plans = _list_plans(instance)
+    deadline_s = late * max(min(seconds for seconds, _ in bracket) for bracket in plans)
+    budget_usd = rich * sum(min(usd for _, usd in bracket) for bracket in plans)
+    instance = instance.replace(deadline_s=deadline_s, budget=f"{budget_usd!r}usd", objective=objective)
+    usd, seconds = _cheapest_within(plans, deadline_s), _fastest_within(plans, budget_usd)
+    result = solve(instance, gap=0.0)
+    if usd <= budget_usd * (1 + 1e-9):
+        assert result.status is Status.OPTIMAL
+        assert result.objective == pytest.approx(usd if objective == "cost" else seconds, rel=2e-9)
+        return
+    assert result.infeasibility is not None
+    helps = {one.limit: one.least_feasible for one in result.infeasibility.relaxations}
+    assert helps == pytest.approx(
+        {limit: least for limit, least in (("deadline", seconds), ("budget", usd)) if least < math.inf}, rel=2e-9
+    )
+    assert {one.limit for one in result.infeasibility.hopeless} == {"deadline", "budget"} - set(helps)
+    assert not [note for note in verify(instance, result).on_trust if "infeasib" in note]
 
 
 @given(instance=tiny_instances())

@@ -14,8 +14,8 @@ from optplan.contracts import Answer, BoundProof, SolveRequest, Status, Terminat
 from optplan.errors import EngineError, UnsupportedError, UsageError
 from optplan.formulations.rubberband.data.allocations import explain_refusal
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution, StageAllocation
+from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
-from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.models.bracket_graphs import state_bracket
 from optplan.formulations.rubberband.models.every_plan import list_undominated

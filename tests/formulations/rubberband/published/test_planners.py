@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from optplan.contracts import Answer, SolveRequest, Status, Termination
 from optplan.errors import UsageError
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.exact.both_limits import solve_held_paths
 from optplan.formulations.rubberband.exact.bracket_choice import isolate_brackets
-from optplan.formulations.rubberband.exact.held_paths import solve_held_paths
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.published.planners import (
     judge_chain,

@@ -1,0 +1,240 @@
+"""A deadline and a budget at once: what is least within one of them has to keep the other, too.
+
+The optimum within one limit keeps the other wherever any plan keeps both. So nothing new is searched for; new is the
+proof that no plan keeps both, and which of the two to relax, by how much (:data:`BOTH`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+
+from pydantic import JsonValue
+
+from optplan.contracts.result import (
+    MEETING,
+    Answer,
+    Hopeless,
+    Infeasibility,
+    LagrangianCertificate,
+    Relaxation,
+    ShadowPrice,
+    SolveRequest,
+    Status,
+    Termination,
+    TreeCertificate,
+)
+from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.rules import BOTH
+from optplan.formulations.rubberband.exact.chains import state_chains
+from optplan.formulations.rubberband.exact.confidence import solve_confident_deadline
+from optplan.formulations.rubberband.exact.feasibility import write_apart
+from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
+from optplan.solvers.limits import LIMIT_TOLERANCE
+from optplan.solvers.paths.effort import Effort
+from optplan.solvers.paths.held import find_least
+
+_UNITS = {DEADLINE: "s", BUDGET: "usd"}
+
+_Answer = Answer[RubberBandSolution]
+_Solver = Callable[[RubberBandInstance, SolveRequest], _Answer]
+
+
+def keep_both(solve: _Solver) -> _Solver:
+    """Let a solver that knows one limit keep a ceiling of its objective, too."""
+
+    @wraps(solve)
+    def within_both(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
+        if instance.ceiling is None:
+            return solve(instance, request)
+        if not instance.has_limit:
+            instance.limit_as_given(instance.limit_name)  # raises: the ceiling alone asks for another problem
+        answer = solve(instance.without_ceiling(), request)
+        if answer.status is Status.INFEASIBLE:
+            return _refuse(instance, answer, request)
+        if answer.objective is None or _keeps_ceiling(instance, answer.objective):
+            return _with_ceiling(instance, answer)
+        best = _solve_exactly(instance, request)
+        if best.bound is not None and not _keeps_ceiling(instance, best.bound):
+            return _refuse(instance, best, request)
+        amount, unit = instance.limit_as_given(instance.ceiling_name)
+        warning = (
+            f"the plan found needs {answer.objective:,.6g} {instance.objective_unit}, "
+            f"and the {instance.ceiling_name} is {amount:,.6g} {unit}"
+        )
+        if best.objective is not None and _keeps_ceiling(instance, best.objective):
+            warning += "; other plans keep it"
+        warnings = (*answer.warnings, warning)
+        return replace(answer, status=Status.UNKNOWN, solution=None, objective=None, warnings=warnings)
+
+    return within_both
+
+
+solve_held_paths = keep_both(solve_one_limit)
+solve_held_distributions = keep_both(solve_confident_deadline)
+
+
+def _keeps_ceiling(instance: RubberBandInstance, objective: float) -> bool:
+    return instance.ceiling is None or objective <= instance.ceiling * (1.0 + LIMIT_TOLERANCE)
+
+
+def _solve_exactly(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
+    """Solve without the ceiling, to the last digit: whether it is kept may depend on it."""
+    solve = solve_one_limit if instance.confidence is None else solve_confident_deadline
+    return solve(instance.without_ceiling(), replace(request, gap=0.0))
+
+
+def _with_ceiling(instance: RubberBandInstance, answer: _Answer) -> _Answer:
+    """Name the ceiling in the proof, where it weighs nothing, and say what it is worth: nothing, while it is kept."""
+    nothing = {instance.ceiling_name: 0.0}
+    certificates = tuple(
+        one if isinstance(one, TreeCertificate) else one.replace(multipliers=dict(one.multipliers) | nothing)
+        for one in answer.certificates
+    )
+    prices = {limit: _link(price, limit, nothing) for limit, price in answer.shadow_prices.items()}
+    weighed = next((one for one in certificates if isinstance(one, LagrangianCertificate)), None)
+    if prices and weighed is not None:
+        prices[instance.ceiling_name] = _price_ceiling(instance, weighed)
+    return replace(answer, certificates=certificates, shadow_prices=prices)
+
+
+def _link(price: ShadowPrice, limit: str, nothing: dict[str, float]) -> ShadowPrice:
+    """Say at which multipliers of both limits the ends of a price were found."""
+    ends = {"less_multipliers": price.less, "more_multipliers": price.more}
+    return price.replace(**{name: {limit: end} | nothing for name, end in ends.items() if end is not None})
+
+
+def _price_ceiling(instance: RubberBandInstance, weighed: LagrangianCertificate) -> ShadowPrice:
+    """Return the price of a ceiling that is kept; where even mixed plans have no room below it, less is infeasible."""
+    has_room = weighed.bound < (instance.ceiling or 0.0) * (1.0 - MEETING)
+    multipliers = dict(weighed.multipliers)
+    return ShadowPrice(
+        less=0.0 if has_room else None,
+        more=0.0,
+        unit=instance.price_unit(instance.ceiling_name),
+        less_multipliers=multipliers if has_room else {},
+        more_multipliers=multipliers,
+    )
+
+
+def _refuse(instance: RubberBandInstance, best: _Answer, request: SolveRequest) -> _Answer:
+    """Say that no plan keeps both limits, and what either of them would have to be.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    best
+        The best without the ceiling, with a bound beyond it; or that no plan keeps the other limit, either.
+    request
+        Time limit, and whether certificates are wanted.
+    """
+    ceiling, traded = instance.ceiling_name, instance.limit_name
+    if instance.confidence is not None and best.infeasibility is not None:
+        return replace(best, infeasibility=_give_up_ceiling(best.infeasibility, ceiling))
+    found = [_look_at(instance, ceiling, best, request)]
+    if instance.confidence is None:
+        exchanged = solve_one_limit(instance.exchanged().without_ceiling(), replace(request, gap=0.0))
+        found.append(_look_at(instance, traded, exchanged, request))
+    helps = tuple(one for one in found if isinstance(one, Relaxation))
+    certificate = next(one.certificate for one in found if one is not None)
+    claim = Infeasibility(
+        reason=_say_why(instance, best, {one.limit: one.least_feasible for one in helps}),
+        relaxations=helps,
+        hopeless=tuple(one for one in found if isinstance(one, Hopeless)),
+        certificate=None if certificate is None else certificate.replace(limit="", bound=None),
+    )
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
+
+
+def _give_up_ceiling(claim: Infeasibility, ceiling: str) -> Infeasibility:
+    """Add to the claim that no plan is on time often enough that no ceiling helps."""
+    certificate = None if claim.certificate is None else claim.certificate.replace(limit=ceiling)
+    return claim.replace(hopeless=(Hopeless(limit=ceiling, certificate=certificate),))
+
+
+def _look_at(
+    instance: RubberBandInstance, limit: str, answer: _Answer, request: SolveRequest
+) -> Relaxation | Hopeless | None:
+    """Say how much of a limit a plan needs that keeps the other, or that none keeps the other whatever this one is.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    limit
+        Which one.
+    answer
+        The least of it within the other limit.
+    request
+        Whether certificates are wanted.
+
+    Returns
+    -------
+    Relaxation, Hopeless or None
+        None where time ran out.
+    """
+    if answer.infeasibility is not None:
+        (other,) = answer.infeasibility.relaxations
+        content: dict[str, JsonValue] = {
+            "limit": other.limit,
+            "multiplier": 0.0,
+            "allowance": _count_charges(instance, other),
+        }
+        certificate = TreeCertificate(rule=BOTH, limit=limit, content=content)
+        return Hopeless(limit=limit, certificate=certificate if request.certify else None)
+    if answer.bound is None or answer.status is not Status.OPTIMAL:
+        return None
+    given, unit = instance.limit_as_given(limit)
+    certificate = TreeCertificate(rule=BOTH, bound=answer.bound, limit=limit, content=_describe_proof(limit, answer))
+    return Relaxation(
+        limit=limit,
+        given=given,
+        least_feasible=answer.bound,
+        unit=unit,
+        certificate=certificate if request.certify else None,
+    )
+
+
+def _count_charges(instance: RubberBandInstance, needed: Relaxation) -> float:
+    """Return by how much minimum charges raise the least cost of any plan; they raise no time."""
+    if needed.limit != BUDGET or not instance.has_minimum_charges:
+        return 0.0
+    plain = [find_least(chain.graph.exchanged(), effort=Effort()) for chain in state_chains(instance)]
+    return max(0.0, needed.least_feasible - math.fsum(one.least for one in plain))
+
+
+def _say_why(instance: RubberBandInstance, best: _Answer, helps: dict[str, float]) -> str:
+    """Say in a sentence what a plan needs of the ceiling, or of the other limit, and which amounts would do."""
+    ceiling, traded, given = instance.ceiling_name, instance.limit_name, instance.limits
+    if ceiling in helps:
+        least = helps[ceiling]
+        reason = (
+            f"within the {traded} of {given[traded]:,.6g} {_UNITS[traded]} a plan needs "
+            f"{write_apart(least, given[ceiling])} {_UNITS[ceiling]} at least; "
+            f"the {ceiling} is {write_apart(given[ceiling], least)} {_UNITS[ceiling]}"
+        )
+    else:
+        reason = best.infeasibility.reason if best.infeasibility is not None else f"no plan keeps the {traded}"
+    if traded in helps:
+        wanted, within = write_apart(helps[traded], given[traded]), f"{given[ceiling]:,.6g} {_UNITS[ceiling]}"
+        return f"{reason}; within {within} a plan needs {wanted} {_UNITS[traded]}"
+    if instance.confidence is not None:
+        return reason
+    amount = f"{given[ceiling]:,.6g} {_UNITS[ceiling]}"
+    return f"{reason}; and whatever the {traded}, no plan keeps the {ceiling} of {amount}"
+
+
+def _describe_proof(limit: str, answer: _Answer) -> dict[str, JsonValue]:
+    """Write down what shows that plans need so much of a limit: the content of :data:`BOTH`."""
+    content: dict[str, JsonValue] = {"limit": limit, "multiplier": 0.0, "allowance": 0.0}
+    for one in answer.certificates:
+        match one:
+            case TreeCertificate():
+                content |= dict(one.content)
+            case LagrangianCertificate():
+                content["multiplier"] = sum(one.multipliers.values())
+                content["allowance"] = max(0.0, (answer.bound or 0.0) - one.bound)
+    return content
