@@ -248,7 +248,8 @@ class Pieces:
         curve_time = share * curves.time_at(curves.width_at(division.use[on] / share))
         use = np.bincount(row, np.concatenate([division.points * self.points.use, division.use[on]]))
         time = np.bincount(row, np.concatenate([division.points * self.points.time, curve_time]))
-        branches, first = {}, 0
+        branches: dict[str, tuple[Branch, ...]] = {}
+        first = 0
         for name, job_class in self.instance.classes.items():
             rows = slice(first, first + job_class.num_epochs)
             widths = self.instance.allowed_widths(name)
@@ -274,7 +275,8 @@ class Pieces:
         for curve in np.flatnonzero(division.curves > 0.0).tolist():
             fraction, which = float(division.curves[curve]), int(self.curves.gpu_type[curve])
             shares[int(self.curves.row[curve])].append(Share(fraction, types[which], float(widths[curve])))
-        branches, first = {}, 0
+        branches: dict[str, tuple[Branch, ...]] = {}
+        first = 0
         for name, job_class in self.instance.classes.items():
             rows = shares[first : first + job_class.num_epochs]
             first += job_class.num_epochs
