@@ -85,6 +85,7 @@ SLOW = (
     "reporting/seer/test_quality.py",
     "reporting/test_runs.py",
     "runtime/exports",
+    "runtime/serving/test_kills.py",
     "runtime/test_driver.py",
     "runtime/test_local.py",
     "runtime/test_profiling.py",

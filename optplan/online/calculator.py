@@ -17,7 +17,7 @@ import numpy as np
 
 from optplan.contracts import Result
 from optplan.contracts.judgement import Evaluation
-from optplan.errors import DataError
+from optplan.errors import DataError, OptplanError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.planning import as_run
 from optplan.online.events import OnlineEvent
@@ -222,7 +222,11 @@ class WidthCalculator:
         """Solve, and publish the table where it is worth it."""
         notes: list[str] = []
         probing = find_probing(instance, self.knowledge.classes, self.terms)
-        solution, result = self._solve(instance, probing.branches, probing.part, notes)
+        try:
+            solution, result = self._solve(instance, probing.branches, probing.part, notes)
+        except OptplanError as error:  # of an engine, or a bug of ours: jobs keep their widths
+            solution, result = None, None
+            notes.append(str(error))
         unit = instance.budget_unit.value
         made = Calculation(
             at_s=self.knowledge.now_s,

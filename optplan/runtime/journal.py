@@ -58,7 +58,8 @@ class Journal:
             if writable:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)
-                self._lock = _hold(folder / _LOCK)
+                busy = f"{folder}: another driver follows a plan there; wait for it, or `optplan stop {folder}`"
+                self._lock = hold_lock(folder / _LOCK, busy)
             self._connection = _open(path, writable=writable)
         except (OSError, sqlite3.Error, *OptplanErrors) as error:
             self._unlock()
@@ -147,17 +148,26 @@ class _Writing:
             raise OutputError(message) from None
 
 
-def _hold(path: Path) -> int:
-    """Take the lock of the folder; the system drops it when the process ends."""
+def hold_lock(path: Path, busy: str) -> int:
+    """Take the lock of a folder; the system drops it when the process ends, however it ends.
+
+    Returns
+    -------
+    int
+        The open file, which holds the lock until it is closed; it says which process that is.
+
+    Raises
+    ------
+    UsageError
+        When another process has it, with the text ``busy``.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
         if error.errno in (errno.EAGAIN, errno.EACCES):
-            folder = path.parent
-            message = f"{folder}: another driver follows a plan there; wait for it, or `optplan stop {folder}`"
-            raise UsageError(message) from None
+            raise UsageError(busy) from None
         raise
     os.ftruncate(handle, 0)
     os.write(handle, str(os.getpid()).encode())

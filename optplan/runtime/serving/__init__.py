@@ -1,0 +1,1 @@
+"""Long-lived services: what they have written down, who may ask them, and what they are told from outside."""

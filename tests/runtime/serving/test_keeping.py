@@ -1,0 +1,169 @@
+"""What the keeper of a calculator writes down, answers, publishes and survives."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from optplan.errors import DataError, OutputError, UsageError
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.online.events import Arrival, Measurement, OnlineEvent
+from optplan.online.terms import Terms
+from optplan.online.width_table import WidthTable
+from optplan.runtime.serving import store
+from optplan.runtime.serving.keeping import WIDTHS_FILE, Answer, Keeper
+
+
+def _arrival(name: str, job_class: str = "a") -> Arrival:
+    return Arrival(id=name, job_class=job_class)
+
+
+def _answers(keeper: Keeper, *events: OnlineEvent) -> list[Answer]:
+    return [outcome.answer for outcome in keeper.tell(events).result(timeout=60)]
+
+
+def test_events_count_once(tmp_path: Path, stream: BoaInstance) -> None:
+    """A repetition in the same batch, in a later one and after a new start is told as such and changes nothing."""
+    keeper = Keeper(tmp_path / "s", stream)
+    keeper.start()
+    assert _answers(keeper, _arrival("1"), _arrival("1"), _arrival("2")) == [
+        Answer.TAKEN,
+        Answer.REPEATED,
+        Answer.TAKEN,
+    ]
+    assert _answers(keeper, _arrival("2"), _arrival("3")) == [Answer.REPEATED, Answer.TAKEN]
+    keeper.stop()
+    again = Keeper(tmp_path / "s")
+    again.start()
+    assert _answers(again, _arrival("1")) == [Answer.REPEATED]
+    again.stop()
+    assert again.view.events == 3
+
+
+def test_what_is_refused_says_why_and_may_come_again(tmp_path: Path, stream: BoaInstance) -> None:
+    """A refused event does not use up its id: corrected, it is taken."""
+    keeper = Keeper(tmp_path / "s", stream)
+    keeper.start()
+    (outcome,) = keeper.tell([Measurement(id="m", job_class="a", gpus=64, speed=1.0)]).result(timeout=60)
+    assert outcome.answer is Answer.REFUSED
+    assert "may hold up to 4" in outcome.complaint
+    assert _answers(keeper, Measurement(id="m", job_class="a", gpus=4, speed=1.0)) == [Answer.TAKEN]
+    keeper.stop()
+    assert keeper.view.refused == 1
+
+
+def test_the_table_is_published_whole_and_for_the_user_alone(
+    tmp_path: Path, stream: BoaInstance, clock: Callable[[], float]
+) -> None:
+    """The file holds the view's table; folder, database and table are open to nobody else."""
+    folder = tmp_path / "s"
+    keeper = Keeper(folder, stream, clock=clock)
+    keeper.take()
+    keeper.stop()
+    table = WidthTable.parse(json.loads((folder / WIDTHS_FILE).read_text("utf-8")))
+    assert table == keeper.view.table
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for name in (WIDTHS_FILE, "calculator.sqlite"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+
+
+def test_a_new_start_publishes_what_was_written_down(
+    tmp_path: Path, stream: BoaInstance, clock: Callable[[], float]
+) -> None:
+    """A kill between writing a table down and publishing it is mended by the next start, without calculating."""
+    folder = tmp_path / "s"
+    keeper = Keeper(folder, stream, clock=clock)
+    keeper.take()
+    keeper.stop()
+    (folder / WIDTHS_FILE).unlink()
+    again = Keeper(folder, clock=clock)
+    again.start()
+    again.stop()
+    assert again.view.table == keeper.view.table
+    assert WidthTable.parse(json.loads((folder / WIDTHS_FILE).read_text("utf-8"))) == keeper.view.table
+    assert len(again.view.calculations) == 1
+
+
+def test_a_batch_that_cannot_be_written_does_not_count(
+    tmp_path: Path, stream: BoaInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk whoever told gets an error, and the same events count once when they come again."""
+    keeper = Keeper(tmp_path / "s", stream, Terms(window_h=1e9))
+    commit = store.Store.commit
+
+    def fail(*_: object, **__: object) -> None:
+        raise OutputError("the disk is full")
+
+    keeper.start()
+    monkeypatch.setattr(store.Store, "commit", fail)
+    with pytest.raises(OutputError, match="disk is full"):
+        keeper.tell([_arrival("1")]).result(timeout=60)
+    monkeypatch.setattr(store.Store, "commit", commit)
+    assert _answers(keeper, _arrival("1")) == [Answer.TAKEN]
+    keeper.stop()
+    assert keeper.view.events == 1
+
+
+def test_one_process_keeps_a_folder(tmp_path: Path, stream: BoaInstance) -> None:
+    """A second keeper is refused while the first one lives, and a folder where none began needs an instance."""
+    keeper = Keeper(tmp_path / "s", stream)
+    with pytest.raises(UsageError, match="another calculator runs there"):
+        Keeper(tmp_path / "s", stream)
+    keeper.stop()
+    with pytest.raises(UsageError, match="give the instance"):
+        Keeper(tmp_path / "empty")
+
+
+def test_another_budget_goes_on_with_what_was_learned(
+    tmp_path: Path, stream: BoaInstance, clock: Callable[[], float], now: list[float]
+) -> None:
+    """Begun again with another budget, the keeper has the same estimates and a new table."""
+    keeper = Keeper(tmp_path / "s", stream, clock=clock)
+    keeper.take()
+    keeper.stop()
+    now[0] += 10.0
+    again = Keeper(tmp_path / "s", stream.replace(budget="4gpu"), clock=clock)
+    again.take()
+    again.stop()
+    latest = again.view.calculations[0]
+    assert (latest.reason, latest.number, latest.budget) == ("the instance was changed", 2, 4.0)
+    assert again.view.table is not None
+    assert again.view.table.held_at("a", 0).gpus == 4
+
+
+def test_tables_of_a_later_release_are_refused(tmp_path: Path, stream: BoaInstance) -> None:
+    """A state that a later release wrote is left alone, with a message that says so."""
+    Keeper(tmp_path / "s", stream).stop()
+    with sqlite3.connect(tmp_path / "s" / "calculator.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(DataError, match="has version 99; understood: up to"):
+        Keeper(tmp_path / "s", stream)
+
+
+def test_tables_of_an_earlier_release_are_migrated(
+    tmp_path: Path, stream: BoaInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one more step, a state of today gets it once and keeps what it knows; a broken step leaves it as it was."""
+    keeper = Keeper(tmp_path / "s", stream)
+    keeper.start()
+    assert _answers(keeper, _arrival("1")) == [Answer.TAKEN]
+    keeper.stop()
+    today = store.MIGRATIONS
+    monkeypatch.setattr(store, "MIGRATIONS", (*today, "CREATE TABLE extra (a TEXT); SELECT no_such_function();"))
+    with pytest.raises(OutputError, match="no such function"):
+        Keeper(tmp_path / "s")
+    monkeypatch.setattr(store, "MIGRATIONS", (*today, "CREATE TABLE extra (a TEXT);"))
+    for _ in range(2):
+        again = Keeper(tmp_path / "s")
+        again.start()
+        assert _answers(again, _arrival("1")) == [Answer.REPEATED]
+        again.stop()
+    with sqlite3.connect(tmp_path / "s" / "calculator.sqlite") as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(today) + 1,)
+    connection.close()
