@@ -8,8 +8,9 @@ sums of their steps (:class:`Charges`); :func:`find_pareto_set` gives the whole 
 from optplan.solvers.paths.held.charges import Charge, Charges, exchange_charges, no_charge
 from optplan.solvers.paths.held.closing import HeldShortfall, HeldSolution, find_least, solve_held
 from optplan.solvers.paths.held.frontier import Window, find_pareto_set
-from optplan.solvers.paths.held.graphs import Growth, HeldGraph
+from optplan.solvers.paths.held.graphs import HeldGraph
 from optplan.solvers.paths.held.labels import HeldPaths
+from optplan.solvers.paths.held.layers import Growth
 
 __all__ = [
     "Charge",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +24,10 @@ from optplan.solvers.paths.held.charges import (
     no_charge,
     skip_dominated_from_above,
 )
+from optplan.solvers.paths.held.layers import HeldLayers
 from optplan.solvers.paths.held.sweeps import Cut, CutBundle
 from optplan.solvers.paths.held.thrift import FORBIDDEN, FREE, Thrift
 from optplan.solvers.paths.skyline import expand_ranges
-
-if TYPE_CHECKING:
-    from optplan.solvers.paths.held.graphs import HeldGraph
 
 #: Pairs of a label and a node, under each cut, that are looked at in one go; bounds the memory.
 _NUMBERS_AT_ONCE = 1 << 20
@@ -106,7 +103,7 @@ class _Labels:
         return find_undominated_charged(segment, self.low_consumption, self.low_value, self.charge)
 
 
-def find_paths(graph: HeldGraph, cuts: tuple[Cut, ...], effort: Effort, charges: Charges | None = None) -> HeldPaths:
+def find_paths(graph: HeldLayers, cuts: tuple[Cut, ...], effort: Effort, charges: Charges | None = None) -> HeldPaths:
     """Return every undominated path within all cuts.
 
     Parameters
@@ -139,7 +136,7 @@ def find_paths(graph: HeldGraph, cuts: tuple[Cut, ...], effort: Effort, charges:
 
 
 def find_candidates(
-    graph: HeldGraph, cuts: tuple[Cut, ...], effort: Effort, charges: Charges | None = None
+    graph: HeldLayers, cuts: tuple[Cut, ...], effort: Effort, charges: Charges | None = None
 ) -> HeldPaths:
     """Return the paths within all cuts among which every undominated one is.
 
@@ -167,7 +164,7 @@ def find_candidates(
 
 
 def settle_costs(
-    graph: HeldGraph, options: IntArray, charges: Charges | None, effort: Effort
+    graph: HeldLayers, options: IntArray, charges: Charges | None, effort: Effort
 ) -> tuple[FloatArray, FloatArray]:
     """Return value and consumption of whole paths (P, J), charges included.
 
@@ -200,7 +197,7 @@ def settle_costs(
 class _Search:
     """Labels of the layer reached, and where they came from."""
 
-    def __init__(self, graph: HeldGraph, cuts: tuple[Cut, ...], effort: Effort, charges: Charges | None) -> None:
+    def __init__(self, graph: HeldLayers, cuts: tuple[Cut, ...], effort: Effort, charges: Charges | None) -> None:
         self.graph = graph
         self.cuts = CutBundle(cuts, graph.num_nodes)
         self.effort = effort

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.paths.families import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from optplan.solvers.paths.held.graphs import HeldGraph
+from optplan.solvers.paths.held.layers import HeldLayers
 
 
 class Sweep:
@@ -31,7 +28,7 @@ class Sweep:
         At least 0.
     """
 
-    def __init__(self, graph: HeldGraph, value_weight: float, consumption_weight: float) -> None:
+    def __init__(self, graph: HeldLayers, value_weight: float, consumption_weight: float) -> None:
         self.graph = graph
         self.value_weight = value_weight
         self.consumption_weight = consumption_weight

@@ -25,15 +25,11 @@ mending ends.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.paths.families import IntArray
-
-if TYPE_CHECKING:
-    from optplan.solvers.paths.held.graphs import HeldGraph
+from optplan.solvers.paths.held.layers import HeldLayers
 
 #: What a label may do next: anything; stay or grow; stay. And what no label may have done.
 FREE, KEEPING, WAITING, FORBIDDEN = 0, 1, 2, 3
@@ -48,7 +44,7 @@ class Thrift:
         The graph.
     """
 
-    def __init__(self, graph: HeldGraph) -> None:
+    def __init__(self, graph: HeldLayers) -> None:
         self.graph = graph
         self._simple = graph.growth.wait is None
         #: (K,) The last layer with an option that needs the node, and that needs this or a greater one.

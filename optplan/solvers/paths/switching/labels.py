@@ -9,7 +9,6 @@ that can be entered from it. All graphs advance together, one stage per step.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,8 @@ from optplan.solvers.paths.dominance import find_undominated_vectors, weigh_crit
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets
 from optplan.solvers.paths.skyline import expand_ranges, find_undominated, skip_clearly_dominated
+from optplan.solvers.paths.switching.layers import LinkedLayers
 from optplan.solvers.paths.switching.stages import Stages, contract_layers, unfold_nodes
-
-if TYPE_CHECKING:
-    from optplan.solvers.paths.switching.graphs import LinkedGraphs
 
 Labels32 = NDArray[np.int32]
 
@@ -50,8 +47,8 @@ class _Labels:
         return _Labels(self.slot[positions], self.value[positions], self.consumption[positions], self.parent[positions])
 
 
-def find_path_sets(graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
-    """Return every graph's undominated paths within an allowance; see :meth:`LinkedGraphs.find_path_sets`."""
+def find_path_sets(graphs: LinkedLayers, multipliers: FloatArray, allowance: float, effort: Effort) -> PathSets:
+    """Return every graph's undominated paths within an allowance; see :meth:`LinkedLayers.find_path_sets`."""
     effort.charge_pass()
     stages = contract_layers(graphs, multipliers, allowance)
     setting = (_Skyline if multipliers.size == 1 else _Vectors)(graphs, stages, multipliers, effort)
@@ -86,7 +83,7 @@ def find_path_sets(graphs: LinkedGraphs, multipliers: FloatArray, allowance: flo
 class _Setting:
     """What the steps of one label setting have in common, whatever labels are compared by."""
 
-    def __init__(self, graphs: LinkedGraphs, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
+    def __init__(self, graphs: LinkedLayers, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
         self.stages = stages
         self.multipliers = multipliers
         self.effort = effort
@@ -173,7 +170,7 @@ class _Setting:
 class _Skyline(_Setting):
     """One limit: labels compare by value and one consumption, in one sort; they are by node and consumption."""
 
-    def __init__(self, graphs: LinkedGraphs, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
+    def __init__(self, graphs: LinkedLayers, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
         super().__init__(graphs, stages, multipliers, effort)
         self.value_unit = _find_units(stages, stages.value + stages.enter_value.max(axis=1))
         self.unit = _find_units(stages, stages.consumption[:, 0] + stages.enter_consumption[:, :, 0].max(axis=1))
@@ -203,7 +200,7 @@ class _Skyline(_Setting):
 class _Vectors(_Setting):
     """Several limits: labels compare in every criterion; those of a hub are by reduced cost."""
 
-    def __init__(self, graphs: LinkedGraphs, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
+    def __init__(self, graphs: LinkedLayers, stages: Stages, multipliers: FloatArray, effort: Effort) -> None:
         super().__init__(graphs, stages, multipliers, effort)
         #: What a limit is worth in all, so that sums over criteria make sense.
         self.weights = weigh_criteria(float(stages.best.sum()), graphs.limits)

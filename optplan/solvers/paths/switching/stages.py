@@ -8,16 +8,13 @@ of a typical instance fewer than ten remain as stages at the allowance that clos
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
+from optplan.solvers.paths.switching.layers import LinkedLayers
 from optplan.solvers.paths.switching.sweeps import NearNodes, find_near_nodes
-
-if TYPE_CHECKING:
-    from optplan.solvers.paths.switching.graphs import LinkedGraphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +70,7 @@ class Stages:
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
 
 
-def contract_layers(graphs: LinkedGraphs, multipliers: FloatArray, allowance: float) -> Stages:
+def contract_layers(graphs: LinkedLayers, multipliers: FloatArray, allowance: float) -> Stages:
     """Fold the layers that no path within the allowance can enter into the layer before.
 
     Parameters
@@ -122,7 +119,7 @@ def contract_layers(graphs: LinkedGraphs, multipliers: FloatArray, allowance: fl
     )
 
 
-def _open_stages(graphs: LinkedGraphs, near: NearNodes, entered: NDArray[np.bool_]) -> IntArray:
+def _open_stages(graphs: LinkedLayers, near: NearNodes, entered: NDArray[np.bool_]) -> IntArray:
     """Return (G, E) the stage of each layer: a new one wherever a near node can be entered."""
     opens = np.zeros((graphs.num_graphs, graphs.num_layers), dtype=bool)
     opens[:, 0] = True
@@ -131,7 +128,7 @@ def _open_stages(graphs: LinkedGraphs, near: NearNodes, entered: NDArray[np.bool
     return np.asarray(opens.cumsum(axis=1) - 1)
 
 
-def _fold_nodes(graphs: LinkedGraphs, near: NearNodes, block: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+def _fold_nodes(graphs: LinkedLayers, near: NearNodes, block: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return, by stage, graph and node: the first near node (M,), summed value (M,) and consumption (M, L)."""
     owner, nodes = graphs.positions[near.row], graphs.run_value.shape[1]
     stage = block[owner, graphs.layers[near.row]]

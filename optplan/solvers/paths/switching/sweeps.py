@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.families import FloatArray, IntArray, NodeArray
-
-if TYPE_CHECKING:
-    from optplan.solvers.paths.switching.graphs import LinkedGraphs
+from optplan.solvers.paths.switching.layers import LinkedLayers
 
 #: Numbers per working array of one block: large enough to hide NumPy's call costs, small enough for the caches.
 _BLOCK_SIZE = 1 << 19
@@ -84,7 +81,7 @@ class Block:
 
 
 def split_blocks(
-    graphs: LinkedGraphs, members: IntArray | None, multipliers: FloatArray, value_weight: float
+    graphs: LinkedLayers, members: IntArray | None, multipliers: FloatArray, value_weight: float
 ) -> Iterator[Block]:
     """Yield the asked pairs in blocks of bounded size; together they hold every pair once.
 
@@ -109,7 +106,7 @@ def split_blocks(
             yield _make_block(graphs, pairs, positions[pairs], weights[pairs], value_weight)
 
 
-def _weigh_all(graphs: LinkedGraphs, multipliers: FloatArray, value_weight: float) -> Block:
+def _weigh_all(graphs: LinkedLayers, multipliers: FloatArray, value_weight: float) -> Block:
     """Weigh all rows of all graphs."""
     run = value_weight * (graphs.open_value if value_weight else graphs.run_value)
     enter = value_weight * graphs.enter_value
@@ -124,7 +121,7 @@ def _weigh_all(graphs: LinkedGraphs, multipliers: FloatArray, value_weight: floa
 
 
 def _make_block(
-    graphs: LinkedGraphs, pairs: IntArray, positions: IntArray, weights: FloatArray, value_weight: float
+    graphs: LinkedLayers, pairs: IntArray, positions: IntArray, weights: FloatArray, value_weight: float
 ) -> Block:
     """Gather and weigh the rows of some pairs, given longest first."""
     lengths = graphs.lengths[positions]
@@ -159,7 +156,7 @@ def _weigh(
 
 
 def find_best_nodes(
-    graphs: LinkedGraphs, members: IntArray | None, multipliers: FloatArray, value_weight: float
+    graphs: LinkedLayers, members: IntArray | None, multipliers: FloatArray, value_weight: float
 ) -> NodeArray:
     """Return the places of a path of least weighted cost for each pair.
 
@@ -269,7 +266,7 @@ class NearNodes:
     limit: FloatArray
 
 
-def find_near_nodes(graphs: LinkedGraphs, multipliers: FloatArray, allowance: float) -> NearNodes:
+def find_near_nodes(graphs: LinkedLayers, multipliers: FloatArray, allowance: float) -> NearNodes:
     """Return the nodes on paths whose reduced cost exceeds the graph's least by at most the allowance.
 
     Parameters
