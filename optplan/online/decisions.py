@@ -8,8 +8,9 @@ there, one of those who wait runs on what is left, and the others wait for the c
 wanted, type by type.
 
 The paper stops at what is rented as it is needed. With quotas or ``most_gpus``, demand can be more than will ever be
-there: then an order says who is served (:class:`~optplan.online.jobs.Order`), the first who cannot have
-its width runs on what is left, and with an order other than first come, those who run may be stopped for others.
+there: then an order says who is served (:class:`~optplan.online.jobs.Order`). Nobody is put on what is left, as that
+would last; with first come nobody overtakes, and with the other orders those who run may be stopped for others. A width
+above all that may ever be there is cut to that.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], 
         raise DataError("jobs", "two have the same name", "give each job a name of its own")
     changed, demand = _look_up(table, jobs, stock)
     scarce = _find_scarce(demand, rules)
-    looks = _look_at_all(table, jobs, changed, stock) if scarce or stock.may_stop(scarce) else changed
+    looks = _look_at_all(jobs, changed, stock) if scarce or stock.may_stop(scarce) else changed
     claims = [Claim(*look) for look in (looks if stock.may_stop(scarce) else changed)]
     divide(claims, stock, scarce)
     _place(claims, stock, places)
@@ -108,7 +109,9 @@ def _look_up(table: Widths, jobs: Sequence[ActiveJob], stock: Stock) -> tuple[li
 
     This is what a decision spends its time on where nearly everybody holds what it should.
     """
-    demand = dict.fromkeys(stock.rules.gpus_per_node, 0)
+    rules = stock.rules
+    demand = dict.fromkeys(rules.gpus_per_node, 0)
+    most = {kind: rules.most_of(kind) for kind in demand}
     default = next(iter(demand))
     held_at, count = table.held_at, stock.count
     changed = []
@@ -121,22 +124,23 @@ def _look_up(table: Widths, jobs: Sequence[ActiveJob], stock: Stock) -> tuple[li
         elif kind not in demand:
             hint = nearest_name_hint(kind, demand)
             raise DataError(f"table.classes.{job.job_class}", f"wants GPUs of type {kind!r}", hint)
+        if wanted > most[kind]:
+            wanted = rules.largest_runnable(job.job_class, int(most[kind]))
         demand[kind] += wanted
         if held != wanted or held_kind != kind:
             changed.append(_Look(job, wanted, kind, held, held_kind))
     return changed, demand
 
 
-def _look_at_all(table: Widths, jobs: Sequence[ActiveJob], changed: Sequence[_Look], stock: Stock) -> list[_Look]:
+def _look_at_all(jobs: Sequence[ActiveJob], changed: Sequence[_Look], stock: Stock) -> list[_Look]:
     """Return all jobs, those who hold what they want as well."""
     others = {look.job.name: look for look in changed}
     looks = []
     for job in jobs:
         look = others.get(job.name)
         if look is None:
-            wanted, _ = table.held_at(job.job_class, job.epochs_done, job.row)
-            kind = stock.kind_of(job.place)
-            look = _Look(job, wanted, kind, wanted, kind)
+            held, kind = sum(job.place.values()), stock.kind_of(job.place) if job.place else ""
+            look = _Look(job, held, kind, held, kind)
         looks.append(look)
     return looks
 

@@ -66,7 +66,7 @@ def divide(claims: Sequence[Claim], stock: Stock, scarce: frozenset[str]) -> Non
     while grown:  # one that goes to another type leaves room to those before it
         grown = False
         for one in running:
-            grown |= _grow(one, stock, scarce)
+            grown |= _grow(one, stock)
     unserved = {one.kind for one in running if not one.is_served}
     _start([one for one in ordered if not one.got], stock, scarce, unserved)
 
@@ -79,41 +79,34 @@ def _give(one: Claim, gpus: int, stock: Stock) -> None:
         stock.used[one.kind] += gpus
 
 
-def _grow(one: Claim, stock: Stock, scarce: frozenset[str]) -> bool:
-    """Give a running job its new width if that is there; a part of it only where no more will come. Say if it did."""
+def _grow(one: Claim, stock: Stock) -> bool:
+    """Give a running job its new width if that is there, and say if it was; no pause is spent on a part of it."""
     if one.is_served:
         return False
-    held, kind = one.got, one.got_kind
-    stock.used[kind] -= held
+    stock.used[one.got_kind] -= one.got
     room = stock.room(one.kind)
-    stock.used[kind] += held
+    stock.used[one.got_kind] += one.got
     if room >= one.wanted:
         _give(one, one.wanted, stock)
-        return True
-    part = stock.rules.largest_runnable(one.job.job_class, min(room, one.wanted))
-    if one.kind in scarce and kind == one.kind and part > held:
-        _give(one, part, stock)
-        return True
-    return False
+    return one.is_served
 
 
 def _start(waiting: Sequence[Claim], stock: Stock, scarce: frozenset[str], unserved: set[str]) -> None:
-    """Start those for whom there is room, and the first for whom there is not on what is left.
+    """Start those for whom there is room; where more nodes come, the first for whom there is not on what is left.
 
-    Where somebody runs on less than it wants already, what is left is for him. Of a type that is scarce, whoever cannot
-    run on what is left is not overtaken.
+    Where somebody runs on less than it wants already, what is left is for him. Of a type that is scarce nobody is put
+    on less than it wants, which would last: with first come nobody overtakes, else whoever fits does.
     """
     barred: set[str] = set()
     for one in waiting:
-        if one.kind in barred:
-            continue
-        room = stock.room(one.kind)
+        room = 0 if one.kind in barred else stock.room(one.kind)
         if room >= one.wanted:
             _give(one, one.wanted, stock)
+        elif one.kind in scarce:
+            if stock.rules.order is Order.FIRST_COME:
+                barred.add(one.kind)
         elif one.kind not in unserved:
             part = stock.rules.largest_runnable(one.job.job_class, room)
             if part:
                 _give(one, part, stock)
                 unserved.add(one.kind)
-            elif one.kind in scarce:
-                barred.add(one.kind)

@@ -155,6 +155,10 @@ class Rules:
         """Return the most GPUs of a type; infinite where there is no quota."""
         return self.quotas.get(gpu_type, math.inf)
 
+    def most_of(self, gpu_type: str) -> float:
+        """Return the most GPUs of a type that there can ever be; infinite where nothing limits them."""
+        return min(self.cap(gpu_type), math.inf if self.most_gpus is None else self.most_gpus)
+
     def largest_runnable(self, job_class: str, gpus: int) -> int:
         """Return the most GPUs up to a number on which a job can run; 0 where there are none."""
         widths = self.runnable.get(job_class)

@@ -123,11 +123,11 @@ def test_nodes_above_those_wanted_are_given_back_once_nobody_holds_them(make_tab
 
 
 def test_quotas_count_used_gpus_and_whole_nodes(make_table: MakeTable) -> None:
-    """With a quota of 6, two jobs of 4 get 4 and 2 of the 8 GPUs that are there, and one node of 4 is wanted."""
+    """With a quota of 6, one of two jobs of 4 runs on the 8 GPUs that are there, and one node of 4 is wanted."""
     rules = Rules({"a100": 4}, quotas={"a100": 6})
     jobs = [ActiveJob("one", "four"), ActiveJob("two", "four", submitted_s=1.0)]
     decision = decide(make_table(four=[4]), jobs, make_nodes("n1", "n2"), rules)
-    assert [sum(place.values()) for place in decision.places.values()] == [4, 2]
+    assert [sum(place.values()) for place in decision.places.values()] == [4, 0]
     assert decision.nodes == {"a100": 1}
 
 
@@ -174,16 +174,26 @@ def test_nobody_is_stopped_for_others_while_nodes_are_still_to_come(make_table: 
     assert decision.nodes == {"a100": 2}
 
 
-def test_on_a_scarce_type_a_short_job_takes_what_becomes_free(make_table: MakeTable) -> None:
-    """No more nodes will come: a job that runs on 1 of 4 GPUs takes the 2 that were given back, before the next one."""
-    rules = Rules({"a100": 4}, most_gpus=4)
+@pytest.mark.parametrize(("order", "small"), [(Order.FIRST_COME, 0), (Order.WEIGHTED_SHORTEST, 1)])
+def test_on_a_scarce_type_nobody_runs_on_what_is_left(make_table: MakeTable, order: Order, small: int) -> None:
+    """No more nodes will come: who wants 4 waits beside a free GPU; first come lets nobody overtake him."""
     jobs = [
-        ActiveJob("holder", "one", place={"n1": 1}),
-        ActiveJob("short", "four", place={"n1": 1}),
-        ActiveJob("next", "two", submitted_s=1.0),
+        ActiveJob("holder", "three", place={"n1": 3}, expected_left_s=1.0),
+        ActiveJob("wide", "four", submitted_s=1.0, expected_left_s=2.0),
+        ActiveJob("small", "one", submitted_s=2.0, expected_left_s=3.0),
     ]
-    decision = decide(make_table(one=[1], four=[4], two=[2]), jobs, make_nodes("n1"), rules)
-    assert decision.places == {"holder": {"n1": 1}, "short": {"n1": 3}, "next": {}}
+    rules = Rules({"a100": 4}, most_gpus=4, order=order)
+    decision = decide(make_table(one=[1], three=[3], four=[4]), jobs, make_nodes("n1"), rules)
+    assert [total(place) for place in decision.places.values()] == [3, 0, small]
+
+
+def test_a_width_above_all_that_can_be_is_cut(make_table: MakeTable) -> None:
+    """A job wants 9 GPUs where 8 are allowed, and runs on 2, 4 or 9: it holds 4."""
+    rules = Rules({"a100": 4}, most_gpus=8, runnable={"wide": (2, 4, 9)})
+    decision = decide(make_table(wide=[9]), [ActiveJob("job", "wide")], make_nodes("n1", "n2"), rules)
+    assert decision.places == {"job": {"n1": 4}}
+    assert decision.nodes == {"a100": 1}
+    assert not decision.short
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from optplan.instances.sia_profiles import FITTED, INTERPOLATED
 from optplan.schema import FrozenModel
 from optplan.simulation.cluster.jobs import Job, Spread
 from optplan.simulation.cluster.outcome import Outcome
-from optplan.simulation.cluster.policies.naming import is_file, make_policy
+from optplan.simulation.cluster.policies.naming import is_file, make_policy, plan_path
 from optplan.simulation.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
 from optplan.simulation.cluster.replaying import replay
 
@@ -106,7 +106,10 @@ class Cell(FrozenModel):
         DataError
             When a file cannot be read.
         """
-        policy = checksums.of_file(self.policy) if is_file(self.policy) else self.policy
+        policy = self.policy
+        if is_file(policy):
+            path = plan_path(policy)
+            policy = policy.removesuffix(path) + checksums.of_file(path)
         parameters = self.model_dump(exclude_defaults=True, exclude={"workload", "profiles", "policy"})
         parts = (
             REVISION,

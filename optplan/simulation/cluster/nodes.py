@@ -104,6 +104,10 @@ class Nodes:
         """Names of the nodes that are rented, ascending."""
         return tuple(sorted(self._free))
 
+    def list_starting(self, now_s: float) -> frozenset[int]:
+        """List the nodes that cannot be used yet."""
+        return frozenset(node for node, ready_s in self._ready_s.items() if ready_s > now_s)
+
     def rent(self, count: int, now_s: float) -> None:
         """Rent more nodes, which stay until they are retired."""
         for _ in range(count):

@@ -32,6 +32,8 @@ class Sight:
         Names of the nodes that are rented.
     gpus_per_node
         GPUs of each of them.
+    starting
+        Those of the nodes that cannot be used yet: whoever is put on one waits for it.
     """
 
     now_s: float
@@ -41,6 +43,7 @@ class Sight:
     free_gpus: float
     nodes: Sequence[int] = ()
     gpus_per_node: int = 1
+    starting: frozenset[int] = frozenset()
 
 
 class Policy(Protocol):

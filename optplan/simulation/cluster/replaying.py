@@ -178,7 +178,8 @@ class _Cluster:
         nodes = self._nodes
         gpus, free = nodes.gpus - len(leaving) * nodes.gpus_per_node, nodes.gpus - nodes.used
         staying = [node for node in nodes.names if node not in leaving] if nodes.is_fixed else []
-        return Sight(self._clock.now, self._active, changed, gpus, free, staying, nodes.gpus_per_node)
+        starting = nodes.list_starting(self._clock.now)
+        return Sight(self._clock.now, self._active, changed, gpus, free, staying, nodes.gpus_per_node, starting)
 
     def _resize(self) -> tuple[int, ...]:
         """Rent more nodes where the policy wants them; return those that it is to give up."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_plan
+from optplan.online.jobs import Order
 from optplan.simulation.cluster.policies.equal_share import EqualShare
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
 from optplan.simulation.cluster.policies.one_width import hold_one_width
 from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.policies.reservation import hold_reservations
+from optplan.simulation.cluster.policies.scheduled import Autoscaled, Scheduled
 from optplan.simulation.cluster.policies.width_table import follow_plan
 from optplan.simulation.cluster.policy import Policy
 
@@ -30,6 +33,14 @@ POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
     }
 )
 
+#: Schedulers that follow a BOA plan: on a cluster of fixed size in an order, or one that grows and shrinks.
+SCHEDULERS: Mapping[str, Callable[[BoaPlan], Policy]] = MappingProxyType(
+    {
+        **{order.value: partial(Scheduled, order=order) for order in Order},
+        "autoscaled": Autoscaled,
+    }
+)
+
 
 def make_policy(text: str) -> Policy:
     """Return the policy that a text names.
@@ -37,7 +48,8 @@ def make_policy(text: str) -> Policy:
     Parameters
     ----------
     text
-        A name of :data:`POLICIES`, ``one-width:N``, or the path of a BOA plan: a file ``.json`` or ``.yaml``.
+        A name of :data:`POLICIES`, ``one-width:N``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of
+        :data:`SCHEDULERS`, a colon and that path.
 
     Raises
     ------
@@ -52,12 +64,19 @@ def make_policy(text: str) -> Policy:
     if text in POLICIES:
         return POLICIES[text]()
     if is_file(text):
-        return follow_plan(read_plan(text, BoaPlan))
-    known = [*POLICIES, f"{ONE_WIDTH}:8"]
+        plan = read_plan(plan_path(text), BoaPlan)
+        return SCHEDULERS[name](plan) if name in SCHEDULERS else follow_plan(plan)
+    known = [*POLICIES, f"{ONE_WIDTH}:8", *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS)]
     message = f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan"
     raise UsageError(message)
 
 
+def plan_path(text: str) -> str:
+    """Return the path of the plan that a policy's name has, without the scheduler that follows it."""
+    name, colon, path = text.partition(":")
+    return path if colon and name in SCHEDULERS else text
+
+
 def is_file(text: str) -> bool:
-    """Return whether a text is the path of a plan, not a name."""
+    """Return whether a text has the path of a plan."""
     return text.lower().endswith((".json", ".yaml", ".yml"))
