@@ -2,12 +2,13 @@
 
 A page is one HTML file that needs neither network nor server. Everything that comes from the user is escaped, in the
 text by jinja2 and in the charts by this package; a content security policy in the page forbids every script but its own
-two, and every connection.
+two, and every connection. plotly.js is in the page in compressed form, and its own script unpacks it.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _TEMPLATE = "page.html"
+#: Lines and bars, a quarter of plotly.js; make gets it, and it is in the wheel.
+_PLOTLY_PART = "plotly-basic.min.js"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
 
 
@@ -42,13 +45,14 @@ class Chart:
 
 def render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
     """Fill in a template; scripts are in the page only where there is something to draw."""
-    scripts = [_read_plotly_js(), _read_part("report.js")] if figures else []
+    plotly_js, script = (_read_plotly_js(), _read_part("report.js")) if figures else ("", "")
     return template.render(
         **parts,
         figures=_embed_figures(figures),
         css=_read_part("report.css"),
-        scripts=scripts,
-        script_hashes=[_hash_script(script) for script in scripts],
+        packed=base64.b64encode(gzip.compress(plotly_js.encode(), mtime=0)).decode(),
+        script=script,
+        script_hashes=[_hash_script(one) for one in (plotly_js, script) if one],
     )
 
 
@@ -114,7 +118,11 @@ def _read_part(name: str) -> str:
 
 
 def _read_plotly_js() -> str:
+    """Return plotly.js: the part of it that draws these charts, where the installation has that, or else all of it."""
     load_plotly()
+    part = files("optplan.reporting").joinpath("templates", _PLOTLY_PART)
+    if part.is_file():
+        return part.read_text(encoding="utf-8")
     from plotly.offline import get_plotlyjs
 
     script: str = get_plotlyjs()
