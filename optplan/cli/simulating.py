@@ -76,6 +76,14 @@ _NOTHING_DONE = 3
     help="Whether jobs adapt their batch size after every epoch, or keep that of the workload.",
 )
 @click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Times that the workload runs, one after another, each but the first turned within its span at random.",
+)
+@click.option(
     "--node-start",
     metavar="TIME",
     callback=read_duration,
@@ -87,7 +95,7 @@ _NOTHING_DONE = 3
     default=0,
     show_default=True,
     metavar="N",
-    help="Of policies that draw at random; none of the present ones does.",
+    help="Of whatever is drawn at random.",
 )
 @output_option("what came of it as JSON")
 @report_option

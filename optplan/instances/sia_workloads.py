@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from optplan.errors import DataError, nearest_name_hint
+from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
 from optplan.instances.sia_applications import APPLICATIONS
 from optplan.schema import FloatArray, IntArray, freeze
@@ -150,6 +150,57 @@ def read_workload(
         requested_batch_sizes=batches,
         span_s=span_s,
         span_source=span_source,
+    )
+
+
+def repeat_workload(workload: Workload, times: int, *, seed: int = 0) -> Workload:
+    """Repeat a workload, to simulate longer: each time its arrivals are turned within its span by a random offset.
+
+    Parameters
+    ----------
+    workload
+        The first of the repetitions, as it is.
+    times
+        How often it runs, at least 1.
+    seed
+        Of the offsets.
+
+    Returns
+    -------
+    Workload
+        ``times`` as long; the names of repeated jobs end in ``/2``, ``/3``, ...
+
+    Raises
+    ------
+    UsageError
+        When it is not to run once.
+    """
+    if times < 1:
+        raise UsageError(f"times: got {times}; at least 1 is needed")
+    offsets_s = np.random.default_rng(seed).uniform(0.0, workload.span_s, times)
+    offsets_s[0] = 0.0
+    numbers = np.arange(times)[:, None]
+    turned_s = (workload.submission_s + offsets_s[:, None]) % workload.span_s + numbers * workload.span_s
+    turned_s[0] = workload.submission_s  # an arrival at the very end of the span stays there
+    order = np.argsort(turned_s, axis=None, kind="stable")
+    which = order % len(workload.job_names)
+    names = [
+        workload.job_names[job] + (f"/{number + 1}" if number else "")
+        for number, job in zip((order // len(workload.job_names)).tolist(), which.tolist(), strict=True)
+    ]
+
+    def again(values: IntArray | None) -> IntArray | None:
+        return None if values is None else freeze(values[which])
+
+    return replace(
+        workload,
+        application_index=freeze(workload.application_index[which]),
+        submission_s=freeze(turned_s.ravel()[order]),
+        job_names=tuple(names),
+        requested_gpus=again(workload.requested_gpus),
+        requested_batch_sizes=again(workload.requested_batch_sizes),
+        span_s=times * workload.span_s,
+        span_source=f"{workload.span_source}, {times} times",
     )
 
 

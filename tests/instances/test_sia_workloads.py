@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError
 from optplan.instances.sia_applications import APPLICATIONS
-from optplan.instances.sia_workloads import read_workload
+from optplan.instances.sia_workloads import read_workload, repeat_workload
 
 HEADER = "name,time,application,num_replicas,batch_size\n"
 
@@ -170,6 +170,25 @@ def test_a_file_that_outgrew_its_family_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"at 8.33333 h, after the span of 8 h \(nominal span of philly\); give"):
         read_workload(path)
     assert read_workload(path, span_h=9.0).span_s == 32400.0
+
+
+def test_repeating_turns_arrivals_within_the_span(tmp_path: Path) -> None:
+    """Three times two jobs over two hours each: the gap between a pair stays, around the end of its span or not."""
+    once = read_workload(write(tmp_path, HEADER + "a,600,bert,2,24\nb,4200,cifar10,4,512\n"))
+    thrice = repeat_workload(once, 3, seed=4)
+    assert thrice.span_s == 3 * once.span_s == 6 * 3600.0
+    assert thrice.job_names[:2] == ("a", "b")
+    assert (np.diff(thrice.submission_s) >= 0).all()
+    at = dict(zip(thrice.job_names, thrice.submission_s.tolist(), strict=True))
+    for number in (2, 3):
+        assert (at[f"b/{number}"] - at[f"a/{number}"]) % once.span_s == pytest.approx(3600.0)
+        assert once.span_s * (number - 1) <= min(at[f"a/{number}"], at[f"b/{number}"]) < once.span_s * number
+    asked = dict(zip(thrice.job_names, thrice.requested_gpus.tolist(), strict=True))  # type: ignore[union-attr]
+    assert asked == {"a": 2, "b": 4, "a/2": 2, "b/2": 4, "a/3": 2, "b/3": 4}
+    assert repeat_workload(once, 3, seed=4).submission_s.tolist() == thrice.submission_s.tolist()
+    assert repeat_workload(once, 3, seed=5).submission_s.tolist() != thrice.submission_s.tolist()
+    with pytest.raises(UsageError, match="at least 1"):
+        repeat_workload(once, 0)
 
 
 def test_large_files_are_read_row_by_row(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pydantic import Field
 from optplan.errors import DataError
 from optplan.instances.sia import Timing, read_workload
 from optplan.instances.sia_profiles import FITTED, INTERPOLATED
+from optplan.instances.sia_workloads import repeat_workload
 from optplan.schema import FrozenModel
 from optplan.simulation.cluster.jobs import Job, Spread
 from optplan.simulation.cluster.outcome import Outcome
@@ -47,6 +48,8 @@ class Cell(FrozenModel):
         Where times come from, as in :func:`~optplan.instances.sia.derive_epochs`.
     batch
         Whether jobs adapt their batch size or keep that of the workload.
+    repeat
+        Times that the workload runs, one after another.
     node_start_s
         Seconds until a rented node can be used.
     seed
@@ -61,6 +64,7 @@ class Cell(FrozenModel):
     slowdown: bool = False
     timing: Timing = Timing.TABLES
     batch: Batch = Batch.ADAPTED
+    repeat: _AtLeastOne = 1
     node_start_s: _Seconds = 0.0
     seed: int = 0
 
@@ -81,7 +85,7 @@ class Cell(FrozenModel):
         """
         policy = make_policy(self.policy)
         jobs, gpus_per_node = make_jobs(
-            read_workload(self.workload),
+            repeat_workload(read_workload(self.workload), self.repeat, seed=self.seed),
             self.profiles,
             self.gpu,
             slowdown=self.slowdown,

@@ -43,6 +43,7 @@ class Nodes:
         # Nodes by free GPUs, each a dict for its order: what is taken must not depend on hashes.
         self._by_free: list[dict[int, None]] = [{} for _ in range(gpus_per_node + 1)]
         self._made = self.rented
+        self._names: tuple[int, ...] | None = None  # until nodes come or go
         for node in range(self.rented):
             self._put(node, gpus_per_node)
 
@@ -102,7 +103,9 @@ class Nodes:
     @property
     def names(self) -> tuple[int, ...]:
         """Names of the nodes that are rented, ascending."""
-        return tuple(sorted(self._free))
+        if self._names is None:
+            self._names = tuple(sorted(self._free))
+        return self._names
 
     def list_starting(self, now_s: float) -> frozenset[int]:
         """List the nodes that cannot be used yet."""
@@ -127,6 +130,7 @@ class Nodes:
     def _return(self, node: int) -> None:
         del self._by_free[self._free.pop(node)][node]
         self._ready_s.pop(node, None)
+        self._names = None
         self.rented -= 1
 
     def _choose(self, wanted: int, now_s: float) -> int:
@@ -142,6 +146,7 @@ class Nodes:
         node, self._made = self._made, self._made + 1
         if self._start_s:
             self._ready_s[node] = now_s + self._start_s
+        self._names = None
         self.rented += 1
         self._put(node, self.gpus_per_node)
         return node

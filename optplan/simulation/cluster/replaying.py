@@ -177,7 +177,9 @@ class _Cluster:
         changed = [self._jobs[number] for number in sorted(self._changed) if self._jobs[number] in self._active]
         nodes = self._nodes
         gpus, free = nodes.gpus - len(leaving) * nodes.gpus_per_node, nodes.gpus - nodes.used
-        staying = [node for node in nodes.names if node not in leaving] if nodes.is_fixed else []
+        staying: Sequence[int] = nodes.names if nodes.is_fixed else ()
+        if leaving:
+            staying = [node for node in staying if node not in leaving]
         starting = nodes.list_starting(self._clock.now)
         return Sight(self._clock.now, self._active, changed, gpus, free, staying, nodes.gpus_per_node, starting)
 

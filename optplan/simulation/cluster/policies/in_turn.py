@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from optplan.simulation.cluster.jobs import Job
@@ -26,7 +27,7 @@ class InTurn:
     def __init__(self, name: str, want: Callable[[Job], int]) -> None:
         self.name = name
         self._want = want
-        self._waiting: dict[Job, None] = {}
+        self._waiting: deque[Job] = deque()
 
     def need(self, job: Job) -> int:
         """Return what it wants first."""
@@ -38,17 +39,13 @@ class InTurn:
         free = sight.free_gpus
         for job in sight.changed:
             if not job.gpus:
-                self._waiting[job] = None
+                self._waiting.append(job)
                 continue
             wanted = self._want(job)
             if wanted - job.gpus <= free:
                 wishes[job] = wanted
                 free -= wanted - job.gpus
-        for job in list(self._waiting):
-            wanted = self._want(job)
-            if wanted > free:
-                break
-            del self._waiting[job]
-            wishes[job] = wanted
+        while self._waiting and (wanted := self._want(self._waiting[0])) <= free:
+            wishes[self._waiting.popleft()] = wanted
             free -= wanted
         return wishes
