@@ -33,6 +33,7 @@ from optplan.cli.measuring import probe
 from optplan.cli.price_imports import import_prices
 from optplan.cli.profiling import profile
 from optplan.cli.replanning import replan
+from optplan.cli.report_pages import report_page
 from optplan.cli.running import logs, run, status, stop
 from optplan.cli.scaling import scaling
 from optplan.cli.sensitivity import sensitivity
@@ -100,6 +101,7 @@ _COMMANDS = (
     submit,
     promote,
     verify,
+    report_page,
     show,
     list_registered,
     schema,

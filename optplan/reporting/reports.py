@@ -57,6 +57,7 @@ def write_report(
     *,
     rivals: Sequence[Result[Solution]] = (),
     explanation: Explanation | None = None,
+    verify_command: str = _ALONE.verify_command,
     overwrite: bool = False,
 ) -> None:
     """Write the HTML report of a result, which is verified for it; what else it shows is solved for.
@@ -71,6 +72,8 @@ def write_report(
         Results of other solvers, to be set beside it.
     explanation
         Of the result; refused where the formulation has none.
+    verify_command
+        How to check the result, as the page says it.
     overwrite
         Whether a file that exists may be replaced.
 
@@ -86,5 +89,5 @@ def write_report(
         When the file exists and may not be replaced, or cannot be written.
     """
     background, verification = gather_background(instance, result, rivals), verify(instance, result)
-    beside = Beside(rivals, background, verification, explanation=explanation)
+    beside = Beside(rivals, background, verification, verify_command, explanation)
     write_text(build_report(instance, result, beside), path, overwrite=overwrite)
