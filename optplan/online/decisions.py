@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.online.division import Claim, divide
-from optplan.online.jobs import NOWHERE, ActiveJob, Node, Place, Rules, Widths, rank_claim
+from optplan.online.jobs import ActiveJob, Node, Place, Rules, Widths, rank_claim
 from optplan.online.stock import Stock
 
 
@@ -158,10 +158,10 @@ def _place(claims: Sequence[Claim], stock: Stock, places: dict[str, Place]) -> N
     for one in changing:
         if one.held:
             stock.give_back(one.job.place)
-        places[one.job.name] = NOWHERE
+        places[one.job.name] = {}
     for one in claims:
         if not one.got:
-            places[one.job.name] = NOWHERE
+            places[one.job.name] = {}
     starting = sorted((one for one in changing if one.got), key=lambda one: -one.got)
     if starting:
         buckets = stock.sort_free()

@@ -7,9 +7,11 @@ from functools import partial
 from types import MappingProxyType
 
 from optplan.errors import UsageError, nearest_name_hint
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
-from optplan.instances.files import read_plan
+from optplan.instances.files import read_instance, read_plan
 from optplan.online.jobs import Order
+from optplan.simulation.cluster.policies.boa_online import BoaOnline
 from optplan.simulation.cluster.policies.equal_share import EqualShare
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
 from optplan.simulation.cluster.policies.one_width import hold_one_width
@@ -21,6 +23,8 @@ from optplan.simulation.cluster.policy import Policy
 
 #: What is followed by a number of GPUs, as in ``one-width:8``.
 ONE_WIDTH = "one-width"
+#: What is followed by a BOA instance, as it is known at the start.
+ONLINE = "boa-online"
 
 #: Policies that need nothing but their name.
 POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
@@ -49,7 +53,7 @@ def make_policy(text: str) -> Policy:
     ----------
     text
         A name of :data:`POLICIES`, ``one-width:N``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of
-        :data:`SCHEDULERS`, a colon and that path.
+        :data:`SCHEDULERS`, a colon and that path; or ``boa-online:`` and the path of a BOA instance with a budget.
 
     Raises
     ------
@@ -64,19 +68,26 @@ def make_policy(text: str) -> Policy:
     if text in POLICIES:
         return POLICIES[text]()
     if is_file(text):
+        if name == ONLINE:
+            return BoaOnline(read_instance(plan_path(text), BoaInstance))
         plan = read_plan(plan_path(text), BoaPlan)
         return SCHEDULERS[name](plan) if name in SCHEDULERS else follow_plan(plan)
-    known = [*POLICIES, f"{ONE_WIDTH}:8", *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS)]
+    known = [
+        *POLICIES,
+        f"{ONE_WIDTH}:8",
+        *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),
+        f"{ONLINE}:instance.json",
+    ]
     message = f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan"
     raise UsageError(message)
 
 
 def plan_path(text: str) -> str:
-    """Return the path of the plan that a policy's name has, without the scheduler that follows it."""
+    """Return the path of the plan or instance that a policy's name has, without who follows it."""
     name, colon, path = text.partition(":")
-    return path if colon and name in SCHEDULERS else text
+    return path if colon and (name in SCHEDULERS or name == ONLINE) else text
 
 
 def is_file(text: str) -> bool:
-    """Return whether a text has the path of a plan."""
+    """Return whether a text has the path of a plan or an instance."""
     return text.lower().endswith((".json", ".yaml", ".yml"))
