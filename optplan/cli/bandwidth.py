@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.commands import Command, Group
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress
 from optplan.cli.measuring import read_bytes, read_numbers
-from optplan.cli.options import complete_instance, file_option, force_option, output_option
-from optplan.cli.outputs import Outputs
+from optplan.cli.options import complete_instance, file_option
+from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 from optplan.units import parse_bytes
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.measurement.allreduce_data import AllreduceData
     from optplan.measurement.learned_bandwidth import LearnedBandwidth
-    from optplan.schema import FrozenModel
 
 _IMPORT_EXAMPLES = (
     "optplan import nccl-tests all_reduce.txt --vm-type p3.8xlarge --rated-gbit-per-s 10 -o p3.csv",
@@ -47,6 +46,7 @@ def read_some_numbers(context: click.Context, option: click.Parameter, text: str
     cls=Command,
     short_help="Measurements of all-reduces, from what nccl-tests wrote.",
     examples=_IMPORT_EXAMPLES,
+    writes={"output": "the measurements as CSV"},
 )
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--vm-type", required=True, metavar="NAME", help="Type of VM, as instances call it.")
@@ -66,17 +66,13 @@ def read_some_numbers(context: click.Context, option: click.Parameter, text: str
 @click.option("--cpu-cores", type=float, metavar="N")
 @click.option("--memory-gib", type=float, metavar="N")
 @click.option("--rated-gbit-per-s", type=float, metavar="N", help="Bandwidth that the provider promises.")
-@output_option("the measurements as CSV")
-@force_option
 def import_nccl_tests(
     paths: tuple[Path, ...],
     *,
     vm_type: str,
     ranks: int | None,
     column: str,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **features: str | float | None,
 ) -> int:
     """Read results of nccl-tests' all_reduce_perf: .json is its report (-J), .csv a table, others what it printed.
@@ -86,11 +82,10 @@ def import_nccl_tests(
     from optplan.measurement.allreduce_data import Place
     from optplan.measurement.nccl_tests import read_nccl_tests
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     known: dict[str, Any] = {name: value for name, value in features.items() if value is not None}
     which: Any = column
     data = read_nccl_tests(paths, Place(vm_type, **known), ranks=ranks, which=which)
-    return _deliver_measurements(data, outputs, as_json=as_json)
+    return _deliver_measurements(data, outputs)
 
 
 @click.group(name="bandwidth", cls=Group, examples=_EXAMPLES)
@@ -102,7 +97,13 @@ def bandwidth() -> None:
     """
 
 
-@bandwidth.command(name="learn", cls=Command, short_help="A model from measurements.", examples=(_EXAMPLES[0],))
+@bandwidth.command(
+    name="learn",
+    cls=Command,
+    short_help="A model from measurements.",
+    examples=(_EXAMPLES[0],),
+    writes={"output": "the model as JSON"},
+)
 @click.argument("paths", metavar="MEASUREMENTS.csv...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--vm-type", metavar="NAME", default="", help="Of rows that do not say it.")
 @click.option(
@@ -115,8 +116,6 @@ def bandwidth() -> None:
 )
 @click.option("--folds", type=int, metavar="N", default=5, show_default=True, help="Of the cross-validation.")
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Of the folds.")
-@output_option("the model as JSON")
-@force_option
 def learn(
     paths: tuple[Path, ...],
     *,
@@ -124,9 +123,7 @@ def learn(
     mtu: int,
     folds: int,
     seed: int,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
 ) -> int:
     """Learn bus bandwidth with boosted trees, one model on each side of the MTU, and say how well they predict.
 
@@ -134,11 +131,10 @@ def learn(
     """
     from optplan.measurement.bandwidth_training import learn_bandwidth
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     data = _read_all(paths, vm_type)
     with Progress("learning"):
         model = learn_bandwidth(data, mtu_bytes=mtu, seed=seed, folds=folds)
-    return _deliver(model, outputs, _show_model(model), as_json=as_json)
+    return outputs.deliver(model, lambda: _show_model(model))
 
 
 @bandwidth.command(
@@ -147,6 +143,7 @@ def learn(
     short_help="A table from a model or measurements, or into an instance.",
     examples=(_EXAMPLES[1], "optplan bandwidth tabulate p3.csv --types mine=p3.8xlarge -o table.json"),
     renamed={"types": "--types", "region": "--region"},
+    writes={"output": "the table, or the instance, as JSON"},
 )
 @click.argument("path", metavar="MODEL.json|MEASUREMENTS.csv", type=click.Path(path_type=Path))
 @click.option(
@@ -169,8 +166,6 @@ def learn(
 @file_option("--measurements", multiple=True, help="Refuse a model that was not learned from these; may be repeated.")
 @click.option("--into", metavar="INSTANCE", shell_complete=complete_instance, help="Fill the table into this instance.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
-@output_option("the table, or the instance, as JSON")
-@force_option
 def tabulate_model(
     path: Path,
     *,
@@ -181,9 +176,7 @@ def tabulate_model(
     measurements: tuple[Path, ...],
     into: str | None,
     name: str | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
 ) -> int:
     """Tabulate what a model predicts, or the medians of measurements, as the field `bandwidth` of an instance of srift.
 
@@ -193,7 +186,6 @@ def tabulate_model(
     from optplan.measurement.bandwidth_tabulation import fill_bandwidth, tabulate
     from optplan.measurement.learned_bandwidth import read_model
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     data = _read_all(measurements, "") if measurements else None
     source: LearnedBandwidth | AllreduceData
     if path.suffix.lower() == ".csv":
@@ -208,16 +200,18 @@ def tabulate_model(
         if name is not None:
             raise UsageError("--name: has a meaning with --into INSTANCE only")
         table = tabulate(source, chosen, counts, buffers, region=region)
-        return _deliver(table, outputs, _show_table(table), as_json=as_json)
+        return outputs.deliver(table, lambda: _show_table(table))
     instance = fill_bandwidth(_read_srift(into), source, chosen, counts, buffers, region=region)
     instance = instance if name is None else instance.replace(name=name)
-    from optplan.reporting.presenters import presenter_of
-
-    return _deliver(instance, outputs, presenter_of(instance).present_instance(instance), as_json=as_json)
+    return deliver(instance, outputs)
 
 
 @bandwidth.command(
-    name="synthesize", cls=Command, short_help="Made-up measurements, labelled as such.", examples=(_EXAMPLES[2],)
+    name="synthesize",
+    cls=Command,
+    short_help="Made-up measurements, labelled as such.",
+    examples=(_EXAMPLES[2],),
+    writes={"output": "the made-up measurements as CSV"},
 )
 @click.option(
     "--vm-type", "vm_types", multiple=True, metavar="NAME", help="Only this type of the paper's; may be repeated."
@@ -228,8 +222,6 @@ def tabulate_model(
 )
 @click.option("--repeats", type=int, metavar="N", default=3, show_default=True, help="Rows of each point.")
 @click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Same seed, same rows.")
-@output_option("the made-up measurements as CSV")
-@force_option
 def synthesize(
     *,
     vm_types: tuple[str, ...],
@@ -237,9 +229,7 @@ def synthesize(
     transfers: tuple[int, ...],
     repeats: int,
     seed: int,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
 ) -> int:
     """Make measurements up, for trying things out: 4 B to 512 MiB, with the bandwidths and their spread of the paper.
 
@@ -248,11 +238,10 @@ def synthesize(
     """
     from optplan.measurement.synthetic_bandwidth import SyntheticSettings, choose_networks, synthesize_measurements
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     settings = SyntheticSettings(
         networks=choose_networks(vm_types), ranks=ranks, transfers=transfers, repeats=repeats, seed=seed
     )
-    return _deliver_measurements(synthesize_measurements(settings), outputs, as_json=as_json)
+    return _deliver_measurements(synthesize_measurements(settings), outputs)
 
 
 def _split(text: str) -> list[str]:
@@ -279,26 +268,11 @@ def _read_srift(into: str) -> SriftInstance:
     return instance
 
 
-def _deliver_measurements(data: AllreduceData, outputs: Outputs, *, as_json: bool) -> int:
-    from optplan.instances.files import write_text
+def _deliver_measurements(data: AllreduceData, outputs: Outputs) -> int:
     from optplan.measurement.allreduce_data import format_csv, list_records
 
-    if as_json:
-        print_json(list_records(data))
-    else:
-        print_answer(*_show_measurements(data))
-    outputs.save("--output", lambda path: write_text(format_csv(data), path, overwrite=outputs.force))
-    return outputs.exit_code(0)
-
-
-def _deliver(record: FrozenModel, outputs: Outputs, shown: Iterable[RenderableType], *, as_json: bool) -> int:
-    from optplan.instances.files import write_json
-
-    if as_json:
-        print_json(record.to_json_data())
-    else:
-        print_answer(*shown)
-    outputs.save("--output", lambda path: write_json(record, path, overwrite=outputs.force))
+    outputs.answer(list_records(data), lambda: _show_measurements(data))
+    outputs.save_text("--output", lambda _: format_csv(data))
     return outputs.exit_code(0)
 
 

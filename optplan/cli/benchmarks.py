@@ -8,7 +8,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import force_option, known_name, output_option, report_option
+from optplan.cli.options import known_name
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -54,6 +54,7 @@ def list_choices() -> list[str]:
         "optplan bench boa --full -o rows.json",
         "optplan bench all --quick -o bench.json --report bench.html",
     ),
+    writes={"output": "the rows as JSON", "report": "Write an HTML report."},
 )
 @click.argument("suite", required=False, metavar="[SUITE]", **known_name("suite", list_choices))
 @click.option("--quick", is_flag=True, help="Small sizes and few limits: does the suite work?")
@@ -70,9 +71,6 @@ def list_choices() -> list[str]:
     type=click.Path(path_type=Path, file_okay=False),
     help="Of the suite best-known: where to write what is new or better than recorded, with its proofs.",
 )
-@output_option("the rows as JSON")
-@report_option
-@force_option
 def bench(
     suite: str | None,
     *,
@@ -80,10 +78,7 @@ def bench(
     full: bool,
     processes: int | None,
     proofs: Path | None,
-    output: Path | None,
-    report_path: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
 ) -> int:
     """Run a benchmark SUITE, or all of them; without one, list the suites.
 
@@ -92,57 +87,48 @@ def bench(
     best known was not reached, or its proof does not hold.
     """
     from optplan.benchmarking import run_suite
-    from optplan.instances.files import format_json, write_text
 
     if suite is None:
-        return _print_suites(as_json=as_json)
-    if suite != ALL and (processes is not None or report_path is not None):
+        return _print_suites(as_json=outputs.as_json)
+    if suite != ALL and (processes is not None or "--report" in outputs):
         raise UsageError(f"--processes and --report go with 'optplan bench {ALL}'; {suite} is one suite")
-    outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
     if suite == ALL:
-        return _run_all(outputs, quick=quick, full=full, processes=processes, proofs=proofs, as_json=as_json)
+        return _run_all(outputs, quick=quick, full=full, processes=processes, proofs=proofs)
     with Progress(f"suite {suite}") as progress:
         rows = run_suite(suite, quick=quick, full=full, proofs=proofs, on_event=progress.listen)
-    if as_json:
-        print_json(rows)
-    else:
+
+    def show() -> list[object]:
         from optplan.reporting.tables import record_table
 
         shown = (*_SHOWN, *_SHOWN_AS_WELL.get(suite, ()))
-        print_answer(record_table(suite, [{name: row[name] for name in shown} for row in rows]))
-    outputs.save("--output", lambda path: write_text(format_json(rows) + "\n", path, overwrite=outputs.force))
-    return outputs.exit_code(0)
+        return [record_table(suite, [{name: row[name] for name in shown} for row in rows])]
+
+    return outputs.deliver(rows, show)
 
 
-def _run_all(
-    outputs: Outputs, *, quick: bool, full: bool, processes: int | None, proofs: Path | None, as_json: bool
-) -> int:
+def _run_all(outputs: Outputs, *, quick: bool, full: bool, processes: int | None, proofs: Path | None) -> int:
     from optplan.benchmarking.pages import build_sweep_page
     from optplan.benchmarking.sweeps import run_sweep
-    from optplan.instances.files import format_json, write_text
-    from optplan.reporting.pages import require_packages, write_page
 
-    if "--report" in outputs:
-        require_packages()
     with Progress("every suite") as progress:
         document = run_sweep(quick=quick, full=full, processes=processes, proofs=proofs, on_event=progress.listen)
     known = document["best_known"]
-    if as_json:
-        print_json(document)
-    else:
+
+    def show() -> list[object]:
         from optplan.reporting.tables import record_table
 
         suites = document["suites"].items()
         records = [{"suite": name, "rows": len(one["rows"]), "seconds": one["seconds"]} for name, one in suites]
-        print_answer(
+        return [
             record_table("suites", records),
             "",
             f"best known values: {known['reached']} reached, {known['better']} bettered, {known['missed']} missed, "
             f"{known['new']} new; proofs: {known['proofs']['holds']} hold, {known['proofs']['broken']} broken",
             *(f"failed: {name}" for name in known["failed"]),
-        )
-    outputs.save("--output", lambda path: write_text(format_json(document) + "\n", path, overwrite=outputs.force))
-    outputs.save("--report", lambda path: write_page(path, build_sweep_page(document), overwrite=outputs.force))
+        ]
+
+    outputs.deliver(document, show)
+    outputs.save_page("--report", lambda: build_sweep_page(document))
     return outputs.exit_code(_NOT_VERIFIED if known["failed"] else 0)
 
 

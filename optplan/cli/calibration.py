@@ -9,8 +9,8 @@ import click
 
 from optplan.cli.amending import amendments, read_amended
 from optplan.cli.commands import Command
-from optplan.cli.console import note, print_answer, print_json
-from optplan.cli.options import force_option, instance_argument, output_option
+from optplan.cli.console import note
+from optplan.cli.options import instance_argument
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -22,19 +22,16 @@ from optplan.errors import UsageError
         "optplan calibrate runs/first search.yaml -o measured.json",
         "optplan calibrate runs/first rubberband-resnet101-20min -o measured.json",
     ),
+    writes={"output": "the instance with what was measured"},
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @instance_argument
 @amendments
-@output_option("the instance with what was measured")
-@force_option
 def calibrate(
     folder: Path,
     instance_name: str,
     *,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Put what the run in DIR measured in place of what INSTANCE says: times of iterations, starts, launches, prices.
@@ -43,11 +40,9 @@ def calibrate(
     other widths keep their ratio to those that were. The next `optplan solve` plans with it.
     """
     from optplan.formulations import formulation_of
-    from optplan.instances.files import write_json
     from optplan.runtime.running import read_run
     from optplan.runtime.stock import take_stock
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     state, _, _ = read_run(folder)
     instance = read_amended(instance_name, changes)
     formulation = formulation_of(instance)
@@ -57,11 +52,9 @@ def calibrate(
     calibrated, said = formulation.calibrate(instance, state.plan, take_stock(state))
     source = dict(calibrated.source) | {"measured": f"in a run of plan {state.plan.plan_id[:12]}"}
     calibrated = calibrated.replace(source=source)
-    if as_json:
-        print_json({"changes": list(said), "instance": calibrated.to_json_data()})
-    else:
-        print_answer(*(said or ("all is as the instance says",)))
-    outputs.save("--output", lambda path: write_json(calibrated, path, overwrite=force))
-    if output is None and not as_json:
+    told = {"changes": list(said), "instance": calibrated.to_json_data()}
+    outputs.answer(told, lambda: said or ("all is as the instance says",))
+    outputs.save_json(calibrated)
+    if "--output" not in outputs and not outputs.as_json:
         note("give -o FILE to write the instance")
     return outputs.exit_code(0)

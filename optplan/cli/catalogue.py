@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from operator import or_
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
@@ -14,14 +13,11 @@ from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json, print_text
 from optplan.cli.options import (
-    file_option,
-    force_option,
     instance_argument,
     known_name,
     list_formulations,
-    output_option,
 )
-from optplan.cli.outputs import Outputs
+from optplan.cli.outputs import Outputs, deliver
 from optplan.cli.pictures import show_pictures
 from optplan.errors import UsageError
 
@@ -58,49 +54,40 @@ _SIZES = ("classes", "epochs", "widths", "seed")
         "optplan show srift-case3 --plot iteration.html",
         "optplan show random-boa --classes 20 --epochs 50 --widths 64 --seed 1 --json",
     ),
+    writes={
+        "plot": "Write a figure of the best plan, or of --dag, as HTML.",
+        "output": "the instance as JSON, or the model",
+    },
 )
 @instance_argument
 @amendments
 @click.option("--model", "form", type=click.Choice(["lp", "mps"]), help="Write the mixed-integer model instead.")
 @click.option("--dag", is_flag=True, help="Show the execution graph of the best plan instead (rubberband).")
-@file_option("--plot", help="Write a figure of the best plan, or of --dag, as HTML.")
 @click.option("--classes", type=int, metavar="N", help="Of a generated instance: job classes.")
 @click.option("--epochs", type=int, metavar="N", help="Of a generated instance: epochs of each class.")
 @click.option("--widths", type=int, metavar="N", help="Of a generated instance: allowed widths 1..N.")
 @click.option("--seed", type=int, metavar="N", help="Of a generated instance: same seed, same instance.")
-@output_option("the instance as JSON, or the model")
-@force_option
 def show(
     instance_name: str,
     *,
     form: Literal["lp", "mps"] | None,
     dag: bool,
-    plot: Path | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Show an INSTANCE (a file or a name of the library), or write it, or its model.
 
     With --json, the instance itself; with --model, the text of the mixed-integer model for other engines.
     """
-    outputs = Outputs({"--output": output, "--plot": plot}, force=force, as_json=as_json)
     sizes = {name: changes.pop(name) for name in _SIZES}
     instance = amend(_read(instance_name, {k: v for k, v in sizes.items() if v is not None}), changes)
-    if dag or plot is not None:
-        return show_pictures(instance, outputs, dag=dag, as_json=as_json)
+    if dag or "--plot" in outputs:
+        return show_pictures(instance, outputs, dag=dag)
     if form is not None:
-        return _show_model(instance, form, outputs, as_json=as_json)
-    if as_json:
-        print_json(instance.to_json_data())
-    elif output is None:
-        from optplan.reporting.presenters import presenter_of
-
-        print_answer(*presenter_of(instance).present_instance(instance))
-    from optplan.instances.files import write_json
-
-    outputs.save("--output", lambda path: write_json(instance, path, overwrite=outputs.force))
+        return _show_model(instance, form, outputs)
+    if outputs.as_json or "--output" not in outputs:
+        return deliver(instance, outputs)
+    outputs.save_json(instance)
     return outputs.exit_code(0)
 
 
@@ -188,15 +175,13 @@ def _read(name: str, sizes: dict[str, int]) -> Instance:
     return build_named(name, **sizes)
 
 
-def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs, *, as_json: bool) -> int:
-    from optplan.instances.files import write_text
-
-    if as_json:
+def _show_model(instance: Instance, form: Literal["lp", "mps"], outputs: Outputs) -> int:
+    if outputs.as_json:
         raise UsageError("--model writes a model's text, which is not JSON; leave out --json or --model")
     text = _write_model(instance, form)
     if "--output" not in outputs:
         print_text(text)
-    outputs.save("--output", lambda path: write_text(text, path, overwrite=outputs.force))
+    outputs.save_text("--output", lambda _: text)
     return outputs.exit_code(0)
 
 

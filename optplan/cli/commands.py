@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +14,7 @@ from optplan.cli.parameters import naming_options
 #: Options that many commands have, by the heading under which help lists them after a command's own.
 _SECTIONS = {
     "Change the instance": ("set", "budget", "deadline", "problem", "policy"),
-    "Write and print": ("output", "plan", "plot", "report_path", "new_instance", "force", "as_json"),
+    "Write and print": ("output", "plan", "plot", "report", "new_instance", "force", "as_json"),
     "Common options": ("quiet", "traceback", "help"),
 }
 
@@ -30,6 +31,10 @@ class Command(click.Command):
         Command lines, as a user would type them.
     renamed
         By parameter of the functions that are called, the option that it comes from: errors name what the user typed.
+    writes
+        The files that it can write: by the option's name what help says of it, for ``output`` (also ``-o``) after
+        *Write*. The command gets :class:`~optplan.cli.outputs.Outputs` as ``outputs`` in place of these options,
+        ``--force`` and ``--json``.
     """
 
     def __init__(
@@ -37,11 +42,19 @@ class Command(click.Command):
         *args: Any,  # noqa: ANN401 - click's own
         examples: Sequence[str] = (),
         renamed: Mapping[str, str] | None = None,
+        writes: Mapping[str, str] | None = None,
         **kwargs: Any,  # noqa: ANN401 - click's own
     ) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
         self.renamed = dict(renamed or {})
+        self.writes = {name: f"--{name.replace('_', '-')}" for name in writes or {}}
+        for name, what in (writes or {}).items():
+            names = ["-o", "--output"] if name == "output" else [self.writes[name], name]
+            said = f"Write {what}." if name == "output" else what
+            self.params.append(click.Option(names, metavar="FILE", type=click.Path(path_type=Path), help=said))
+        if writes:
+            self.params.append(click.Option(["--force"], is_flag=True, help="Replace output files that exist."))
         self.params += [
             click.Option(["--json", "as_json"], is_flag=True, help="Print JSON on stdout, and nothing else there."),
             click.Option(
@@ -78,6 +91,12 @@ class Command(click.Command):
 
         own = {str(param.name): flag(param) for param in self.params}
         with tidy_warnings(), naming_options(own, self.renamed):
+            if self.writes:
+                from optplan.cli.outputs import Outputs
+
+                paths = {option: ctx.params.pop(name) for name, option in self.writes.items()}
+                said = {name: ctx.params.pop(name) for name in ("force", "as_json")}
+                ctx.params["outputs"] = Outputs(paths, **said)
             return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

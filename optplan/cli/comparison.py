@@ -11,13 +11,10 @@ import click
 
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress
 from optplan.cli.options import (
     complete_instance,
-    force_option,
-    output_option,
     read_duration,
-    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
 
     from optplan.contracts import Instance, Result, Solution
     from optplan.reporting.comparison import Compared, Comparison
+    from optplan.reporting.pages import Page
 
 _CSV = ".csv"
 
@@ -40,6 +38,10 @@ _CSV = ".csv"
         "optplan compare pure.json mixed.json --all",
         "optplan compare plan.json new-plan.json -o changes.csv --report changes.html",
     ),
+    writes={
+        "output": "the differences as JSON, or as CSV when the name ends in .csv",
+        "report": "Write an HTML report.",
+    },
 )
 @click.argument("name_a", metavar="A", shell_complete=complete_instance)
 @click.argument("name_b", metavar="B", shell_complete=complete_instance)
@@ -47,9 +49,6 @@ _CSV = ".csv"
 @click.option("--solve", "solves", is_flag=True, help="Solve each instance first, and compare the results as well.")
 @click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each --solve, such as 60s.")
 @amendments
-@output_option("the differences as JSON, or as CSV when the name ends in .csv")
-@report_option
-@force_option
 def compare(
     name_a: str,
     name_b: str,
@@ -57,10 +56,7 @@ def compare(
     with_equal: bool,
     solves: bool,
     time_limit: float | None,
-    output: Path | None,
-    report_path: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Show every figure in which A and B differ, and the change from A to B.
@@ -73,20 +69,13 @@ def compare(
     """
     from optplan.reporting.comparison import compare as compare_both
 
-    outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
-    if "--report" in outputs:
-        from optplan.reporting.pages import require_packages
-
-        require_packages()
     sides = [_read_side(name) for name in (name_a, name_b)]
     sides = _change_sides(sides, changes, solves=solves, time_limit=time_limit)
     comparison = compare_both(*sides)
-    if as_json:
-        print_json(comparison.to_json_data(with_equal=with_equal))
-    else:
-        _print_comparison(comparison, with_equal=with_equal)
-    outputs.save("--output", lambda path: _save(comparison, path, with_equal=with_equal, overwrite=outputs.force))
-    outputs.save("--report", lambda path: _save_page(comparison, path, overwrite=outputs.force))
+    data = comparison.to_json_data(with_equal=with_equal)
+    outputs.answer(data, lambda: _show(comparison, with_equal=with_equal))
+    outputs.save_text("--output", lambda path: _write(data, path))
+    outputs.save_page("--report", lambda: _build_page(comparison))
     return outputs.exit_code(0)
 
 
@@ -135,7 +124,7 @@ def _solve(name: str, instance: Instance, time_limit_s: float | None) -> Result[
         return solve(instance, time_limit_s=time_limit_s, on_event=progress.listen)
 
 
-def _print_comparison(comparison: Comparison, *, with_equal: bool) -> None:
+def _show(comparison: Comparison, *, with_equal: bool) -> list[RenderableType]:
     from optplan.reporting.differences import difference_table
 
     rows = comparison.rows if with_equal else comparison.differing
@@ -145,24 +134,21 @@ def _print_comparison(comparison: Comparison, *, with_equal: bool) -> None:
     parts += [f"note: {text}" for text in comparison.notes]
     if rows:
         parts += ["", difference_table(rows)]
-    parts += ["", comparison.summarise(with_equal=with_equal)]
-    print_answer(*parts)
+    return [*parts, "", comparison.summarise(with_equal=with_equal)]
 
 
-def _save(comparison: Comparison, path: Path, *, with_equal: bool, overwrite: bool) -> None:
-    from optplan.instances.files import format_json, write_text
+def _write(data: dict[str, Any], path: Path) -> str:
+    from optplan.instances.files import format_json
 
-    data = comparison.to_json_data(with_equal=with_equal)
-    text = _write_csv(data["rows"]) if path.suffix.lower() == _CSV else format_json(data) + "\n"
-    write_text(text, path, overwrite=overwrite)
+    return _write_csv(data["rows"]) if path.suffix.lower() == _CSV else format_json(data) + "\n"
 
 
-def _save_page(comparison: Comparison, path: Path, *, overwrite: bool) -> None:
+def _build_page(comparison: Comparison) -> Page:
     from optplan.reporting.comparison import tell_comparison
-    from optplan.reporting.pages import Page, write_page
+    from optplan.reporting.pages import Page
 
     title = f"What changes from {comparison.a.name} to {comparison.b.name}"
-    write_page(path, Page("", title, sections=[tell_comparison(comparison)]), overwrite=overwrite)
+    return Page("", title, sections=[tell_comparison(comparison)])
 
 
 def _write_csv(rows: list[dict[str, Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,10 @@ import click
 
 from optplan.cli.amending import amendments_but, read_amended, restore, write_amendments
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress
 from optplan.cli.options import (
     complete_instance,
-    force_option,
-    output_option,
     read_duration,
-    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -38,6 +36,7 @@ RESOLVE_LIMIT_S = 2.0
         "optplan explain result.json --json -o why.json",
         "optplan explain result.json --report why.html",
     ),
+    writes={"output": "the explanation as JSON", "report": "Write an HTML report."},
 )
 @click.argument("result_path", metavar="RESULT", type=click.Path(path_type=Path))
 @click.option(
@@ -57,19 +56,13 @@ RESOLVE_LIMIT_S = 2.0
     callback=read_duration,
     help="For each re-solve; what is not proven by then is given as a range.",
 )
-@output_option("the explanation as JSON")
-@report_option
-@force_option
 def explain(
     result_path: Path,
     *,
     instance_name: str | None,
     only: tuple[str, ...],
     time_limit: float | None,
-    output: Path | None,
-    report_path: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Say for each choice in a RESULT (a file of `optplan solve -o`) of formulation boa what its neighbours would do.
@@ -81,37 +74,30 @@ def explain(
 
     Changes of the instance that the result carries (--budget, --set and so on of the solve) are made again.
     """
-    from optplan.instances.files import read_result, write_json, write_text
+    from optplan.instances.files import read_result
     from optplan.solving import explain as explain_result
 
-    outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
-    if "--report" in outputs:
-        from optplan.reporting.pages import require_packages
-
-        require_packages()
     _refuse_instance(result_path)
     result = read_result(result_path)
     instance = read_solved(result, instance_name, changes)
     with Progress("explain") as progress:
         explanation = explain_result(instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen)
-    if as_json:
-        print_json(explanation.to_json_data())
-    else:
+
+    def show() -> Iterable[object]:
         from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
 
-        print_answer(say_rates(instance, explanation), "", list_explanations(explanation))
+        return say_rates(instance, explanation), "", list_explanations(explanation)
 
-    def write_page(path: Path) -> None:
+    def write_page(_: Path) -> str:
         from optplan.reporting.presenters import Beside
         from optplan.reporting.reports import build_report
 
         name = instance_name or result.instance_name
         command = ["optplan", "verify", name, str(result_path), *write_amendments(changes)]
-        beside = Beside(verify_command=shlex.join(command), explanation=explanation)
-        write_text(build_report(instance, result, beside), path, overwrite=outputs.force)
+        return build_report(instance, result, Beside(verify_command=shlex.join(command), explanation=explanation))
 
-    outputs.save("--output", lambda path: write_json(explanation, path, overwrite=outputs.force))
-    outputs.save("--report", write_page)
+    outputs.deliver(explanation, show)
+    outputs.save_text("--report", write_page)
     return outputs.exit_code(0)
 
 

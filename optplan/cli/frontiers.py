@@ -17,16 +17,12 @@ from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import Answer, Questions, answer_questions
 from optplan.cli.options import (
-    file_option,
-    force_option,
     instances_argument,
     known_name,
     list_solver_choices,
-    output_option,
     read_budget,
     read_duration,
     read_many,
-    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.cli.pareto import has_plans, show_pareto, thin
@@ -37,6 +33,7 @@ if TYPE_CHECKING:
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.reporting.boa.frontier_figures import FrontierCurve
     from optplan.reporting.boa.sweeps import SweepPoint
+    from optplan.reporting.pages import Page
     from optplan.units import Amount
 
 _CSV = ".csv"
@@ -66,6 +63,11 @@ class _View:
         "optplan frontier rubberband-resnet101-20min -o plans.csv --plot plans.html",
         "optplan frontier seer-informed-example --limit deadline",
     ),
+    writes={
+        "output": "every breakpoint, as JSON, or as CSV when the name ends in .csv",
+        "plot": "Write a figure as HTML.",
+        "report": "Write an HTML report.",
+    },
 )
 @instances_argument
 @click.option("--points", type=click.IntRange(min=2), default=20, show_default=True, metavar="N", help="Rows at most.")
@@ -102,10 +104,6 @@ class _View:
     "--limit", default="", metavar="NAME", help="Of a list of plans: vary budget or deadline, the other kept."
 )
 @amendments
-@output_option("every breakpoint, as JSON, or as CSV when the name ends in .csv")
-@file_option("--plot", help="Write a figure as HTML.")
-@report_option
-@force_option
 def frontier(
     instance_names: tuple[str, ...],
     *,
@@ -116,11 +114,7 @@ def frontier(
     solvers: tuple[str, ...],
     time_limit: float | None,
     limit: str,
-    output: Path | None,
-    plot: Path | None,
-    report_path: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Show the best objective for every limit of each INSTANCE (a file or a name of the library).
@@ -138,35 +132,31 @@ def frontier(
     With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
     no price, else US dollars an hour; budgets that cannot be converted are refused.
     """
-    paths = {"--output": output, "--plot": plot, "--report": report_path}
-    outputs = Outputs(paths, force=force, as_json=as_json)
     read = _read_each(instance_names)
     plans = _find_plans(read, changes)
     if plans is not None:
         refused = {"--at": at, "--for-jct": for_jct, "--for-weighted-jct": for_weighted_jct, "--solver": solvers}
-        refused["--report"] = report_path
-        return show_pareto(
-            plans, outputs, limit=limit, most=points, time_limit_s=time_limit, refused=refused, as_json=as_json
-        )
+        refused["--report"] = outputs.path("--report")
+        return show_pareto(plans, outputs, limit=limit, most=points, time_limit_s=time_limit, refused=refused)
     if limit:
         raise UsageError("--limit: the frontier of mixed plans is by budget; lists of plans have a choice")
     instances = _amend_all(read, changes, solvers)
     questions = Questions(tuple(at), tuple(for_jct), tuple(for_weighted_jct))
     views = [_view(label, instance, questions, points, alone=len(instances) == 1) for label, instance in instances]
-    _check_outputs(outputs, views, output)
+    _check_outputs(outputs, views)
     failure = 0
     for position, view in enumerate(views):
-        if not as_json:
+        if not outputs.as_json:
             _print_frontier(view, is_first=position == 0)
         for solver in solvers:
-            failure = _sweep(view, solver, time_limit, as_json=as_json) or failure
-            if not as_json:
+            failure = _sweep(view, solver, time_limit, as_json=outputs.as_json) or failure
+            if not outputs.as_json:
                 _print_sweep(view, solver)
-    if as_json:
+    if outputs.as_json:
         print_json(_write_records(views))
-    outputs.save("--output", lambda path: _save_points(views, path, overwrite=outputs.force))
-    outputs.save("--plot", lambda path: _save_figure(views, path, overwrite=outputs.force))
-    outputs.save("--report", lambda path: _save_page(views, path, overwrite=outputs.force))
+    outputs.save_text("--output", lambda path: _write_points(views, path))
+    outputs.save_text("--plot", lambda _: _write_figure(views))
+    outputs.save_page("--report", lambda: _build_page(views))
     return outputs.exit_code(failure)
 
 
@@ -238,12 +228,8 @@ def _view(label: str, instance: BoaInstance, questions: Questions, most: int, *,
     return _View(label, instance, line, shown, answers)
 
 
-def _check_outputs(outputs: Outputs, views: Sequence[_View], output: Path | None) -> None:
+def _check_outputs(outputs: Outputs, views: Sequence[_View]) -> None:
     """Refuse files that could not be written, before solvers run."""
-    if "--report" in outputs:
-        from optplan.reporting.pages import require_packages
-
-        require_packages()
     if "--plot" in outputs or "--report" in outputs:
         from optplan.reporting.boa.frontier_figures import choose_unit
         from optplan.reporting.style import load_plotly
@@ -251,6 +237,7 @@ def _check_outputs(outputs: Outputs, views: Sequence[_View], output: Path | None
         load_plotly()
         choose_unit([_curve(view) for view in views])
     units = list(dict.fromkeys(view.line.budget_unit for view in views))
+    output = outputs.path("--output")
     if output is not None and output.suffix.lower() == _CSV and len(units) > 1:
         message = f"--output: the budgets have different units ({', '.join(units)}), and a CSV file has one column"
         raise UsageError(f"{message} for them; write JSON, as in -o frontiers.json")
@@ -317,12 +304,10 @@ def _write_csv(views: Sequence[_View]) -> str:
     return text.getvalue()
 
 
-def _save_points(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
-    from optplan.instances.files import format_json, write_text
+def _write_points(views: Sequence[_View], path: Path) -> str:
+    from optplan.instances.files import format_json
 
-    wants_csv = path.suffix.lower() == _CSV
-    text = _write_csv(views) if wants_csv else format_json(_write_records(views)) + "\n"
-    write_text(text, path, overwrite=overwrite)
+    return _write_csv(views) if path.suffix.lower() == _CSV else format_json(_write_records(views)) + "\n"
 
 
 def _curve(view: _View) -> FrontierCurve:
@@ -332,8 +317,7 @@ def _curve(view: _View) -> FrontierCurve:
     return FrontierCurve(view.label, view.instance, view.line, view.sweeps, asked)
 
 
-def _save_figure(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
-    from optplan.instances.files import write_text
+def _write_figure(views: Sequence[_View]) -> str:
     from optplan.reporting.boa.figures import draw_frontier
     from optplan.reporting.boa.frontier_figures import draw_frontiers
 
@@ -341,16 +325,15 @@ def _save_figure(views: Sequence[_View], path: Path, *, overwrite: bool) -> None
         figure = draw_frontier(views[0].instance, views[0].line)
     else:
         figure = draw_frontiers([_curve(view) for view in views])
-    write_text(figure.to_html(include_plotlyjs=True), path, overwrite=overwrite)
+    return str(figure.to_html(include_plotlyjs=True))
 
 
-def _save_page(views: Sequence[_View], path: Path, *, overwrite: bool) -> None:
+def _build_page(views: Sequence[_View]) -> Page:
     from optplan.reporting.boa.views import tell_curves
-    from optplan.reporting.pages import Page, write_page
+    from optplan.reporting.pages import Page
 
     title = f"What budgets buy: {', '.join(view.label for view in views)}"
-    page = Page("", title, sections=[tell_curves([_curve(view) for view in views])])
-    write_page(path, page, overwrite=overwrite)
+    return Page("", title, sections=[tell_curves([_curve(view) for view in views])])
 
 
 def _print_frontier(view: _View, *, is_first: bool) -> None:

@@ -10,9 +10,9 @@ import click
 
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command, Group
-from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import file_option, flag, force_option, known_name, output_option, read_duration
-from optplan.cli.outputs import Outputs
+from optplan.cli.console import Progress
+from optplan.cli.options import file_option, flag, known_name, read_duration
+from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget
 
@@ -106,6 +106,7 @@ def import_data() -> None:
         "widths": "--max-width",
         "timing": "--timing",
     },
+    writes={"output": "the instance as JSON; needed unless --json is given"},
 )
 @file_option("--workload", required=True, help="The trace, a CSV.")
 @click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
@@ -154,14 +155,10 @@ def import_data() -> None:
 @click.option("--span", metavar="TIME", callback=read_duration, help="Time that the trace covers, such as 48h.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments_but("deadline")
-@output_option("the instance as JSON; needed unless --json is given")
-@force_option
 def import_sia(
     *,
     span: float | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     workload: Path,
     profiles: Path,
     gpus: tuple[str, ...],
@@ -181,7 +178,7 @@ def import_sia(
     """
     from optplan.instances.sia_boa import build_sia_instance
 
-    outputs = open_output(output, force=force, as_json=as_json)
+    require_target(outputs)
     with Progress("reading profiles"):
         made = build_sia_instance(
             workload,
@@ -194,7 +191,7 @@ def import_sia(
             applications=applications or None,
         )
         instance = amend(rename(price_types(made, prices, price_source), name), changes)
-    return deliver(instance, outputs, as_json=as_json)
+    return deliver(instance, outputs)
 
 
 @import_data.command(
@@ -203,6 +200,7 @@ def import_sia(
     short_help="From a trace and throughputs of Gavel.",
     examples=_GAVEL_EXAMPLES,
     renamed={"span_h": "--span", "gpus": "--gpu", "job_types": "--job-type"},
+    writes={"output": "the instance as JSON; needed unless --json is given"},
 )
 @file_option("--trace", required=True, help="The trace.")
 @file_option("--throughputs", required=True, help="Table of throughputs, JSON.")
@@ -222,14 +220,10 @@ def import_sia(
 @click.option("--span", metavar="TIME", callback=read_duration, help="Time that the trace covers, such as 85d.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments_but("deadline")
-@output_option("the instance as JSON; needed unless --json is given")
-@force_option
 def import_gavel(
     *,
     span: float | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     trace: Path,
     throughputs: Path,
     gpus: tuple[str, ...],
@@ -245,7 +239,7 @@ def import_gavel(
     """
     from optplan.instances.gavel import build_gavel_instance
 
-    outputs = open_output(output, force=force, as_json=as_json)
+    require_target(outputs)
     with Progress("reading throughputs"):
         made = build_gavel_instance(
             trace,
@@ -256,7 +250,7 @@ def import_gavel(
             job_types=job_types or None,
         )
         instance = amend(rename(made, name), changes)
-    return deliver(instance, outputs, as_json=as_json)
+    return deliver(instance, outputs)
 
 
 def price_types(instance: BoaInstance, prices: Mapping[str | None, float | str], source: str) -> BoaInstance:
@@ -292,22 +286,7 @@ def rename(instance: _Instance, name: str | None) -> _Instance:
     return instance if name is None else instance.replace(name=name)
 
 
-def open_output(output: Path | None, *, force: bool, as_json: bool) -> Outputs:
-    """Return where an import goes; a file, or JSON on stdout, is needed."""
-    if output is None and not as_json:
+def require_target(outputs: Outputs) -> None:
+    """Refuse an import that goes nowhere; a file, or JSON on stdout, is needed."""
+    if "--output" not in outputs and not outputs.as_json:
         raise UsageError("--output: say where to write the instance, as in -o mine.json, or give --json for stdout")
-    return Outputs({"--output": output}, force=force, as_json=as_json)
-
-
-def deliver(instance: Instance, outputs: Outputs, *, as_json: bool) -> int:
-    """Show the instance and write it; return the exit code."""
-    from optplan.instances.files import write_json
-
-    if as_json:
-        print_json(instance.to_json_data())
-    else:
-        from optplan.reporting.presenters import presenter_of
-
-        print_answer(*presenter_of(instance).present_instance(instance))
-    outputs.save("--output", lambda path: write_json(instance, path, overwrite=outputs.force))
-    return outputs.exit_code(0)

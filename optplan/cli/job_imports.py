@@ -14,8 +14,9 @@ import click
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.imports import deliver, open_output, price_types, read_prices, rename
-from optplan.cli.options import flag, force_option, known_name, output_option, read_duration
+from optplan.cli.imports import price_types, read_prices, rename, require_target
+from optplan.cli.options import flag, known_name, read_duration
+from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
         "class-pattern": "--class-pattern",
         "assume": "--assume",
     },
+    writes={"output": "the instance as JSON; needed unless --json is given"},
 )
 @click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
 @click.option(
@@ -198,8 +200,6 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
 @click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
 @click.option("--name", metavar="NAME", help="Name of the instance; the log's unless given.")
 @amendments_but("deadline")
-@output_option("the instance as JSON; needed unless --json is given")
-@force_option
 def import_jobs(
     log: Path,
     *,
@@ -225,9 +225,7 @@ def import_jobs(
     prices: dict[str | None, float | str],
     price_source: str,
     name: str | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Make a BOA instance from a LOG of jobs: what arrives how often, how large it is, how it speeds up.
@@ -240,7 +238,7 @@ def import_jobs(
     from optplan.instances.job_logs.records import RULES
     from optplan.instances.job_logs.speedups import Measured, SpeedupSources, read_measured
 
-    outputs = open_output(output, force=force, as_json=as_json)
+    require_target(outputs)
     if class_pattern is not None and class_column is not None:
         raise UsageError("--class-pattern, --class-column: give one of them")
     useless = {"--columns": columns, "--gpus": gpus, "--time-format": time_format} if form != LogFormat.CSV else {}
@@ -284,7 +282,7 @@ def import_jobs(
     with _collecting_nothing():
         made = build_log_instance(classes, SpeedupSources(measured, assumed, fits=fit), terms, left_out)
     instance = amend(rename(price_types(made, prices, price_source), name), changes)
-    return deliver(instance, outputs, as_json=as_json)
+    return deliver(instance, outputs)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress, print_answer, print_json
-from optplan.cli.options import file_option, flag, force_option, output_option, read_duration
+from optplan.cli.console import Progress
+from optplan.cli.options import file_option, flag, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import parse_bytes
@@ -46,6 +46,7 @@ def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[
         "optplan profile network train.py:make_network --largest-batch 64 -o profile.json",
         "optplan profile network mypackage.networks:resnet --device cuda --gpu t4 --merge v100.json -o profile.json",
     ),
+    writes={"output": "the profile as JSON, for the field `job` of an instance"},
 )
 @click.argument("target", metavar="MODULE:FACTORY")
 @click.option(
@@ -69,8 +70,6 @@ def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[
     multiple=True,
     help="Profile of the same network on another device, to be in the output, too; may be repeated.",
 )
-@output_option("the profile as JSON, for the field `job` of an instance")
-@force_option
 def network(
     target: str,
     *,
@@ -85,9 +84,7 @@ def network(
     threads: int | None,
     mend_falls: bool,
     merge: tuple[Path, ...],
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
 ) -> int:
     """Measure a PyTorch network: largest batch, times of its passes, and when each layer's gradient is ready.
 
@@ -95,12 +92,10 @@ def network(
     nothing and returns (module, batches) or (module, batches, loss), where batches is a function from a number of
     samples to the module's inputs, or inputs to repeat. It runs as it stands: name only files that you trust.
     """
-    from optplan.instances.files import write_json
     from optplan.measurement.profile_files import merge_profiles, read_profile
     from optplan.measurement.torch_profiler import ProfilerSettings, profile_module
     from optplan.measurement.workloads import load_workload
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     settings = ProfilerSettings(
         repetitions=repetitions,
         warm_up=warm_up,
@@ -122,12 +117,7 @@ def network(
             settings=settings,
         )
     made = merge_profiles([measured.replace(network=called or measured.network), *others])
-    if as_json:
-        print_json(made.to_json_data())
-    else:
-        print_answer(*_show_profile(made))
-    outputs.save("--output", lambda path: write_json(made, path, overwrite=outputs.force))
-    return outputs.exit_code(0)
+    return outputs.deliver(made, lambda: _show_profile(made))
 
 
 def _show_profile(made: JobProfile) -> Iterable[RenderableType]:
@@ -163,6 +153,7 @@ def _show_profile(made: JobProfile) -> Iterable[RenderableType]:
         "optplan probe --world-sizes 2,4 --most-bytes 16MiB --vm-type laptop -o measurements.csv",
         "optplan probe --backend nccl --world-sizes 2,4,8 --most-bytes 512MiB --vm-type p3.16xlarge -o p3.csv",
     ),
+    writes={"output": "the measurements as CSV"},
 )
 @click.option("--vm-type", metavar="NAME", default="here", show_default=True, help="What instances call these VMs.")
 @click.option("--cloud", metavar="NAME", default="", help="Whose VMs they are, for models that learn from several.")
@@ -198,8 +189,6 @@ def _show_profile(made: JobProfile) -> Iterable[RenderableType]:
     callback=read_duration,
     help="End the measurement after so long.",
 )
-@output_option("the measurements as CSV")
-@force_option
 def probe(
     *,
     vm_type: str,
@@ -214,9 +203,7 @@ def probe(
     repeats: int,
     backend: str | None,
     timeout: float,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
 ) -> int:
     """Measure real all-reduces with PyTorch over sizes and numbers of ranks.
 
@@ -224,7 +211,6 @@ def probe(
     GPU (nccl). On several machines start it with torchrun, as in `torchrun --nnodes 4 ... --no-python optplan probe
     --world-sizes 2,4 -o measurements.csv`; the first rank writes.
     """
-    from optplan.instances.files import write_text
     from optplan.measurement.allreduce_data import format_csv
     from optplan.measurement.allreduce_prober import (
         ProbeSettings,
@@ -243,7 +229,6 @@ def probe(
         transfers=transfers,
         repeats=repeats,
     )
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     with Progress("probing"):
         timings = (probe_joined if joined else probe_here)(settings, backend=backend, timeout_s=timeout)
     if not timings:  # not the first rank
@@ -251,11 +236,8 @@ def probe(
     place = describe_place(vm_type, cloud=cloud, region=region, zone=zone, rated_gbit_per_s=rated_gbit_per_s)
     data = collect(timings, place)
     rows = _list_rows(data)
-    if as_json:
-        print_json(rows)
-    else:
-        print_answer(_show_rows(rows))
-    outputs.save("--output", lambda path: write_text(format_csv(data), path, overwrite=outputs.force))
+    outputs.answer(rows, lambda: [_show_rows(rows)])
+    outputs.save_text("--output", lambda _: format_csv(data))
     return outputs.exit_code(0)
 
 

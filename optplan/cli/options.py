@@ -97,12 +97,6 @@ def file_option(*names: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN4
     return click.option(*names, metavar="FILE", type=click.Path(path_type=Path), **settings)
 
 
-def output_option(what: str) -> Callable[[F], F]:
-    """Make the option ``-o``."""
-    return file_option("-o", "--output", help=f"Write {what}.")
-
-
-report_option = file_option("--report", "report_path", help="Write an HTML report.")
 force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")
 
 

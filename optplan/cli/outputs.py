@@ -1,26 +1,32 @@
-"""Files that a command writes: refused before any work where they exist, written after the answer is printed."""
+"""What a command prints and writes: files that exist are refused before any work, and written after the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from optplan.cli.console import note
+from optplan.cli.console import note, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.errors import OptplanError, OutputError, UsageError
 
+if TYPE_CHECKING:
+    from optplan.contracts import Instance
+    from optplan.reporting.pages import Page
+    from optplan.schema import FrozenModel
+
 
 class Outputs:
-    """The output files of one command.
+    """What one command prints and writes.
 
     Parameters
     ----------
     paths
         By the option that names them; None where the option was not given.
     force
-        Whether files that exist may be replaced; kept for those who write.
+        Whether files that exist may be replaced.
     as_json
-        How failures are reported.
+        Whether the answer is JSON, and how failures are reported.
 
     Raises
     ------
@@ -28,6 +34,8 @@ class Outputs:
         When a file exists and may not be replaced, or its folder does not exist.
     UsageError
         When two options name the same file, or one names stdout.
+    MissingExtraError
+        When a report is asked for and the packages that make it are not installed.
     """
 
     def __init__(self, paths: Mapping[str, Path | None], *, force: bool, as_json: bool) -> None:
@@ -35,7 +43,7 @@ class Outputs:
 
         self._paths = {option: path for option, path in paths.items() if path is not None}
         self.force = force
-        self._as_json = as_json
+        self.as_json = as_json
         self._failure = 0
         taken: dict[Path, str] = {}
         for option, path in self._paths.items():
@@ -49,10 +57,52 @@ class Outputs:
             if other != option:
                 message = f"{other} and {option} both name {path}; give each its own file"
                 raise UsageError(message)
+        if "--report" in self:
+            from optplan.reporting.pages import require_packages
+
+            require_packages()
 
     def __contains__(self, option: str) -> bool:
         """Whether the user asked for this file."""
         return option in self._paths
+
+    def path(self, option: str) -> Path | None:
+        """Return the file that an option names, if any."""
+        return self._paths.get(option)
+
+    def answer(self, data: FrozenModel | Mapping[str, Any] | list[Any], show: Callable[[], Iterable[Any]]) -> None:
+        """Print a record or plain data as JSON where that is asked for, else what shows it; that is made on use."""
+        if self.as_json:
+            print_json(data if isinstance(data, Mapping | list) else data.to_json_data())
+        else:
+            print_answer(*show())
+
+    def deliver(self, data: FrozenModel | Mapping[str, Any] | list[Any], show: Callable[[], Iterable[Any]]) -> int:
+        """Print a record or plain data, write it as JSON where ``--output`` says, and return the exit code."""
+        self.answer(data, show)
+        self.save_json(data)
+        return self.exit_code(0)
+
+    def save_json(self, data: FrozenModel | Mapping[str, Any] | list[Any], option: str = "--output") -> None:
+        """Write a record or plain data as JSON; see :meth:`save`."""
+        from optplan.instances.files import format_json, write_json, write_text
+
+        if isinstance(data, Mapping | list):
+            self.save(option, lambda path: write_text(format_json(data) + "\n", path, overwrite=self.force))
+        else:
+            self.save(option, lambda path: write_json(data, path, overwrite=self.force))
+
+    def save_text(self, option: str, make: Callable[[Path], str]) -> None:
+        """Write a text that is made on use, given where it goes; see :meth:`save`."""
+        from optplan.instances.files import write_text
+
+        self.save(option, lambda path: write_text(make(path), path, overwrite=self.force))
+
+    def save_page(self, option: str, make: Callable[[], Page]) -> None:
+        """Write a page that is made on use; see :meth:`save`."""
+        from optplan.reporting.pages import write_page
+
+        self.save(option, lambda path: write_page(path, make(), overwrite=self.force))
 
     def save(self, option: str, write: Callable[[Path], None]) -> None:
         """Write one of the files, if it was asked for, and say so; a failure is reported and remembered.
@@ -68,10 +118,17 @@ class Outputs:
         try:
             write(path)
         except OptplanError as error:
-            self._failure = self._failure or report(error, as_json=self._as_json)
+            self._failure = self._failure or report(error, as_json=self.as_json)
         else:
             note(f"wrote {path}")
 
     def exit_code(self, code: int) -> int:
         """Return the command's exit code: that of the first file that could not be written, else the given one."""
         return self._failure or code
+
+
+def deliver(instance: Instance, outputs: Outputs) -> int:
+    """Show an instance and write it; return the exit code."""
+    from optplan.reporting.presenters import presenter_of
+
+    return outputs.deliver(instance, lambda: presenter_of(instance).present_instance(instance))

@@ -8,10 +8,12 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from optplan.cli.outputs import Outputs
     from optplan.contracts import Instance, ParetoFrontier
 
@@ -33,7 +35,6 @@ def show_pareto(
     most: int,
     time_limit_s: float | None,
     refused: dict[str, Any],
-    as_json: bool,
 ) -> int:
     """Find, print and write the frontier of an instance.
 
@@ -49,8 +50,6 @@ def show_pareto(
         For the whole frontier.
     refused
         Options that are for frontiers of mixed plans only, by name, with what was given.
-    as_json
-        Whether to print JSON and nothing else.
 
     Raises
     ------
@@ -65,16 +64,13 @@ def show_pareto(
             raise UsageError(f"{message} -o writes and --plot draws it, and `optplan solve` answers for any limit")
     with Progress("frontier", instance.objective_unit) as progress:
         found = pareto(instance, limit=limit, time_limit_s=time_limit_s, on_event=progress.listen)
-    if as_json:
-        print_json(found.to_json_data())
-    else:
-        _print(instance, found, most)
-    outputs.save("--output", lambda path: _save_points(found, path, overwrite=outputs.force))
-    outputs.save("--plot", lambda path: _save_figure(instance, found, path, overwrite=outputs.force))
+    outputs.answer(found, lambda: _show(instance, found, most))
+    outputs.save_text("--output", lambda path: _write_points(found, path))
+    outputs.save_text("--plot", lambda _: _write_figure(instance, found))
     return outputs.exit_code(0)
 
 
-def _print(instance: Instance, found: ParetoFrontier, most: int) -> None:
+def _show(instance: Instance, found: ParetoFrontier, most: int) -> list[RenderableType]:
     from optplan.reporting.pareto import pareto_table
     from optplan.reporting.presenters import plan_words_of
 
@@ -82,9 +78,8 @@ def _print(instance: Instance, found: ParetoFrontier, most: int) -> None:
     title = f"Frontier of {instance.name}: {_count(len(found.points))} no other beats"
     if len(points) < len(found.points):
         title += f", {len(points)} of them shown (-o FILE writes all, --points N shows more)"
-    print_answer(
-        title, "", pareto_table(instance, found, points, plan_words_of(instance)), "", _say_completeness(found)
-    )
+    table = pareto_table(instance, found, points, plan_words_of(instance))
+    return [title, "", table, "", _say_completeness(found)]
 
 
 def _count(points: int) -> str:
@@ -103,11 +98,10 @@ def _say_completeness(found: ParetoFrontier) -> str:
     return f"There may be better ones. {between}"
 
 
-def _save_points(found: ParetoFrontier, path: Path, *, overwrite: bool) -> None:
-    from optplan.instances.files import format_json, write_text
+def _write_points(found: ParetoFrontier, path: Path) -> str:
+    from optplan.instances.files import format_json
 
-    text = _write_csv(found) if path.suffix.lower() == _CSV else format_json(found.to_json_data()) + "\n"
-    write_text(text, path, overwrite=overwrite)
+    return _write_csv(found) if path.suffix.lower() == _CSV else format_json(found.to_json_data()) + "\n"
 
 
 def _write_csv(found: ParetoFrontier) -> str:
@@ -122,13 +116,11 @@ def _write_csv(found: ParetoFrontier) -> str:
     return text.getvalue()
 
 
-def _save_figure(instance: Instance, found: ParetoFrontier, path: Path, *, overwrite: bool) -> None:
-    from optplan.instances.files import write_text
+def _write_figure(instance: Instance, found: ParetoFrontier) -> str:
     from optplan.reporting.pareto import draw_pareto
     from optplan.reporting.presenters import plan_words_of
 
-    figure = draw_pareto(instance, found, plan_words_of(instance))
-    write_text(figure.to_html(include_plotlyjs=True), path, overwrite=overwrite)
+    return str(draw_pareto(instance, found, plan_words_of(instance)).to_html(include_plotlyjs=True))
 
 
 def thin(count: int, most: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from optplan.cli.console import Progress, print_answer
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from optplan.contracts import Instance, Result, Solution
 
 
-def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool, as_json: bool) -> int:
+def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool) -> int:
     """Solve an instance, print the execution graph of its plan as text or write a figure.
 
     Parameters
@@ -27,8 +26,6 @@ def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool, as_json: b
         With ``--plot``, a figure as HTML: of the graph with ``--dag``, else of the plan over time.
     dag
         Whether the graph is asked for.
-    as_json
-        Refused: pictures are no JSON.
 
     Raises
     ------
@@ -39,19 +36,14 @@ def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool, as_json: b
     InfeasibleError
         When there is no plan to draw.
     """
-    if as_json:
+    if outputs.as_json:
         raise UsageError("--dag and --plot show pictures, which are no JSON; leave out --json")
     _require_pictures(instance, dag=dag)
     result = _solve(instance)
     if dag and "--plot" not in outputs:
         _print_graphs(instance, result)
 
-    def save(path: Path) -> None:
-        from optplan.instances.files import write_text
-
-        write_text(write_figures(_draw(instance, result, dag=dag)), path, overwrite=outputs.force)
-
-    outputs.save("--plot", save)
+    outputs.save_text("--plot", lambda _: write_figures(_draw(instance, result, dag=dag)))
     return outputs.exit_code(0)
 
 

@@ -10,8 +10,9 @@ import click
 
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
-from optplan.cli.imports import check_type, deliver, open_output, rename
-from optplan.cli.options import file_option, flag, force_option, instance_argument, output_option
+from optplan.cli.imports import check_type, rename, require_target
+from optplan.cli.options import file_option, flag, instance_argument
+from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence
     short_help="Into an instance, from a price list.",
     examples=_EXAMPLES,
     renamed={"prices": "--instance-type"},
+    writes={"output": "the instance as JSON; needed unless --json is given"},
 )
 @instance_argument
 @file_option("--catalog", help="A price list, such as SkyPilot's; the prices that ship with optplan unless given.")
@@ -65,13 +67,9 @@ def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence
 @click.option("--date", metavar="DATE", help="When the prices held, where the file's name does not say it.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments
-@output_option("the instance as JSON; needed unless --json is given")
-@force_option
 def import_prices(
     *,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     instance_name: str,
     catalog: Path | None,
     instance_types: dict[str, str],
@@ -94,7 +92,7 @@ def import_prices(
     from optplan.instances.files import read_instance
     from optplan.instances.vm_prices import set_vm_prices
 
-    outputs = open_output(output, force=force, as_json=as_json)
+    require_target(outputs)
     look_up = _find_prices(catalog, date, region)
     instance = read_instance(instance_name)
     if isinstance(instance, RubberBandInstance):
@@ -102,7 +100,7 @@ def import_prices(
             message = "--instance-type: a search has one instance type; give its name alone, as in g4dn.12xlarge"
             raise UsageError(f"{message}, and no --spot: its instances cannot be taken away")
         cloud = set_cloud_price(instance, look_up(instance_types[""]))
-        return deliver(amend(rename(cloud, name), changes), outputs, as_json=as_json)
+        return deliver(amend(rename(cloud, name), changes), outputs)
     if not isinstance(instance, BoaInstance | SriftInstance):
         formulation = getattr(instance, "formulation", "")
         message = f"INSTANCE: {instance.name!r} is of formulation {formulation!r}, which has no prices of GPU types"
@@ -120,7 +118,7 @@ def import_prices(
         priced = set_vm_prices(instance, found, spot=spot)
     else:
         priced = set_prices(instance, found, spot=spot)
-    return deliver(amend(rename(priced, name), changes), outputs, as_json=as_json)
+    return deliver(amend(rename(priced, name), changes), outputs)
 
 
 def _find_prices(catalog: Path | None, date: str | None, region: str | None) -> Callable[[str], GpuPrice]:

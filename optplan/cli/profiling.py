@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from optplan.cli.commands import Command, Group
-from optplan.cli.console import Progress, note, print_answer, print_json
+from optplan.cli.console import Progress, note
 from optplan.cli.measuring import network, read_numbers
-from optplan.cli.options import flag, force_option, output_option, read_budget, read_duration
+from optplan.cli.options import flag, read_budget, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import DataWarning, UsageError
 from optplan.units import PERIOD_HOURS, Amount
@@ -165,6 +165,7 @@ def _read_price(ctx: click.Context, option: click.Parameter, text: str | None) -
         "optplan profile search --train train.py:Trainable --gpus 1,2,4 --stages 8x10,4x20,2x40 --price 3.06usd/hour "
         "--gpus-per-instance 4 --deadline 20min -o search.json",
     ),
+    writes={"output": "the instance, or its sections training and cloud, as JSON"},
 )
 @_trained
 @click.option("--instance", "base", metavar="INSTANCE", help="A search whose training section is renewed.")
@@ -174,8 +175,6 @@ def _read_price(ctx: click.Context, option: click.Parameter, text: str | None) -
 @click.option("--price", metavar="AMOUNT", callback=_read_price, help="Of an instance: 3.06usd/hour.")
 @click.option("--provision", metavar="TIME", callback=read_duration, help="From request to launch, of the cloud: 20s.")
 @click.option("--initialise", metavar="TIME", callback=read_duration, help="Of a new instance in the cloud: 2min.")
-@output_option("the instance, or its sections training and cloud, as JSON")
-@force_option
 def search(
     *,
     base: str | None,
@@ -185,9 +184,7 @@ def search(
     price: float | None,
     provision: float | None,
     initialise: float | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **options: Any,  # noqa: ANN401 - those of _trained
 ) -> int:
     """Time a search's trials on more and more GPUs: iterations, starts, checkpoints, and how they vary.
@@ -197,11 +194,10 @@ def search(
     only files that you trust.
     """
     from optplan.formulations.rubberband.data.instance import RubberBandInstance
-    from optplan.instances.files import format_json, read_instance, write_text
+    from optplan.instances.files import read_instance
     from optplan.measurement.profiled_instances import describe_search, list_missing, renew_search
     from optplan.measurement.trial_timings import summarise
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     old = None if base is None else read_instance(base, RubberBandInstance)
     profiled, words = _run(options)
     measured = summarise(profiled.timings)
@@ -220,14 +216,10 @@ def search(
     missing = list_missing(made)
     if not missing:
         made = RubberBandInstance.parse(made).to_json_data()
-    if as_json:
-        print_json(made)
-    else:
-        print_answer(*_show_search(measured))
-    outputs.save("--output", lambda path: write_text(format_json(made) + "\n", path, overwrite=outputs.force))
+    code = outputs.deliver(made, lambda: _show_search(measured))
     if missing and "--output" in outputs:
         note(f"to be solved it still needs {', '.join(missing)}: add them, or give --instance")
-    return outputs.exit_code(0)
+    return code
 
 
 def _show_search(measured: SearchTimings) -> Iterable[RenderableType]:
@@ -268,23 +260,20 @@ def _show_search(measured: SearchTimings) -> Iterable[RenderableType]:
         "optplan profile speedup --train train.py:Trainable --work samples --gpus 1,2,4,8 --launcher torchrun "
         "--instance cluster.yaml --class bert --gpu-type t4 -o measured.json",
     ),
+    writes={"output": "the class's fields, or the instance, as JSON"},
 )
 @_trained
 @click.option("--work", metavar="NAME", default="", help="Metric with an iteration's work; without it all do the same.")
 @click.option("--gpu-type", metavar="NAME", default="gpu", show_default=True, help="What instances call these GPUs.")
 @click.option("--instance", "base", metavar="INSTANCE", help="A cluster of which one class is renewed.")
 @click.option("--class", "name", metavar="NAME", help="The class of --instance.")
-@output_option("the class's fields, or the instance, as JSON")
-@force_option
 def speedup(
     *,
     work: str,
     gpu_type: str,
     base: str | None,
     name: str | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **options: Any,  # noqa: ANN401 - those of _trained
 ) -> int:
     """Measure the throughput of jobs at several widths by running them, with confidence intervals.
@@ -293,11 +282,10 @@ def speedup(
     what a change of width costs is measured as well. What is run runs as it stands: name only files that you trust.
     """
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.instances.files import format_json, read_instance, write_text
+    from optplan.instances.files import read_instance
     from optplan.measurement.measured_speedups import measure_speedup
     from optplan.measurement.profiled_instances import describe_class, renew_class, require_class
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     if (base is None) != (name is None):
         raise UsageError("--class: an instance's class is renewed; give both --instance and --class, or neither")
     old = None if base is None else read_instance(base, BoaInstance)
@@ -308,12 +296,7 @@ def speedup(
     made = describe_class(measured, gpu_type)
     if old is not None and name is not None:
         made = renew_class(old, name, measured, gpu_type, words).to_json_data()
-    if as_json:
-        print_json(made)
-    else:
-        print_answer(*_show_speedup(measured))
-    outputs.save("--output", lambda path: write_text(format_json(made) + "\n", path, overwrite=outputs.force))
-    return outputs.exit_code(0)
+    return outputs.deliver(made, lambda: _show_speedup(measured))
 
 
 def _show_speedup(measured: MeasuredSpeedup) -> Iterable[RenderableType]:

@@ -18,14 +18,11 @@ from optplan.cli.options import (
     F,
     file_option,
     flag,
-    force_option,
     instance_argument,
     known_name,
     list_solver_choices,
-    output_option,
     read_budget,
     read_duration,
-    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
     from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
     from optplan.formulations.srift.study.replanning import Continuation, State
     from optplan.formulations.srift.study.timelines import Timeline
+    from optplan.reporting.pages import Page
 
 #: Exit codes of answers without a plan that keeps the limits.
 _INFEASIBLE, _UNKNOWN = 3, 4
@@ -94,6 +92,11 @@ def _counts_option(name: str, help_text: str) -> Callable[[F], F]:
         "optplan replan mine.yaml --state state.yaml --report replan.html",
         "optplan replan mine.yaml --result result.json --lost spot=2 --elapsed 3h --iterations-done 12000 --json",
     ),
+    writes={
+        "output": "the new result as JSON",
+        "new_instance": "Write the new problem as JSON, for verify.",
+        "report": "Write an HTML report.",
+    },
 )
 @instance_argument
 @amendments
@@ -117,10 +120,6 @@ def _counts_option(name: str, help_text: str) -> Callable[[F], F]:
 )
 @click.option("--time-limit", metavar="TIME", callback=read_duration, help="For the solver, such as 1s.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For everything random.")
-@output_option("the new result as JSON")
-@file_option("--new-instance", help="Write the new problem as JSON, for verify.")
-@report_option
-@force_option
 def replan(
     instance_name: str,
     *,
@@ -129,11 +128,7 @@ def replan(
     solver: str,
     time_limit: float | None,
     seed: int,
-    output: Path | None,
-    new_instance: Path | None,
-    report_path: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **options: Any,  # noqa: ANN401 - where the run stands, and what changes the instance
 ) -> int:
     """Plan the rest of a run of an INSTANCE (a file or a name of the library) whose VMs were lost (Srift, 4.5).
@@ -148,16 +143,10 @@ def replan(
     from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.srift.words import require_fleet
 
-    paths = {"--output": output, "--new-instance": new_instance, "--report": report_path}
-    outputs = Outputs(paths, force=force, as_json=as_json)
     changes = {name: value for name, value in options.items() if name not in _STATE_FIELDS}
     instance = _require_run(read_amended(instance_name, changes))
     old = None if result_path is None else _read_fleet(instance, result_path)
     state = _read_state(state_path, options, old)
-    if "--report" in outputs:
-        from optplan.reporting.pages import require_packages
-
-        require_packages()
 
     def solve_rest(rest: SriftInstance) -> Result[SriftSolution]:
         from optplan.solving import solve
@@ -170,13 +159,13 @@ def replan(
     solution = continuation.result.solution
     new = None if solution is None else require_fleet(solution)
     timeline = build_timeline(instance, state, continuation.remainder, new=new, old=old)
-    if as_json:
+    if outputs.as_json:
         print_json(_to_json_data(continuation, timeline))
     else:
         from optplan.reporting.srift.continuations import present_continuation
 
         print_answer(*present_continuation(instance, state, continuation, timeline))
-    _write_files(outputs, continuation, timeline, new_instance, output)
+    _write_files(outputs, continuation, timeline)
     if continuation.infeasibility is not None:
         return outputs.exit_code(signals.exit_code or _INFEASIBLE)
     return outputs.exit_code(signals.exit_code or (_UNKNOWN if new is None or continuation.remainder.gone else 0))
@@ -255,16 +244,12 @@ def _to_json_data(continuation: Continuation, timeline: Timeline) -> dict[str, A
     }
 
 
-def _write_files(
-    outputs: Outputs, continuation: Continuation, timeline: Timeline, new_instance: Path | None, output: Path | None
-) -> None:
-    from optplan.instances.files import write_json
-
+def _write_files(outputs: Outputs, continuation: Continuation, timeline: Timeline) -> None:
     rest, result = continuation.remainder.instance, continuation.result
+    new_instance, output = outputs.path("--new-instance"), outputs.path("--output")
 
-    def write_report(path: Path) -> None:
+    def build_page() -> Page:
         from optplan.reporting.gathering import gather_background
-        from optplan.reporting.pages import write_page
         from optplan.reporting.presenters import Beside
         from optplan.reporting.srift.continuations import build_continuation_page
         from optplan.verification import verify
@@ -278,8 +263,8 @@ def _write_files(
             checked = verify(rest, result)
             checked.require()
             beside = Beside((), gather_background(rest, result), checked, check)
-            write_page(path, build_continuation_page(continuation, timeline, beside), overwrite=outputs.force)
+            return build_continuation_page(continuation, timeline, beside)
 
-    outputs.save("--output", lambda path: write_json(result, path, overwrite=outputs.force))
-    outputs.save("--new-instance", lambda path: write_json(rest, path, overwrite=outputs.force))
-    outputs.save("--report", write_report)
+    outputs.save_json(result)
+    outputs.save_json(rest, "--new-instance")
+    outputs.save_page("--report", build_page)

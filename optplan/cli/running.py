@@ -119,21 +119,21 @@ def run(
     given = _name_options(options, budget)
     if setup is not None:
         given["setup"] = read_data(setup)
-    outputs = _open_outputs({"--events": events, "--report": page}, force=force, as_json=as_json)
+    outputs = Outputs({"--events": events, "--report": page}, force=force, as_json=as_json)
     if resumed is not None:
         refused = sorted({"--space": space, "--out": out, "PLAN": plan}.items(), key=str)
         _refuse([name for name, value in refused if value is not None])
         state, rules, _ = read_run(resumed)
         with RunView(state, rules, events=events) as view:
             outcome = resume_run(resumed, listener=view.listen, **given)
-        return _show(outcome, outputs, name=state.plan.instance_name, as_json=as_json)
+        return _show(outcome, outputs, name=state.plan.instance_name)
     if plan is None:
         raise UsageError("PLAN is missing; `optplan solve NAME --plan plan.json` writes one, and --resume needs none")
     followed = read_plan(plan)
     drawn_from = None if space is None else read_data(space)
     with RunView(State(followed), make_rules(followed, RunOptions(**given)), events=events) as view:
         outcome = run_plan(followed, given.pop("train", None), space=drawn_from, out=out, listener=view.listen, **given)
-    return _show(outcome, outputs, name=followed.instance_name, as_json=as_json)
+    return _show(outcome, outputs, name=followed.instance_name)
 
 
 @click.command(
@@ -149,16 +149,16 @@ def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json
     from optplan.runtime.outcomes import describe
     from optplan.runtime.running import read_run
 
-    outputs = _open_outputs({"--report": page}, force=force, as_json=as_json)
+    outputs = Outputs({"--report": page}, force=force, as_json=as_json)
     if len(folders) > 1:
-        return _compare(folders, outputs, as_json=as_json)
+        return _compare(folders, outputs)
     folder = folders[0]
     state, rules, _ = read_run(folder)
     outcome = describe(state, rules)
     if not as_json:
         driver = find_driver(folder)
         print_answer(f"{folder}: " + ("nobody follows it" if driver is None else f"followed by process {driver}"))
-    _show(outcome, outputs, name=state.plan.instance_name, as_json=as_json)
+    _show(outcome, outputs, name=state.plan.instance_name)
     return outputs.exit_code(0)
 
 
@@ -214,9 +214,8 @@ def find_driver(folder: Path) -> int | None:
     return find_holder(folder)
 
 
-def _compare(folders: Sequence[Path], outputs: Outputs, *, as_json: bool) -> int:
+def _compare(folders: Sequence[Path], outputs: Outputs) -> int:
     """Show runs beside one another."""
-    from optplan.reporting.pages import write_page
     from optplan.reporting.runs import build_comparison_page, comparison_table
     from optplan.runtime.outcomes import describe
     from optplan.runtime.running import read_run
@@ -225,11 +224,9 @@ def _compare(folders: Sequence[Path], outputs: Outputs, *, as_json: bool) -> int
     for folder in folders:
         state, rules, _ = read_run(folder)
         runs[str(folder)] = describe(state, rules)
-    if as_json:
-        print_json({"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}})
-    else:
-        print_answer(comparison_table(runs))
-    outputs.save("--report", lambda path: write_page(path, build_comparison_page(runs), overwrite=outputs.force))
+    data = {"runs": {name: outcome.to_json_data() for name, outcome in runs.items()}}
+    outputs.answer(data, lambda: [comparison_table(runs)])
+    outputs.save_page("--report", lambda: build_comparison_page(runs))
     return outputs.exit_code(0)
 
 
@@ -251,29 +248,10 @@ def _refuse(names: list[str]) -> None:
         raise UsageError(f"--resume: {', '.join(names)} cannot be given as well; the run has its own")
 
 
-def _open_outputs(paths: dict[str, Path | None], *, force: bool, as_json: bool) -> Outputs:
-    """Refuse files that cannot be written, and pages that cannot be made, before any work."""
-    outputs = Outputs(paths, force=force, as_json=as_json)
-    if "--report" in outputs:
-        from optplan.reporting.pages import require_packages
-
-        require_packages()
-    return outputs
-
-
-def _show(outcome: RunOutcome, outputs: Outputs, *, name: str, as_json: bool) -> int:
+def _show(outcome: RunOutcome, outputs: Outputs, *, name: str) -> int:
     """Print what a run came to, write its page, and return the exit code."""
     from optplan.reporting.runs import build_run_page, outcome_table, segment_table
 
-    if as_json:
-        print_json(outcome.to_json_data())
-    else:
-        print_answer(segment_table(outcome), "", outcome_table(outcome))
-
-    def save(path: Path) -> None:
-        from optplan.reporting.pages import write_page
-
-        write_page(path, build_run_page(outcome, name=name), overwrite=outputs.force)
-
-    outputs.save("--report", save)
+    outputs.answer(outcome, lambda: [segment_table(outcome), "", outcome_table(outcome)])
+    outputs.save_page("--report", lambda: build_run_page(outcome, name=name))
     return outputs.exit_code(outcome.code)

@@ -9,8 +9,7 @@ import click
 
 from optplan.cli.amending import amendments_but, read_amended
 from optplan.cli.commands import Command
-from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import file_option, flag, force_option, instances_argument, output_option, report_option
+from optplan.cli.options import flag, instances_argument
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from optplan.formulations.srift.study.scaling import ScalingStudy
+    from optplan.reporting.pages import Page
 
 
 def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> list[int] | None:
@@ -42,6 +42,7 @@ def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> 
         "optplan scaling srift-case3 srift-interruption --weak --vms 1,2,4,8,16 --plot efficiency.html",
         "optplan scaling srift-interruption --strong --set global_batch=2048 --report scaling.html",
     ),
+    writes={"output": "the studies as JSON", "plot": "Write the charts as HTML.", "report": "Write an HTML report."},
 )
 @instances_argument
 @amendments_but("budget", "deadline", "problem", "policy")
@@ -55,10 +56,6 @@ def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> 
     metavar="N",
     help="Of weak scaling: samples of each GPU; the largest that fit by default.",
 )
-@output_option("the studies as JSON")
-@file_option("--plot", help="Write the charts as HTML.")
-@report_option
-@force_option
 def scaling(
     instance_names: tuple[str, ...],
     *,
@@ -67,11 +64,7 @@ def scaling(
     vms: list[int] | None,
     worlds: list[int] | None,
     batch: int | None,
-    output: Path | None,
-    plot: Path | None,
-    report_path: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Predict how the training jobs of INSTANCES scale on fleets of one type of VM each.
@@ -83,8 +76,6 @@ def scaling(
     from optplan.formulations.srift.study.scaling import ScalingMode, study_scaling
     from optplan.reporting.srift.words import require_job
 
-    paths = {"--output": output, "--plot": plot, "--report": report_path}
-    outputs = Outputs(paths, force=force, as_json=as_json)
     if batch is not None and strong and not weak:
         raise UsageError("--batch: strong scaling shares the global batch; leave it out, or ask for --weak")
     chosen = {ScalingMode.WEAK: weak, ScalingMode.STRONG: strong}
@@ -95,10 +86,7 @@ def scaling(
         for mode in modes:
             batches = dict.fromkeys(job.types, batch) if batch is not None and mode is ScalingMode.WEAK else None
             studies.append(study_scaling(job, mode, vms=vms, worlds=worlds, batches=batches))
-    if as_json:
-        print_json(_write_data(studies))
-    else:
-        print_answer(*_list_parts(studies))
+    outputs.deliver(_write_data(studies), lambda: _list_parts(studies))
     _save(outputs, studies)
     return outputs.exit_code(0)
 
@@ -134,27 +122,19 @@ def _write_data(studies: list[ScalingStudy]) -> dict[str, Any]:
 def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
     """Write the files that were asked for."""
 
-    def write_data(path: Path) -> None:
-        from optplan.instances.files import format_json, write_text
-
-        write_text(format_json(_write_data(studies)) + "\n", path, overwrite=outputs.force)
-
-    def write_charts(path: Path) -> None:
+    def write_charts(_: Path) -> str:
         from optplan.cli.pictures import write_figures
-        from optplan.instances.files import write_text
         from optplan.reporting.srift.scaling_views import list_charts
 
         charts = [figure for _, figure in list_charts(studies)]
         if not charts:
             raise UsageError("--plot: there is nothing to draw, since no fleet can be; see what was left out")
-        write_text(write_figures(charts), path, overwrite=outputs.force)
+        return write_figures(charts)
 
-    def write_page(path: Path) -> None:
-        from optplan.reporting.pages import write_page
+    def build_page() -> Page:
         from optplan.reporting.srift.scaling_views import build_scaling_page
 
-        write_page(path, build_scaling_page(studies), overwrite=outputs.force)
+        return build_scaling_page(studies)
 
-    outputs.save("--output", write_data)
-    outputs.save("--plot", write_charts)
-    outputs.save("--report", write_page)
+    outputs.save_text("--plot", write_charts)
+    outputs.save_page("--report", build_page)

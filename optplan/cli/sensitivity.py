@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,12 @@ import click
 
 from optplan.cli.amending import amendments_but, read_amended, write_amendments
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress
 from optplan.cli.options import (
-    file_option,
     flag,
-    force_option,
     instance_argument,
     known_name,
     list_solver_choices,
-    output_option,
-    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import InfeasibleError, UsageError
@@ -48,6 +45,7 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
         "optplan sensitivity boa-newtrace --noise 0.05 --robust 200 --processes 2",
         "optplan sensitivity mine.yaml --size 0.3 --samples 5000 -o samples.json --plot samples.html",
     ),
+    writes={"output": "every sample as JSON", "plot": "Write a figure as HTML.", "report": "Write an HTML report."},
 )
 @instance_argument
 @amendments_but("deadline")
@@ -77,10 +75,6 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
     **known_name("solver", list_solver_choices),
 )
 @click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative gap at which a plan is optimal.")
-@output_option("every sample as JSON")
-@file_option("--plot", help="Write a figure as HTML.")
-@report_option
-@force_option
 def sensitivity(
     instance_name: str,
     *,
@@ -95,11 +89,7 @@ def sensitivity(
     processes: int,
     solver: str,
     gap: float,
-    output: Path | None,
-    plot: Path | None,
-    report_path: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Run the best plan for an INSTANCE of formulation boa under sampled errors of its estimates.
@@ -118,11 +108,6 @@ def sensitivity(
 
     given = {"speedup": speedup, "noise": noise, "size": size, "arrival": arrival}
     errors: dict[str, Any] = {name: error for name, error in given.items() if error is not None}
-    outputs = Outputs({"--output": output, "--plot": plot, "--report": report_path}, force=force, as_json=as_json)
-    if "--report" in outputs:
-        from optplan.reporting.pages import require_packages
-
-        require_packages()
     instance = read_amended(instance_name, changes)
     if isinstance(instance, BoaInstance):
         errors["by_class"] = logged_errors(instance, without=errors)
@@ -143,26 +128,18 @@ def sensitivity(
             processes=processes,
             on_event=progress.listen,
         )
-    if as_json:
-        print_json(found.to_json_data())
-    else:
+
+    def show() -> Iterable[object]:
         from optplan.reporting.boa.sensitivity_views import list_figures, say_errors
 
-        print_answer(say_errors(found), "", list_figures(found))
+        return say_errors(found), "", list_figures(found)
 
-    def draw(path: Path) -> None:
-        from optplan.instances.files import write_text
+    def draw(_: Path) -> str:
         from optplan.reporting.boa.sensitivity_views import draw_sensitivity
 
-        write_text(draw_sensitivity(found).to_html(include_plotlyjs=True), path, overwrite=outputs.force)
+        return str(draw_sensitivity(found).to_html(include_plotlyjs=True))
 
-    def save(path: Path) -> None:
-        from optplan.instances.files import write_json
-
-        write_json(found, path, overwrite=outputs.force)
-
-    def write_page(path: Path) -> None:
-        from optplan.instances.files import write_text
+    def write_page(_: Path) -> str:
         from optplan.reporting.presenters import Beside
         from optplan.reporting.reports import build_report
 
@@ -170,9 +147,9 @@ def sensitivity(
         again = shlex.join(["optplan", "solve", instance_name, *options, "-o", "result.json"])
         check = shlex.join(["optplan", "verify", instance_name, "result.json", *write_amendments(changes)])
         beside = Beside(verify_command=f"{again} && {check}", sensitivity=found)
-        write_text(build_report(instance, result, beside), path, overwrite=outputs.force)
+        return build_report(instance, result, beside)
 
-    outputs.save("--output", save)
-    outputs.save("--plot", draw)
-    outputs.save("--report", write_page)
+    outputs.deliver(found, show)
+    outputs.save_text("--plot", draw)
+    outputs.save_text("--report", write_page)
     return outputs.exit_code(0)

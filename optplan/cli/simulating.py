@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress
 from optplan.cli.imports import list_timings
-from optplan.cli.options import force_option, known_name, output_option, read_duration, report_option
+from optplan.cli.options import known_name, read_duration
 from optplan.cli.outputs import Outputs
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from optplan.reporting.pages import Page
     from optplan.simulation.cluster.outcome import Outcome
 
 #: Exit code where no job could be completed.
@@ -31,6 +32,7 @@ _NOTHING_DONE = 3
         "optplan simulate newTrace.csv --profiles profiles --policy least-attained --nodes 48 --json",
     ),
     renamed={"policy": "--policy", "gpu": "--gpu", "node_start_s": "--node-start", "nodes": "--nodes"},
+    writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
 @click.argument("workload", metavar="WORKLOAD", type=click.Path(path_type=Path))
 @click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
@@ -97,18 +99,12 @@ _NOTHING_DONE = 3
     metavar="N",
     help="Of whatever is drawn at random.",
 )
-@output_option("what came of it as JSON")
-@report_option
-@force_option
 def simulate(
     workload: Path,
     *,
     profiles: Path,
     node_start: float | None,
-    output: Path | None,
-    report_path: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **parameters: Any,  # noqa: ANN401 - the fields of a cell, which checks them
 ) -> int:
     """Replay the jobs of WORKLOAD, a CSV in the format of the Sia artifact, at the speeds that were measured.
@@ -118,7 +114,6 @@ def simulate(
     """
     from optplan.simulation.cluster.cells import Cell
 
-    outputs = Outputs({"--output": output, "--report": report_path}, force=force, as_json=as_json)
     cell = Cell(
         workload=str(workload),
         profiles=str(profiles),
@@ -127,15 +122,18 @@ def simulate(
     )
     with Progress("simulating"):
         outcome, data = cell.run()
-    if as_json:
-        print_json(data)
-    else:
-        _print(outcome, data["not_measured"])
-    _save(outputs, outcome, data, workload.stem)
+
+    def build_page() -> Page:
+        from optplan.reporting.cluster_views import build_cluster_page
+
+        return build_cluster_page(outcome, workload.stem)
+
+    outputs.deliver(data, lambda: _show(outcome, data["not_measured"]))
+    outputs.save_page("--report", build_page)
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
 
 
-def _print(outcome: Outcome, unmeasured: dict[str, dict[str, list[str]]]) -> None:
+def _show(outcome: Outcome, unmeasured: dict[str, dict[str, list[str]]]) -> list[RenderableType]:
     from optplan.reporting.cluster_views import list_applications, list_facts, say_problems
     from optplan.reporting.tables import fact_table, plain_text
 
@@ -146,22 +144,4 @@ def _print(outcome: Outcome, unmeasured: dict[str, dict[str, list[str]]]) -> Non
     problems = say_problems(outcome)
     if problems:
         parts += ["", plain_text("jobs that were not completed", "bold"), *map(plain_text, problems)]
-    print_answer(*parts)
-
-
-def _save(outputs: Outputs, outcome: Outcome, data: dict[str, Any], name: str) -> None:
-    """Write the files that were asked for."""
-
-    def write_data(path: Path) -> None:
-        from optplan.instances.files import format_json, write_text
-
-        write_text(format_json(data) + "\n", path, overwrite=outputs.force)
-
-    def write_report(path: Path) -> None:
-        from optplan.reporting.cluster_views import build_cluster_page
-        from optplan.reporting.pages import write_page
-
-        write_page(path, build_cluster_page(outcome, name), overwrite=outputs.force)
-
-    outputs.save("--output", write_data)
-    outputs.save("--report", write_report)
+    return parts

@@ -14,14 +14,10 @@ from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
 from optplan.cli.options import (
-    file_option,
-    force_option,
     instance_argument,
     known_name,
     list_solver_choices,
-    output_option,
     read_duration,
-    report_option,
 )
 from optplan.cli.outputs import Outputs
 from optplan.errors import OptplanError, UnsupportedError, UsageError
@@ -45,6 +41,7 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
         "optplan solve rubberband-resnet101-20min --problem fastest --budget 14usd",
         "optplan solve mine.yaml --solver highs --gap 1e-3 --time-limit 60s --json",
     ),
+    writes={"output": "the result as JSON", "plan": "Write the plan as JSON.", "report": "Write an HTML report."},
 )
 @instance_argument
 @amendments
@@ -77,10 +74,6 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
         "re-solve."
     ),
 )
-@output_option("the result as JSON")
-@file_option("--plan", help="Write the plan as JSON.")
-@report_option
-@force_option
 @click.option("--no-verify", is_flag=True, help="Do not check the result.")
 @click.option("--no-certificate", is_flag=True, help="Leave out certificates that take space or time.")
 def solve(
@@ -92,13 +85,9 @@ def solve(
     seed: int,
     compare: tuple[str, ...],
     explains: bool,
-    output: Path | None,
-    plan: Path | None,
-    report_path: Path | None,
-    force: bool,
+    outputs: Outputs,
     no_verify: bool,
     no_certificate: bool,
-    as_json: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
 ) -> int:
     """Find the best plan for an INSTANCE (a file or a name of the library), and prove how good it is.
@@ -113,36 +102,30 @@ def solve(
     from optplan.instances.files import read_instance
     from optplan.solving import choose_solver
 
-    paths = {"--output": output, "--plan": plan, "--report": report_path}
-    outputs = Outputs(paths, force=force, as_json=as_json)
-    if explains and as_json and report_path is None:
+    if explains and outputs.as_json and "--report" not in outputs:
         raise UsageError("--explain: --json prints the result only; add --report, or run optplan explain RESULT --json")
     instance, changed = amend_and_say(read_instance(instance_name), changes)
     for name in (solver, *compare):
         choose_solver(instance, name)  # what is refused is refused before any work
     if explains:
         _require_explanations(instance)
-    if "--report" in outputs:
-        from optplan.reporting.pages import require_packages
-
-        require_packages()
     wanted = {"check": not no_verify, "certify": not no_certificate}
     settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, **wanted}
     with heed_signals() as signals:
         result = _solve(instance, solver, settings)
-        if not as_json:
+        if not outputs.as_json:
             _print_result(instance, result)
-        rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=as_json)
-        if as_json:
+        rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=outputs.as_json)
+        if outputs.as_json:
             results = [one.to_json_data() for one in (result, *rivals)]
             print_json(results if compare else results[0])
         elif rivals:
             _print_comparison(instance, [result, *rivals])
         explanation = None
         if explains and not signals.exit_code:
-            explanation, code = _explain(instance, result, time_limit, as_json=as_json)
+            explanation, code = _explain(instance, result, time_limit, as_json=outputs.as_json)
             failure = failure or code
-        check = say_check(instance_name, output, changes, "compare", "explains")
+        check = say_check(instance_name, outputs.path("--output"), changes, "compare", "explains")
         _write_files(outputs, instance, (result, *rivals), explanation, verify_command=check, check=not no_verify)
         return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, failure))
 
@@ -224,16 +207,11 @@ def _write_files(
     check: bool,
 ) -> None:
     """Write what the user asked for; the first of the results is the answer, the others are rivals."""
-    from optplan.instances.files import write_json, write_text
+    from optplan.solving import build_plan
 
     result, *rivals = results
 
-    def write_plan(path: Path) -> None:
-        from optplan.solving import build_plan
-
-        write_json(build_plan(instance, result, explanation=explanation), path, overwrite=outputs.force)
-
-    def write_page(path: Path) -> None:
+    def write_page(_: Path) -> str:
         from optplan.reporting.gathering import gather_background
         from optplan.reporting.presenters import Beside
         from optplan.reporting.reports import build_report
@@ -243,11 +221,11 @@ def _write_files(
             background = gather_background(instance, result, rivals)
             verification = verify(instance, result) if check else None
             beside = Beside(rivals, background, verification, verify_command, explanation)
-            write_text(build_report(instance, result, beside), path, overwrite=outputs.force)
+            return build_report(instance, result, beside)
 
-    outputs.save("--output", lambda path: write_json(result, path, overwrite=outputs.force))
-    if result.solution is not None:
-        outputs.save("--plan", write_plan)
+    outputs.save_json(result)
+    if result.solution is not None and "--plan" in outputs:
+        outputs.save_json(build_plan(instance, result, explanation=explanation), "--plan")
     elif "--plan" in outputs:
         warn("--plan: no plan was written, because there is none")
-    outputs.save("--report", write_page)
+    outputs.save_text("--report", write_page)

@@ -11,7 +11,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import complete_instance, force_option, output_option, read_duration
+from optplan.cli.options import complete_instance, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, format_duration
@@ -33,6 +33,7 @@ _EXAMPLES = (
     short_help="How often spot VMs are lost, from a trace; into an instance of srift, if wanted.",
     examples=_EXAMPLES,
     renamed={"type": "--vm-type", "interruptions": "--checkpoint-every"},
+    writes={"output": "the instance as JSON"},
 )
 @click.argument("trace_path", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
@@ -58,8 +59,6 @@ _EXAMPLES = (
     help="From a loss until training goes on; what it took to replace a VM in the trace unless given.",
 )
 @click.option("--name", metavar="NAME", help="Name of the instance.")
-@output_option("the instance as JSON")
-@force_option
 def import_spot_trace(
     trace_path: Path,
     *,
@@ -70,9 +69,7 @@ def import_spot_trace(
     checkpoint_every: float | None,
     restart: float | None,
     name: str | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
 ) -> int:
     """Estimate how often spot VMs are lost, how long they are missed, and how many of those wanted there are.
 
@@ -82,9 +79,8 @@ def import_spot_trace(
     """
     from optplan.instances.spot_traces import estimate_spot, read_spot_trace
 
-    outputs = Outputs({"--output": output}, force=force, as_json=as_json)
     filling: dict[str, object] = {"--vm-type": vm_type, "--checkpoint-every": checkpoint_every, "--restart": restart}
-    filling |= {"--name": name, "--together": together or None, "--output": output}
+    filling |= {"--name": name, "--together": together or None, "--output": outputs.path("--output")}
     if into is None:
         for option, given in filling.items():
             if given is not None:
@@ -94,7 +90,7 @@ def import_spot_trace(
     trace = read_spot_trace(trace_path, wanted=wanted)
     estimate = estimate_spot(trace)
     if into is None or vm_type is None:
-        if as_json:
+        if outputs.as_json:
             print_json(_to_json_data(trace, estimate))
         else:
             _print_estimate(trace, estimate)
@@ -104,16 +100,14 @@ def import_spot_trace(
     source = f"{rate:.4g} interruptions an hour, estimated from the trace {trace_path.name}"
     instance = instance.replace(source={**instance.source, f"interruptions of {vm_type}": source})
     instance = instance if name is None else instance.replace(name=name)
-    if as_json:
+    if outputs.as_json:
         print_json(instance.to_json_data())
     else:
         from optplan.reporting.presenters import presenter_of
 
         _print_estimate(trace, estimate)
         print_answer("", *presenter_of(instance).present_instance(instance))
-    from optplan.instances.files import write_json
-
-    outputs.save("--output", lambda path: write_json(instance, path, overwrite=outputs.force))
+    outputs.save_json(instance)
     return outputs.exit_code(0)
 
 
