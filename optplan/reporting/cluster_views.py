@@ -30,9 +30,13 @@ def list_facts(outcome: Outcome) -> list[tuple[str, str]]:
         ("jobs completed", completed),
         ("mean completion time", _say_seconds(told["mean_jct_s"])),
         ("P95 and P99", f"{_say_seconds(told['p95_jct_s'])}, {_say_seconds(told['p99_jct_s'])}"),
+        ("mean time in the queue", _say_seconds(told["mean_queued_s"])),
         ("GPU-hours held by jobs", f"{outcome.gpu_hours:,.1f}"),
         ("GPU-hours of rented nodes", f"{outcome.node_gpu_hours:,.1f}"),
+        ("GPUs in use, mean and P95", f"{_say(told['mean_gpus'], '.1f')}, {told['p95_gpus']:,}"),
         ("most GPUs in use at once", f"{outcome.most_gpus:,} (most nodes rented: {outcome.most_nodes:,})"),
+        ("rented GPUs in use", _say(told["utilisation"], ".1%")),
+        ("efficiency of GPUs in use", _say(told["efficiency"], ".1%")),
         ("changes of what jobs hold", f"{told['rescales']:,}"),
         ("time until the last job was over", f"{outcome.span_s / SECONDS_PER_HOUR:.2f} h"),
     ]
@@ -71,6 +75,10 @@ def build_cluster_page(outcome: Outcome, name: str) -> Page:
     reading = "The most in each stretch of time. What is between the lines is paid for and not used."
     blocks: list[Block] = [Charts([("GPUs in use and rented over time", _draw_gpus(outcome))], reading)]
     sections = [Section("gpus", "GPUs over time", blocks)]
+    efficiency = "Work over GPU-time held, in GPU-seconds on the fewest GPUs on which a job runs; pauses count as held."
+    sections.append(
+        Section("efficiency", "Efficiency over time", [Charts([("Efficiency", _draw_efficiency(outcome))], efficiency)])
+    )
     sections.append(Section("applications", "Applications", [list_applications(outcome)]))
     problems = say_problems(outcome)
     if problems:
@@ -87,6 +95,22 @@ def build_cluster_page(outcome: Outcome, name: str) -> Page:
 
 def _say_seconds(seconds: float | None) -> str:
     return "none" if seconds is None else format_seconds(seconds)
+
+
+def _say(number: float | None, form: str) -> str:
+    return "none" if number is None else format(number, form)
+
+
+def _draw_efficiency(outcome: Outcome) -> Figure:
+    """Draw what each stretch of time did with the GPUs in use."""
+    figure = new_figure(height=260)
+    told = outcome.tell_over_time()
+    hours = [place * told["stretch_s"] / SECONDS_PER_HOUR for place in range(len(told["efficiency"]))]
+    step = -(-len(hours) // _MOST_POINTS)
+    figure.add_scatter(x=hours[::step], y=told["efficiency"][::step], mode="lines", line={"shape": "hv"})
+    figure.update_xaxes(title_text="hours")
+    figure.update_yaxes(title_text="efficiency", rangemode="tozero")
+    return figure
 
 
 def _draw_gpus(outcome: Outcome) -> Figure:

@@ -21,7 +21,7 @@ from optplan.simulation.cluster.profiled_jobs import Batch, ProfiledApplication,
 from optplan.simulation.cluster.replaying import replay
 
 #: Raised whenever the same cell comes to other figures: what was simulated before is then simulated again.
-REVISION = 1
+REVISION = 2
 
 _Seconds = Annotated[float, Field(ge=0)]
 _AtLeastOne = Annotated[int, Field(ge=1)]

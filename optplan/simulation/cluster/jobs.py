@@ -112,6 +112,8 @@ class Job:
     gpu_s, held_s, paused_s, trained_s
         GPU-seconds held, and seconds in which it held GPUs, made no progress, and made progress; settled at
         ``settled_s``.
+    work_gpu_s
+        What it has done, in GPU-seconds on the fewest GPUs on which it runs.
     rescales
         Changes of what it holds, after its first start.
     problem
@@ -135,6 +137,7 @@ class Job:
     paused_s: float = 0.0
     trained_s: float = 0.0
     settled_s: float = 0.0
+    work_gpu_s: float = 0.0
     rescales: int = 0
     problem: str = ""
 

@@ -18,6 +18,35 @@ from optplan.units import SECONDS_PER_HOUR
 _TOLERANCE = 1e-9
 
 
+#: Seconds of the stretches for which figures over time are given.
+STRETCH_S = 600.0
+
+
+class Bins:
+    """An amount that comes about over time, by stretches of :data:`STRETCH_S`."""
+
+    def __init__(self) -> None:
+        self._totals: list[float] = []
+
+    def add(self, from_s: float, to_s: float, amount: float) -> None:
+        """Add what came about evenly between two times."""
+        first, last = int(from_s // STRETCH_S), int(to_s // STRETCH_S)
+        self._totals += [0.0] * (last + 1 - len(self._totals))
+        if first == last:
+            self._totals[first] += amount
+            return
+        for place in range(first, last + 1):
+            part_s = min(to_s, (place + 1) * STRETCH_S) - max(from_s, place * STRETCH_S)
+            self._totals[place] += amount * part_s / (to_s - from_s)
+
+    def totals(self, end_s: float) -> FloatArray:
+        """Return what came about in each stretch, the last being that which ends at or after a time."""
+        totals = np.zeros(max(1, math.ceil(end_s / STRETCH_S)))
+        totals[: len(self._totals)] = self._totals[: totals.size]
+        totals[-1] += sum(self._totals[totals.size :])  # what came about at the very end of the last stretch
+        return totals
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """A simulated trace.
@@ -34,6 +63,8 @@ class Outcome:
         (T,) When the GPUs in use or the nodes changed, ascending; the last is the end.
     gpus_used, nodes_rented
         (T,) From each of these times on.
+    work_gpu_s
+        What jobs did in each stretch of :data:`STRETCH_S`, in GPU-seconds on the fewest GPUs on which they run.
     """
 
     policy: str
@@ -42,6 +73,7 @@ class Outcome:
     times_s: FloatArray
     gpus_used: IntArray
     nodes_rented: IntArray
+    work_gpu_s: FloatArray
 
     @property
     def jct_s(self) -> FloatArray:
@@ -80,6 +112,40 @@ class Outcome:
         """Seconds from zero to the end of the last job."""
         return float(self.times_s[-1])
 
+    @property
+    def efficiency(self) -> float | None:
+        """What jobs did over the GPU-time that they held, pauses included; None where nobody held any.
+
+        1 is the speed on the fewest GPUs on which a job runs, without loss to others.
+        """
+        return _divide(float(self.work_gpu_s.sum()), self.gpu_hours * SECONDS_PER_HOUR)
+
+    def gpus_in_use_at(self, share: float) -> int:
+        """Return the GPUs that are enough for a share of the time from zero to the end."""
+        lasted_s = np.diff(self.times_s)
+        if not lasted_s.sum():
+            return self.most_gpus
+        order = np.argsort(self.gpus_used[:-1], kind="stable")
+        passed = np.cumsum(lasted_s[order]) >= share * lasted_s.sum() * (1.0 - _TOLERANCE)
+        return int(self.gpus_used[order[int(np.argmax(passed))]])
+
+    def tell_over_time(self) -> dict[str, Any]:
+        """Return GPUs in use and rented and the efficiency, on average over each stretch, as plain data.
+
+        The last stretch may end after the last job: nothing is in use from then on.
+        """
+        ends_s = np.arange(self.work_gpu_s.size + 1) * STRETCH_S
+        used, rented = (
+            np.diff(np.interp(ends_s, self.times_s, np.append(0.0, np.cumsum(counts[:-1] * np.diff(self.times_s)))))
+            for counts in (self.gpus_used, self.nodes_rented * self.gpus_per_node)
+        )
+        return {
+            "stretch_s": STRETCH_S,
+            "gpus_used": (used / STRETCH_S).tolist(),
+            "gpus_rented": (rented / STRETCH_S).tolist(),
+            "efficiency": [_divide(*pair) for pair in zip(self.work_gpu_s.tolist(), used.tolist(), strict=True)],
+        }
+
     def _integrate(self, counts: IntArray) -> float:
         return float(counts[:-1] @ np.diff(self.times_s)) / SECONDS_PER_HOUR
 
@@ -95,6 +161,7 @@ class Outcome:
             if (job.completed_s is None) is not bool(job.problem):
                 raise InternalError(f"{job.name} was neither completed nor reported")
             _agree(f"seconds of {job.name} with GPUs", job.held_s, job.paused_s + job.trained_s)
+        _agree("work of the jobs", float(self.work_gpu_s.sum()), sum(job.work_gpu_s for job in self.jobs))
         _agree("GPU-hours of the jobs", self.gpu_hours, sum(job.gpu_s for job in self.jobs) / SECONDS_PER_HOUR)
         if (self.gpus_used > self.nodes_rented * self.gpus_per_node).any() or self.gpus_used[-1] != 0:
             raise InternalError("more GPUs were in use than were rented, or some were never given back")
@@ -110,11 +177,20 @@ class Outcome:
             "mean_jct_s": float(done.mean()) if done.size else None,
             "p95_jct_s": p95,
             "p99_jct_s": p99,
+            "mean_queued_s": _mean([queued_s for job in self.jobs if (queued_s := _queued_s(job)) is not None]),
             "gpu_hours": self.gpu_hours,
             "node_gpu_hours": self.node_gpu_hours,
+            "mean_gpus": _divide(self.gpu_hours * SECONDS_PER_HOUR, self.span_s),
+            "mean_rented_gpus": _divide(self.node_gpu_hours * SECONDS_PER_HOUR, self.span_s),
+            "p50_gpus": self.gpus_in_use_at(0.50),
+            "p95_gpus": self.gpus_in_use_at(0.95),
+            "p99_gpus": self.gpus_in_use_at(0.99),
             "most_gpus": self.most_gpus,
             "most_nodes": self.most_nodes,
+            "utilisation": _divide(self.gpu_hours, self.node_gpu_hours),
+            "efficiency": self.efficiency,
             "rescales": sum(job.rescales for job in self.jobs),
+            "rescales_per_job": _mean([job.rescales for job in self.jobs]),
             "span_s": self.span_s,
         }
 
@@ -133,6 +209,7 @@ class Outcome:
             **self.summarise(),
             "applications": self.summarise_classes(),
             "problems": self.problems,
+            "over_time": self.tell_over_time(),
             "jobs": [_write_job(job) for job in self.jobs],
         }
 
@@ -142,26 +219,40 @@ def _agree(what: str, one: float, other: float) -> None:
         raise InternalError(f"{what}: counted as {one!r} and as {other!r}")
 
 
+def _divide(one: float, other: float) -> float | None:
+    return one / other if other else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return _divide(sum(values), len(values))
+
+
+def _queued_s(job: Job) -> float | None:
+    """Return the seconds before a job's first start; None where it never started."""
+    begun_s = job.started_s if job.started_s is not None else job.completed_s
+    return None if begun_s is None else begun_s - job.submitted_s
+
+
 def _summarise(jobs: Sequence[Job]) -> dict[str, Any]:
     done = [job.completed_s - job.submitted_s for job in jobs if job.completed_s is not None]
     return {
         "num_jobs": len(jobs),
-        "mean_jct_s": sum(done) / len(done) if done else None,
+        "mean_jct_s": _mean(done),
         "gpu_hours": sum(job.gpu_s for job in jobs) / SECONDS_PER_HOUR,
     }
 
 
 def _write_job(job: Job) -> Mapping[str, Any]:
-    begun = job.started_s if job.started_s is not None else job.completed_s
     return {
         "name": job.name,
         "application": job.application,
         "submitted_s": job.submitted_s,
         "completed_s": job.completed_s,
         "jct_s": None if job.completed_s is None else job.completed_s - job.submitted_s,
-        "queued_s": None if begun is None else begun - job.submitted_s,
+        "queued_s": _queued_s(job),
         "gpu_hours": job.gpu_s / SECONDS_PER_HOUR,
         "paused_s": job.paused_s,
+        "waited_s": None if job.completed_s is None else job.completed_s - job.submitted_s - job.held_s,
         "rescales": job.rescales,
         "problem": job.problem or None,
     }

@@ -15,9 +15,9 @@ import numpy as np
 from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.schema import FloatArray
-from optplan.simulation.cluster.jobs import Job, consolidate, spread_of
+from optplan.simulation.cluster.jobs import Application, Job, consolidate, spread_of
 from optplan.simulation.cluster.nodes import Nodes
-from optplan.simulation.cluster.outcome import Outcome
+from optplan.simulation.cluster.outcome import Bins, Outcome
 from optplan.simulation.cluster.policy import Policy, Sight, SizingPolicy, Wish
 
 #: The event that is nobody's: the policy's next round.
@@ -98,6 +98,9 @@ class _Cluster:
         self._ticket: list[int | None] = [None] * len(jobs)
         self._epochs_s: list[FloatArray] = [np.empty(0)] * len(jobs)
         self._timeline = [(0.0, 0, nodes.rented)]
+        self._work = Bins()
+        # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
+        self._least_gpu_s: dict[Application, Sequence[float]] = {}
 
     def run(self) -> None:
         """Let everything happen."""
@@ -120,7 +123,9 @@ class _Cluster:
     def tell(self) -> Outcome:
         """Return what came of it."""
         times_s, used, rented = (np.array(column) for column in zip(*self._timeline, strict=True))
-        return Outcome(self._policy.name, self._nodes.gpus_per_node, self._jobs, times_s.astype(float), used, rented)
+        work_gpu_s = self._work.totals(times_s[-1])
+        gpus_per_node = self._nodes.gpus_per_node
+        return Outcome(self._policy.name, gpus_per_node, self._jobs, times_s.astype(float), used, rented, work_gpu_s)
 
     def _apply(self, numbers: Sequence[int]) -> None:
         """Apply what happens to jobs at one time."""
@@ -251,7 +256,18 @@ class _Cluster:
             job.paused_s += from_s - since_s
             job.trained_s += done * epoch_s
             job.left -= done
+            work_gpu_s = done * self._least(job.truth)[job.epochs_done]
+            job.work_gpu_s += work_gpu_s
+            self._work.add(from_s, now_s, work_gpu_s)
         job.settled_s = now_s
+
+    def _least(self, truth: Application) -> Sequence[float]:
+        """Return the GPU-seconds of each epoch where no GPU is lost to others: on the fewest on which it runs."""
+        if truth not in self._least_gpu_s:
+            least = truth.least_width
+            times_s = truth.epoch_times_s(consolidate(least, self._nodes.gpus_per_node)) if least else None
+            self._least_gpu_s[truth] = [0.0] * truth.num_epochs if times_s is None else (least * times_s).tolist()
+        return self._least_gpu_s[truth]
 
     def _release(self, number: int, job: Job) -> None:
         """Take a job's GPUs away."""

@@ -89,7 +89,7 @@ def test_gpus_here_and_there() -> None:
     three = TabledApplication({3: np.array([50.0])}, num_epochs=1)
     jobs = [job("a", asks=3, truth=three), job("b", asks=3, truth=three), job("c", 1.0, asks=2, truth=watched)]
     outcome = replay(jobs, hold_reservations(), gpus_per_node=4, nodes=2)
-    assert seen == [(2,), (1, 1)]
+    assert seen == [(2,), (1, 1), (2,)]  # to be admitted, to run, and to be told how efficient that was
     assert jcts(outcome)["c"] == 5.0
 
 
@@ -269,6 +269,45 @@ def test_a_policy_cannot_take_what_another_holds() -> None:
         policy = _Scripted([(2, {"a": ((0, 1),)}), second])
         with pytest.raises(InternalError, match=message):
             replay([job("a"), job("b")], policy, gpus_per_node=4, nodes=2)
+
+
+def test_figures_over_time() -> None:
+    """Two GPUs for 100 s, then nobody until 700 s, then four GPUs until 770 s.
+
+    On two GPUs the epochs, of 100 and 60 s on one, take 10 + 60 + 30 s: 160 GPU-seconds of work in 200. On four they
+    take 10 + 40 + 20 s: 160 in 280.
+    """
+    widths = {"a": 2, "b": 4}
+    outcome = replay([job("a"), job("b", 700.0)], InTurn("two", lambda one: widths[one.name]), gpus_per_node=4)
+    told = outcome.to_json_data()
+    assert told["over_time"]["gpus_used"] == pytest.approx([200 / 600, 280 / 600])
+    assert told["over_time"]["gpus_rented"] == pytest.approx([400 / 600, 280 / 600])
+    assert told["over_time"]["efficiency"] == pytest.approx([0.8, 160 / 280])
+    assert told["efficiency"] == pytest.approx(320 / 480)
+    assert told["utilisation"] == pytest.approx(480 / 680)
+    assert told["mean_gpus"] == pytest.approx(480 / 770)
+    assert told["mean_rented_gpus"] == pytest.approx(680 / 770)
+    # Nobody for 600 of 770 s, two GPUs for 100, four for 70: 0 until 77.9 %, 2 until 90.9 %.
+    assert [outcome.gpus_in_use_at(share) for share in (0.5, 600 / 770, 0.78, 0.9, 0.95)] == [0, 0, 2, 2, 4]
+    assert (told["p50_gpus"], told["p95_gpus"], told["p99_gpus"]) == (0, 4, 4)
+
+
+def test_work_across_stretches_of_time() -> None:
+    """An epoch of 1600 s from 100 s on does 500, 600 and 500 of its GPU-seconds in three stretches of 600 s."""
+    long = TabledApplication({1: np.array([1600.0])}, num_epochs=1)
+    outcome = replay([job(at_s=100.0, truth=long)], hold_one_width(1), gpus_per_node=1)
+    assert outcome.work_gpu_s.tolist() == pytest.approx([500.0, 600.0, 500.0])
+    assert outcome.tell_over_time()["gpus_used"] == pytest.approx([5 / 6, 1.0, 5 / 6])
+
+
+def test_waiting_is_told() -> None:
+    """The second job waits for the first: 170 s before it starts; then both have changed nothing."""
+    outcome = replay([job("a"), job("b")], hold_one_width(1), gpus_per_node=1, nodes=1)
+    told = outcome.to_json_data()
+    assert [one["queued_s"] for one in told["jobs"]] == [0.0, 170.0]
+    assert [one["waited_s"] for one in told["jobs"]] == [0.0, 170.0]
+    assert told["mean_queued_s"] == 85.0
+    assert told["rescales_per_job"] == 0.0
 
 
 def test_wrong_sums_are_found() -> None:
