@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 
 #: Extras that add features for users; tests of these features are skipped where the extra is missing.
-USER_EXTRAS = ("plot", "search", "bayes", "learn", "demo", "torch")
+USER_EXTRAS = ("plot", "search", "bayes", "pollux", "learn", "demo", "torch")
 
 #: Where the suite spends most of its time (`--durations`); `make test-quick` leaves them out.
 SLOW = (
@@ -92,6 +92,7 @@ SLOW = (
     "runtime/test_replanning.py",
     "runtime/test_setups.py",
     "runtime/test_virtual.py",
+    "simulation/cluster/pollux/test_dividing.py",
     "simulation/cluster/test_profiled_jobs.py",
     "solvers/paths/held/test_held.py",
     "solvers/paths/test_single.py",

@@ -16,6 +16,7 @@ from optplan.simulation.cluster.policies.equal_share import EqualShare
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
 from optplan.simulation.cluster.policies.one_width import hold_one_width
 from optplan.simulation.cluster.policies.pollux import Pollux
+from optplan.simulation.cluster.policies.pollux_nsga2 import PolluxNsga2
 from optplan.simulation.cluster.policies.reservation import hold_reservations
 from optplan.simulation.cluster.policies.scheduled import Autoscaled, Scheduled
 from optplan.simulation.cluster.policies.width_table import follow_plan
@@ -34,6 +35,7 @@ POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
         "equal-share": EqualShare,
         "least-attained": LeastAttained,
         "pollux": Pollux,
+        "pollux-nsga2": PolluxNsga2,
     }
 )
 

@@ -21,7 +21,7 @@ from optplan.simulation.cluster.jobs import Application, Job, Places
 from optplan.simulation.cluster.policies.rounds import ROUND_S
 from optplan.simulation.cluster.policy import Sight
 from optplan.simulation.cluster.pollux.beliefs import MOST_GPUS, Beliefs, Truth
-from optplan.simulation.cluster.pollux.dividing import Division, divide
+from optplan.simulation.cluster.pollux.dividing import divide
 from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor
 
 #: At age 0 a start would be worth nothing, and nobody would start while nothing else happens: it is worth this.
@@ -35,6 +35,11 @@ class Pollux:
     ----------
     interval_s
         Length of a round, seconds.
+
+    Attributes
+    ----------
+    rounds, proven
+        Divisions until now, and how many of them were proven to be the best.
     """
 
     name = "pollux"
@@ -54,19 +59,23 @@ class Pollux:
         return self._least[job.truth]
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
-        """Divide."""
+        """Divide; those who have had least come first where nothing else decides."""
         if math.isinf(sight.gpus):
             raise UsageError(f"{self.name}: divides a cluster of fixed size; give its number of nodes (--nodes)")
         if not sight.jobs:
             return {}
         self._watch(sight)
-        division = self._divide(sight)
+        jobs = sorted(sight.jobs, key=lambda job: (job.attained_gpu_s(sight.now_s), job.submitted_s, job.name))
+        task = Round(self._claim(jobs, sight), sight.nodes, sight.gpus_per_node)
+        return dict(zip(jobs, self._search(jobs, task), strict=True))
+
+    def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
+        """Search for the best division; ``jobs`` are those of the claims."""
+        del jobs
+        division = divide(task)
         self.rounds += 1
         self.proven += division.is_optimal
-        return dict(zip(sight.jobs, division.places, strict=True))
-
-    def _divide(self, sight: Sight) -> Division:
-        return divide(Round(self._claim(sight), sight.nodes, sight.gpus_per_node))
+        return division.places
 
     def _watch(self, sight: Sight) -> None:
         """Remember the most GPUs on which each job has been seen to run."""
@@ -76,12 +85,12 @@ class Pollux:
             runs = job.gpus and job.goes_on_s < sight.now_s
             self._widest[job] = max(self._widest.get(job, 0), job.gpus if runs else 0)
 
-    def _claim(self, sight: Sight) -> Sequence[Claim]:
+    def _claim(self, jobs: Sequence[Job], sight: Sight) -> Sequence[Claim]:
         """State what each job would make of GPUs."""
         assert self._beliefs is not None
-        fair = math.ceil(len(sight.nodes) * sight.gpus_per_node / len(sight.jobs))
+        fair = math.ceil(len(sight.nodes) * sight.gpus_per_node / len(jobs))
         claims = []
-        for job in sight.jobs:
+        for job in jobs:
             speeds = self._beliefs.look_up(job)
             most = min(max(2 * self._widest[job], self.need(job)), speeds.within.size - 1)
             base = _speed_on(speeds.within, fair)

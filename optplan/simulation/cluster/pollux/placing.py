@@ -44,6 +44,11 @@ class Floor:
         return all(self._free.get(node, 0) >= count and (alone or self._open[node]) for node, count in places)
 
     @property
+    def free(self) -> int:
+        """GPUs that nobody holds."""
+        return sum(self._free.values())
+
+    @property
     def most_within(self) -> int:
         """The most GPUs that are free on one node."""
         return max(self._free.values(), default=0)

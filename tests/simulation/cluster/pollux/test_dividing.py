@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from optplan.simulation.cluster.jobs import Places
 from optplan.simulation.cluster.pollux.dividing import divide, share_gpus, trace
 from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor
+from optplan.simulation.cluster.pollux.genetic import search, state_of
+from optplan.simulation.cluster.pollux.placing import Floor
 
 #: Speeds on 0 to 4 GPUs of one node, and of several.
 WITHIN, ACROSS = np.array([0.0, 1.0, 1.8, 2.4, 2.8]), np.array([0.0, 0.0, 1.2, 1.5, 1.6])
@@ -119,3 +121,30 @@ def test_against_all_divisions(task: Round) -> None:
     assert division.fitness >= task.fitness([one.held for one in task.claims]) * (1 - 1e-9)
     if division.is_optimal:
         assert division.fitness == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_weaker_than_the_published_search(seed: int) -> None:
+    """On random states of a cluster, NSGA-II with 100 divisions changed 100 times finds nothing better."""
+    pytest.importorskip("pymoo", reason='pymoo is not installed; pip install "optplan[pollux]" brings it')
+    task = draw_round(np.random.default_rng(seed), nodes=4 + 2 * seed, jobs=3 + 6 * seed)
+    found, states = search(task, state_of(task)[None], seed=seed)
+    assert task.find_conflicts(found) == []
+    assert states.shape[1:] == (3 + 6 * seed, 4 + 2 * seed)
+    assert task.fitness(found) >= task.fitness([one.held for one in task.claims]) * (1 - 1e-9)
+    assert divide(task).fitness >= task.fitness(found) * (1 - 1e-9)
+
+
+def draw_round(draws: np.random.Generator, *, nodes: int, jobs: int) -> Round:
+    """Draw jobs that become slower across nodes, half of which hold GPUs, on nodes of four."""
+    floor, claims = Floor(range(nodes), 4), []
+    for _ in range(jobs):
+        most = int(draws.choice([1, 2, 4, 8, 16]))
+        gpus = np.arange(most + 1.0)
+        scale, loss = 0.5 + 0.5 * draws.random(2)
+        within, across = gpus**scale, loss * gpus**scale
+        count = int(draws.integers(most + 1)) if draws.random() < 0.5 else 0
+        held = (floor.find_within(count) if count <= 4 else floor.find_across(count)) if count else None
+        floor.put(held or ())
+        claims.append(Claim(held or (), within, across, draws.random(), 4))
+    return Round(claims, range(nodes), 4)

@@ -1,0 +1,47 @@
+"""Pollux as it was published: its division is searched for by NSGA-II, round by round from the last one's divisions.
+
+It takes seconds a round, and finds what :class:`~optplan.simulation.cluster.policies.pollux.Pollux` finds or less: it
+is there to be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optplan.simulation.cluster.jobs import Job, Places
+from optplan.simulation.cluster.policies.pollux import Pollux
+from optplan.simulation.cluster.pollux.fitness import Round
+from optplan.simulation.cluster.pollux.genetic import GENERATIONS, POPULATION, States, carry_over, search, state_of
+
+
+class PolluxNsga2(Pollux):
+    """Divide all GPUs by Pollux' fitness, as far as NSGA-II finds it.
+
+    Parameters
+    ----------
+    population, generations
+        Divisions that change at once, and how often.
+    seed
+        Of the draws.
+    """
+
+    name = "pollux-nsga2"
+
+    def __init__(self, population: int = POPULATION, generations: int = GENERATIONS, seed: int = 0) -> None:
+        super().__init__()
+        self._population, self._generations, self._seed = population, generations, seed
+        self._states: States | None = None
+        self._rows: dict[Job, int] = {}
+
+    def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
+        """Go on from the divisions of the round before."""
+        beginning = state_of(task)[None]
+        if self._states is not None and self._states.shape[2] == len(task.nodes):
+            known = {place: self._rows[job] for place, job in enumerate(jobs) if job in self._rows}
+            beginning = carry_over(self._states, known, len(jobs))
+        self._seed += 1
+        best, self._states = search(
+            task, beginning, seed=self._seed, population=self._population, generations=self._generations
+        )
+        self._rows = {job: place for place, job in enumerate(jobs)}
+        return best
