@@ -7,6 +7,10 @@ PYTHON ?= python3
 PYTEST_FLAGS ?=
 DEMO ?= optplan solve boa-newtrace --budget 120gpu --compare published-algorithm1 --compare fixed-width \
 	-o out/result.json --plan out/plan.json --report out/report.html --force
+# Of `make bench-paper`: the public data, what was simulated, and options such as --quick or --time-limit 1h.
+DATA ?= $(or $(OPTPLAN_DATA),../shared/data)
+CELLS ?= out/paper
+PAPER_FLAGS ?=
 BENCH ?= optplan bench all --quick -o out/bench.json --report out/bench.html --proofs out/proofs --force
 # Of `make fuzz`: how many inputs, from which on.
 CASES ?= 20000
@@ -29,7 +33,7 @@ INSTALL := $(PIP) install --quiet -c constraints.txt
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help demo demo-run test test-quick test-golden test-real fuzz check bench docs build clean
+.PHONY: help demo demo-run test test-quick test-golden test-real fuzz check bench bench-paper docs build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -70,6 +74,9 @@ check: $(STAMPS)/dev,test,plot,search,bayes,pollux,learn,torch,run-$(CHECKSUM) #
 bench: $(STAMPS)/plot-$(CHECKSUM) ## Run every benchmark suite in its quick form, check what is best known, write out/bench.json, bench.html
 	@mkdir -p out
 	$(BIN)/$(BENCH)
+
+bench-paper: $(STAMPS)/plot-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
+	$(BIN)/python -P -m optplan.benchmarking.paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
 
 docs: $(STAMPS)/docs-$(CHECKSUM) ## Build the documentation in site/; warnings are errors
 	@# The variable silences an advertisement of Material for its successor.

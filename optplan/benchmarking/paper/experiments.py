@@ -1,0 +1,243 @@
+"""The experiments: which cells each figure consists of, and what is gathered from them."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from optplan.benchmarking.paper.plans import GPU, SOLVERS, Planned
+from optplan.benchmarking.paper.running import Curves, Runner, gather
+from optplan.benchmarking.paper.setting import Setting, is_known
+from optplan.benchmarking.paper.traces import Trace, make_bursts, measure_variation
+from optplan.benchmarking.paper.watching import watch
+from optplan.instances.sia import Timing, read_workload
+from optplan.simulation.cluster.cells import Cell
+from optplan.simulation.cluster.policies.in_turn import InTurn
+from optplan.simulation.cluster.profiled_jobs import make_jobs
+from optplan.simulation.cluster.replaying import replay
+
+EXACT, PUBLISHED, SINGLE = SOLVERS
+ONE_WIDTH = "one width for all jobs"
+#: Policies of a fixed cluster, by what the page calls them; those that this version lacks are not in the lists.
+FIXED = {
+    "Pollux": "pollux",
+    "least attained service": "least-attained",
+    "equal share": "equal-share",
+    "reservation, fixed cluster": "reservation",
+}
+POLLUX, AUTOSCALED = "Pollux", "Pollux with autoscaling"
+#: Of fixed clusters, those that take seconds, and those that take minutes.
+_QUICK, _SLOW = ("least attained service", "reservation, fixed cluster"), ("Pollux", "equal share")
+#: The only one of the Sia artifact's width tables that the quick form replays.
+_QUICK_TABLE = "layered-paths-130"
+#: How the policy that chooses its cluster is called, followed by its target.
+_AUTOSCALED_NAME = "pollux-autoscaled"
+#: What newtrace/workload-1 gives Pollux in the Sia artifact's simulator, on nodes of 4 T4: GPUs, node-rounded
+#: GPU-hours, mean and P95 of the completion times (s).
+POLLUX_THERE = (
+    (96, 5697, 9705, 21096),
+    (112, 6271, 7040, 14174),
+    (128, 6894, 5467, 11001),
+    (160, 8372, 3913, 7365),
+    (192, 10037, 3426, 5980),
+)
+
+
+@dataclass
+class Experiments:
+    """What was gathered for the page.
+
+    Parameters
+    ----------
+    runner
+        Runs the cells.
+    """
+
+    runner: Runner
+    plans: dict[tuple[str, str, float, str], Planned | None] = field(default_factory=dict)
+
+    @property
+    def setting(self) -> Setting:
+        """Where everything is."""
+        return self.runner.setting
+
+    def plan(self, trace: Trace, name: str, budget_gpus: float, timing: Timing = Timing.TABLES) -> Planned | None:
+        """Plan on a trace's rates, once."""
+        key = (trace.name, name, budget_gpus, timing.value)
+        if key not in self.plans:
+            self.plans[key] = self.setting.planner.plan(trace, SOLVERS[name], budget_gpus, timing=timing)
+        return self.plans[key]
+
+    def plan_cells(
+        self,
+        planned_on: Trace,
+        replayed: Trace,
+        name: str,
+        budgets_gpus: Sequence[float],
+        *,
+        timing: Timing = Timing.TABLES,
+        **parameters: float,
+    ) -> dict[str, Cell]:
+        """Return a policy's cells, by budget; budgets that no plan keeps are left out."""
+        plans = {f"{gpus:g}": self.plan(planned_on, name, gpus, timing) for gpus in budgets_gpus}
+        return {
+            label: self.setting.cell(replayed, planned, **parameters)
+            for label, planned in plans.items()
+            if planned is not None
+        }
+
+    def width_cells(self, trace: Trace) -> dict[str, Cell]:
+        """Return the cells of one width for all jobs."""
+        return {str(k): self.setting.cell(trace, f"one-width:{k}") for k in self.setting.scope.widths}
+
+    def compare_policies(self, trace: Trace, budgets_gpus: Sequence[float]) -> Curves:
+        """Figures 4 and 6: quick policies on one trace; plans are made on the same trace's rates."""
+        groups = {name: self.plan_cells(trace, trace, name, budgets_gpus) for name in SOLVERS}
+        groups |= {ONE_WIDTH: self.width_cells(trace), "reservation": {"": self.setting.cell(trace, "reservation")}}
+        return gather(self.runner, trace.name, groups | self._fix(trace, _QUICK, self.setting.scope.nodes))
+
+    def compare_slow(self, trace: Trace, nodes: Sequence[int]) -> Curves:
+        """Figures 4 and 6: the policies that take minutes, on clusters of so many nodes."""
+        groups = self._fix(trace, _SLOW, nodes)
+        if is_known(f"{_AUTOSCALED_NAME}:0.5"):
+            targets = self.setting.scope.targets
+            groups[AUTOSCALED] = {f"{c:g}": self.setting.cell(trace, f"{_AUTOSCALED_NAME}:{c:g}") for c in targets}
+        return gather(self.runner, f"{trace.name}, slow policies", groups)
+
+    def _fix(self, trace: Trace, names: Sequence[str], nodes: Sequence[int]) -> dict[str, dict[str, Cell]]:
+        """Return the cells of policies on clusters of fixed size, by GPUs; those that this version has."""
+        known = [name for name in names if is_known(FIXED[name])]
+        return {name: {str(4 * n): self.setting.cell(trace, FIXED[name], nodes=n) for n in nodes} for name in known}
+
+    def replay_elsewhere(self) -> dict[str, Curves]:
+        """Traces that were not planned on: exact widths, Algorithm 1's, best single widths, one width for all."""
+        scope, found = self.setting.scope, {}
+        families = (
+            (self.setting.newtrace, scope.budgets_gpus, range(2, 2 + scope.others)),
+            (self.setting.philly, scope.philly_gpus, range(2, 2 + min(scope.others, 3))),
+        )
+        for make, budgets_gpus, numbers in families:
+            planned_on = make(1)
+            for number in numbers:
+                trace = make(number)
+                groups = {name: self.plan_cells(planned_on, trace, name, budgets_gpus) for name in SOLVERS}
+                found[trace.name] = gather(self.runner, trace.name, groups | {ONE_WIDTH: self.width_cells(trace)})
+        return found
+
+    def compare_information(self, trace: Trace, budgets_gpus: Sequence[float]) -> Curves:
+        """Figure 8: plans on the true speeds, and on the goodput model fitted to them; both meet the true ones."""
+        groups = {
+            f"{name}, {word}": self.plan_cells(trace, trace, name, budgets_gpus, timing=timing)
+            for name in (EXACT, PUBLISHED)
+            for word, timing in (("perfect", Timing.TABLES), ("imperfect", Timing.MODEL))
+        }
+        return gather(self.runner, "figure 8", groups)
+
+    def vary_arrivals(self, trace: Trace, budget_gpus: float) -> list[dict[str, Any]]:
+        """Figure 9: the same jobs in bursts; by C^2 and seed what each policy comes to."""
+        planned = self.plan(trace, EXACT, budget_gpus)
+        nodes = round(budget_gpus / 4)
+        rows = []
+        for variation, seed in itertools.product(self.setting.scope.variations, self.setting.scope.seeds):
+            bursts = make_bursts(trace, variation, seed, self.setting.folder / "traces")
+            cells = {} if planned is None else {EXACT: self.setting.cell(bursts, planned)}
+            for name in (POLLUX, "least attained service"):
+                if is_known(FIXED[name]):
+                    cells[name] = self.setting.cell(bursts, FIXED[name], nodes=nodes)
+            if is_known(f"{_AUTOSCALED_NAME}:0.5"):
+                cells[AUTOSCALED] = self.setting.cell(bursts, f"{_AUTOSCALED_NAME}:0.7")
+            self.runner.run("figure 9", cells.values())
+            measured = measure_variation(bursts)
+            told = {name: self.runner.get(cell) for name, cell in cells.items()}
+            rows.append({"variation": variation, "seed": seed, "measured": measured, "policies": told})
+        return rows
+
+    def predict(self, trace: Trace, replayed: Sequence[Trace], budgets_gpus: Sequence[float]) -> list[dict[str, Any]]:
+        """Predictions beside replays, on the trace that was planned on and on others."""
+        rows = []
+        for gpus in budgets_gpus:
+            planned = self.plan(trace, EXACT, gpus)
+            if planned is None:
+                continue
+            cells = {one.name: self.setting.cell(one, planned) for one in replayed}
+            self.runner.run("predictions", cells.values())
+            told = {name: self.runner.get(cell) for name, cell in cells.items()}
+            spans = {one.name: one.span_h for one in replayed}
+            rows.append({"planned": planned, "told": told, "spans_h": spans})
+        return rows
+
+    def watch_policies(self, trace: Trace, gpus: float) -> dict[str, dict[str, Any]]:
+        """Figures 5, 7, 11 and section 5.4: policies at about so many GPUs, watched."""
+        cells: dict[str, Cell] = {}
+        for name in (EXACT, PUBLISHED):
+            planned = self.plan(trace, name, gpus)
+            if planned is not None:
+                cells[name] = self.setting.cell(trace, planned)
+        nodes = max(1, round(gpus / 4))
+        for name in ("least attained service", POLLUX):
+            if is_known(FIXED[name]):
+                cells[name] = self.setting.cell(trace, FIXED[name], nodes=nodes)
+        if is_known(f"{_AUTOSCALED_NAME}:0.5"):
+            cells[AUTOSCALED] = self.setting.cell(trace, f"{_AUTOSCALED_NAME}:0.7")
+        found = {}
+        for name, cell in cells.items():
+            if not self.runner.is_over():
+                found[name] = watch(cell, self.setting.folder / "watched", self.setting.checksums)
+        return found
+
+
+def replay_sia_tables(setting: Setting) -> list[dict[str, Any]]:
+    """Replay the width tables that were replayed in the Sia artifact's simulator, and compare job by job.
+
+    Returns
+    -------
+    list of dict
+        By plan and way of choosing batches: ``mean``, ``classes``, and of the jobs ``p5``, ``p50``, ``p95``, ``most``
+        and ``within_5``: completion time here over there, less one, and the share within 5 %.
+    """
+    folder = setting.data / "sia" / "replays"
+    tables = json.loads((folder / "widths.json").read_text(encoding="utf-8"))
+    with (folder / "jobs.csv").open(encoding="utf-8", newline="") as file:
+        there = list(csv.DictReader(file))
+    trace = read_workload(setting.data / "sia" / "workloads" / "newtrace" / "workload-1.csv")
+    rows = []
+    for plan, timing in itertools.product(tables, (Timing.TABLES, Timing.MODEL_BATCHES)):
+        if setting.scope.jobs is not None and plan != _QUICK_TABLE:
+            continue
+        jobs, gpus_per_node = make_jobs(trace, setting.profiles, GPU, slowdown=True, timing=timing)
+        replay(jobs, InTurn(plan, _follow(tables[plan])), gpus_per_node=gpus_per_node)
+        here = {job.name: (job.completed_s or np.nan) - job.submitted_s for job in jobs}
+        other = {row["job"]: float(row[f"{plan} jct_s"]) for row in there}
+        names = list(other)
+        own, theirs = (np.array([times[name] for name in names]) for times in (here, other))
+        classes = np.array([row["application"] for row in there])
+        each = own / theirs - 1.0
+        p5, p50, p95 = np.percentile(each, (5, 50, 95)).tolist()
+        rows.append(
+            {
+                "plan": plan,
+                "timing": timing.value,
+                "mean": float(own.mean() / theirs.mean() - 1.0),
+                "classes": {
+                    name: float(own[classes == name].mean() / theirs[classes == name].mean() - 1.0)
+                    for name in sorted(set(classes.tolist()))
+                },
+                "p5": p5,
+                "p50": p50,
+                "p95": p95,
+                "most": float(each[np.abs(each).argmax()]),
+                "within_5": float((np.abs(each) <= 0.05).mean()),
+            }
+        )
+    return rows
+
+
+def _follow(table: Mapping[str, Sequence[Mapping[str, Any]]]) -> Any:  # noqa: ANN401 - a function of a job
+    """Return what jobs hold by a table with one way for each class."""
+    return lambda job: int(table[job.application][0]["gpus"][job.epochs_done])

@@ -1,0 +1,69 @@
+"""The page's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from optplan.benchmarking.paper.charts import Axis, Line, draw
+from optplan.benchmarking.paper.claims import average_arrivals
+from optplan.benchmarking.paper.curves import Curve, Point
+from optplan.benchmarking.paper.experiments import POLLUX_THERE
+from optplan.benchmarking.paper.gathering import Gathered
+from optplan.benchmarking.paper.running import Curves
+
+_POLLUX_THERE = "Pollux in the Sia artifact's simulator"
+
+
+def with_pollux_there(curves: Curves) -> Curves:
+    """Add what Pollux came to in the Sia artifact's simulator, on the same trace."""
+    points = [Point(str(g), float(h), float(h), float(mean), float(p95), g) for g, h, mean, p95 in POLLUX_THERE]
+    return {**curves, _POLLUX_THERE: Curve(_POLLUX_THERE, points)}
+
+
+def draw_figures(told: Gathered) -> dict[str, str]:
+    """Draw every figure for which something was gathered, by its name."""
+    figures = {}
+    newtrace = told.newtrace if told.quick else with_pollux_there(told.newtrace)
+    for name, curves, span_h in (
+        ("figure4", told.few, told.spans_h["few"]),
+        ("figure6-filtertrace", told.filtered, told.spans_h["filtered"]),
+        ("figure6-newtrace", newtrace, told.spans_h["newtrace"]),
+    ):
+        for what, word in (("mean_s", "mean"), ("p95_s", "P95")) if curves else ():
+            figures[f"{name}-{word.lower()}"] = _draw_curves(curves, what, word, span_h)
+    for name, watched in (("figure5", told.watched_few), ("figure7", told.watched)):
+        if watched:
+            figures[name] = _draw_time(watched, efficiency=name == "figure7")
+    if told.information:
+        figures["figure8"] = _draw_curves(told.information, "mean_s", "mean", told.spans_h["newtrace"])
+    means = average_arrivals(told)
+    names = dict.fromkeys(name for _, by_name in means for name in by_name)
+    if names:
+        lines = [
+            Line(name, [v for v, by in means if name in by], [by[name] for _, by in means if name in by])
+            for name in names
+        ]
+        axes = Axis("C² of the interarrival times"), Axis("mean completion time (s)", logarithmic=True)
+        figures["figure9"] = draw("Mean completion time in bursts", lines, *axes)
+    return figures
+
+
+def _draw_curves(curves: Curves, what: str, word: str, span_h: float) -> str:
+    lines = []
+    for curve in curves.values():
+        points = sorted((point.node_gpu_hours / span_h, getattr(point, what)) for point in curve.points)
+        lines.append(Line(curve.name, [x for x, _ in points], [y for _, y in points], joined=len(points) > 1))
+    return draw(
+        f"{word} of the completion times over GPUs rented on average",
+        lines,
+        Axis(f"GPUs of rented nodes, averaged over {span_h:g} h", logarithmic=True),
+        Axis(f"{word} completion time (s)", logarithmic=True),
+    )
+
+
+def _draw_time(watched: Mapping[str, Mapping[str, Any]], *, efficiency: bool) -> str:
+    what = "efficiency" if efficiency else "used"
+    lines = [Line(name, one["hours"], one[what], marks=False, steps=True) for name, one in watched.items()]
+    title = "efficiency" if efficiency else "GPUs in use"
+    return draw(f"{title} over time", lines, Axis("hours"), Axis(title, low=0.0))

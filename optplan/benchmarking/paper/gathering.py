@@ -1,0 +1,121 @@
+"""Everything that the page shows, gathered: what answers most comes first, what takes longest last."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from optplan.benchmarking.machine import describe_machine, describe_versions
+from optplan.benchmarking.paper.experiments import Experiments, replay_sia_tables
+from optplan.benchmarking.paper.running import Curves, Runner
+from optplan.benchmarking.paper.traces import Trace, measure_variation, read_rows
+
+#: GPUs of the figures over time: 55 in figure 5, 112 in figure 7 (sections 6.2, 6.4); of figure 9, 120.
+FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS = 55.0, 112.0, 120.0
+#: Budgets of predictions.
+_PREDICTED = 4
+
+
+@dataclass
+class Gathered:
+    """What the page is made of; see :class:`~optplan.benchmarking.paper.experiments.Experiments`."""
+
+    date: str
+    machine: str
+    versions: str
+    seconds: float
+    quick: bool
+    cells: int
+    left: int
+    cpu_s: float
+    traces: dict[str, dict[str, Any]]
+    few: Curves
+    filtered: Curves
+    newtrace: Curves
+    spans_h: dict[str, float]
+    elsewhere: dict[str, Curves]
+    information: Curves
+    arrivals: list[dict[str, Any]]
+    predictions: list[dict[str, Any]]
+    sia: list[dict[str, Any]]
+    watched_few: dict[str, dict[str, Any]]
+    watched: dict[str, dict[str, Any]]
+    solve_s: dict[str, list[float]]
+
+
+def gather_all(runner: Runner) -> Gathered:
+    """Run everything that is not there yet, and gather it.
+
+    Parameters
+    ----------
+    runner
+        With the setting, the processes and the limit of time.
+    """
+    begun = time.perf_counter()
+    setting, experiments = runner.setting, Experiments(runner)
+    scope, quick = setting.scope, setting.scope.jobs is not None
+    newtrace, filtered, few = setting.newtrace(), setting.filtertrace(), setting.few_jobs()
+    at_few, at_new, at_bursts = (
+        (scope.few_gpus[1], scope.budgets_gpus[1], scope.budgets_gpus[1])
+        if quick
+        else (FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS)
+    )
+    sia = replay_sia_tables(setting)
+    on_new = experiments.compare_policies(newtrace, scope.budgets_gpus)
+    on_few = experiments.compare_policies(few, scope.few_gpus)
+    on_filtered = experiments.compare_policies(filtered, scope.filtered_gpus)
+    others = [setting.newtrace(number) for number in range(2, 2 + scope.others)]
+    step = max(1, len(scope.budgets_gpus) // _PREDICTED)
+    predictions = experiments.predict(newtrace, [newtrace, *others], scope.budgets_gpus[::step])
+    information = experiments.compare_information(newtrace, scope.budgets_gpus)
+    watched_few = experiments.watch_policies(few, at_few)
+    watched = experiments.watch_policies(newtrace, at_new)
+    arrivals = experiments.vary_arrivals(newtrace, at_bursts)
+    elsewhere = experiments.replay_elsewhere()
+    # A cluster of the 85 jobs is as much smaller as their budgets are.
+    few_nodes = sorted({max(1, round(gpus / 4)) for gpus in scope.few_gpus[::3]})
+    on_few |= experiments.compare_slow(few, few_nodes)
+    on_filtered |= experiments.compare_slow(filtered, [max(1, nodes * 3 // 4) for nodes in scope.nodes])
+    on_new |= experiments.compare_slow(newtrace, scope.nodes)
+    solve_s: dict[str, list[float]] = {}
+    for (_, name, _, _), planned in experiments.plans.items():
+        if planned is not None:
+            solve_s.setdefault(name, []).append(planned.solve_s)
+    return Gathered(
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        machine=describe_machine(),
+        versions=describe_versions(),
+        seconds=time.perf_counter() - begun,
+        quick=quick,
+        cells=len(runner.done),
+        left=runner.left,
+        cpu_s=sum(told["cpu_s"] for told in runner.done.values()),
+        traces={trace.name: _describe(trace) for trace in (newtrace, *others, filtered, few)},
+        few=on_few,
+        filtered=on_filtered,
+        newtrace=on_new,
+        spans_h={"few": few.span_h, "filtered": filtered.span_h, "newtrace": newtrace.span_h},
+        elsewhere=elsewhere,
+        information=information,
+        arrivals=arrivals,
+        predictions=predictions,
+        sia=sia,
+        watched_few=watched_few,
+        watched=watched,
+        solve_s=solve_s,
+    )
+
+
+def _describe(trace: Trace) -> dict[str, Any]:
+    rows = read_rows(trace.path)
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["application"]] = counts.get(row["application"], 0) + 1
+    return {
+        "jobs": len(rows),
+        "span_h": trace.span_h,
+        "variation": measure_variation(trace),
+        "applications": dict(sorted(counts.items())),
+    }

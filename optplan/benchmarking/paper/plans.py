@@ -1,0 +1,94 @@
+"""The plans that are replayed: made on one trace's rates, each in a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from optplan.benchmarking.paper.traces import Trace
+from optplan.contracts import Status
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import build_plan
+from optplan.instances.files import write_json
+from optplan.instances.sia import Timing
+from optplan.instances.sia_boa import build_sia_instance
+from optplan.solving import solve
+from optplan.units import Amount, BudgetUnit
+
+#: Solvers whose plans are compared, by what the page calls them.
+SOLVERS = {
+    "BOA, exact widths": "layered-paths",
+    "BOA, Algorithm 1": "published-algorithm1",
+    "best single width per class": "fixed-width",
+}
+MAX_WIDTH = 64
+GPU = "aws"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan.
+
+    Parameters
+    ----------
+    path
+        Its file.
+    budget_gpus
+        What it was asked to keep to.
+    mean_jct_s, gpus
+        What it predicts.
+    solve_s
+        What finding it took.
+    """
+
+    path: Path
+    budget_gpus: float
+    mean_jct_s: float
+    gpus: float
+    solve_s: float
+
+
+@dataclass
+class Planner:
+    """Makes plans, and keeps their instances.
+
+    Parameters
+    ----------
+    profiles
+        Folder of profiles.
+    folder
+        Where the plans are written.
+    """
+
+    profiles: Path
+    folder: Path
+    _instances: dict[tuple[str, Timing], BoaInstance] = field(default_factory=dict)
+
+    def plan(self, trace: Trace, solver: str, budget_gpus: float, *, timing: Timing = Timing.TABLES) -> Planned | None:
+        """Plan on a trace's rates; None where no plan keeps the budget.
+
+        Parameters
+        ----------
+        trace
+            Whose rates, spread over its span.
+        solver
+            One of :data:`SOLVERS`.
+        budget_gpus
+            GPUs on average.
+        timing
+            ``tables``: the speeds that the replay has; ``model``: the goodput model fitted to them.
+        """
+        key = (trace.name, timing)
+        if key not in self._instances:
+            self._instances[key] = build_sia_instance(
+                trace.path, self.profiles, GPU, max_width=MAX_WIDTH, timing=timing, slowdown=True, span_h=trace.span_h
+            )
+        instance = self._instances[key].replace(budget=Amount(float(budget_gpus), BudgetUnit.GPU))
+        result = solve(instance, solver=solver)
+        if result.status is Status.INFEASIBLE or result.solution is None:
+            return None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{trace.name}-{timing.value}-{solver}-{budget_gpus:g}.json"
+        write_json(build_plan(instance, result), path, overwrite=True)
+        measures = result.measures
+        return Planned(path, budget_gpus, measures["mean_jct_s"], measures["gpus"], result.solve_seconds)

@@ -1,0 +1,116 @@
+"""The evaluation on a sub-trace: it runs, writes its page, and a second run simulates nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from optplan.benchmarking.paper import running, setting
+from optplan.benchmarking.paper.__main__ import main
+from optplan.benchmarking.paper.charts import Axis, Line, draw
+from optplan.benchmarking.paper.gathering import Gathered
+from optplan.benchmarking.paper.pages import write_page
+from optplan.errors import UsageError
+
+#: Smaller still than the quick form.
+_LEAST = dataclasses.replace(
+    setting.QUICK, budgets_gpus=(4, 6), filtered_gpus=(3, 5), few_gpus=(8, 14), philly_gpus=(50,), nodes=(4,), jobs=12
+)
+
+
+def test_the_page_is_made_and_resumed(data_pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every section and figure is there; what was simulated is not simulated again, and figures stay the same."""
+    monkeypatch.setattr("optplan.benchmarking.paper.__main__.QUICK", _LEAST)
+    (tmp_path / "docs" / "assets").mkdir(parents=True)
+    asked = ["--data", str(data_pack), "--cells", str(tmp_path / "cells"), "--docs", str(tmp_path / "docs"), "--quick"]
+    assert main([*asked, "--processes", "1"]) == 0
+    page = (tmp_path / "docs" / "paper.md").read_text(encoding="utf-8")
+    for heading in (
+        "claims",
+        "Prediction",
+        "trivial rivals",
+        "Job by job",
+        *(f"Figure {n}" for n in (4, 5, 6, 7, 8, 9, 11)),
+    ):
+        assert re.search(rf"^## .*{heading}", page, re.MULTILINE), heading
+    figures = re.findall(r'--8<-- "docs/(assets/paper-[\w-]+\.svg)"', page)
+    assert len(figures) == 10
+    for figure in figures:
+        ElementTree.fromstring((tmp_path / "docs" / figure).read_text(encoding="utf-8"))
+    # What was planned on a trace is what is simulated on it.
+    predicted = re.findall(r"^\| \d+ \| newtrace-1 \| .* \|$", page, re.MULTILINE)
+    assert predicted
+    assert all(row.count("+0.0 %") + row.count("-0.0 %") == 2 for row in predicted)
+
+    def refuse(*_: object, **__: object) -> list[dict[str, Any]]:
+        message = "simulated again"
+        raise AssertionError(message)
+
+    monkeypatch.setattr(running, "run", refuse)
+    monkeypatch.setattr("optplan.benchmarking.paper.watching.replay", refuse)
+    assert main([*asked, "--processes", "1"]) == 0
+    again = (tmp_path / "docs" / "paper.md").read_text(encoding="utf-8")
+    assert _without_times(again) == _without_times(page)
+
+
+def _without_times(page: str) -> str:
+    """Leave out what a run takes: the seconds of its plans, and its own."""
+    return re.sub(r"this run took [\d.]+ minutes|\| 5\.4 \| calculating .*", "", page)
+
+
+def test_a_run_without_time_begins_nothing(data_pack: Path, tmp_path: Path) -> None:
+    """What is left is counted, and nothing is simulated."""
+    where = setting.Setting(data_pack, tmp_path, _LEAST)
+    runner = running.Runner(where, limit_s=0.0)
+    cells = {str(k): where.cell(where.newtrace(), f"one-width:{k}") for k in (2, 4)}
+    assert running.gather(runner, "widths", {"one width": cells}) == {}
+    assert (runner.left, runner.done) == (2, {})
+    assert not where.cells_folder.exists()
+
+
+def test_what_was_not_run_says_so(tmp_path: Path) -> None:
+    """A page of nothing: the cells that are left are counted, and claims say that they were not run."""
+    trace = {"jobs": 85, "span_h": 8.0, "variation": 2.65, "applications": {"bert": 85}}
+    empty = ("few", "filtered", "newtrace", "elsewhere", "information", "watched_few", "watched", "solve_s")
+    known: dict[str, Any] = {
+        **{name: {} for name in empty},
+        **{name: [] for name in ("arrivals", "predictions", "sia")},
+        **{"date": "2026-11-22", "machine": "a machine", "versions": "optplan 1", "seconds": 1.0, "quick": True},
+        **{"cells": 0, "left": 7, "cpu_s": 0.0},
+        "traces": dict.fromkeys(("newtrace-1", "filtertrace", "workload-1-of-85"), trace),
+        "spans_h": {"few": 8.0, "filtered": 48.0, "newtrace": 48.0},
+    }
+    told = Gathered(**known)
+    write_page(told, tmp_path, command="make bench-paper")
+    page = (tmp_path / "paper.md").read_text(encoding="utf-8")
+    assert "**7 cells are not run yet**" in page
+    assert (
+        "| figure 6a | mean up to 1.7 times shorter than Pollux with autoscaling, filterTrace | not run | not run |"
+        in page
+    )
+    assert "| 6.1 | interarrival times of newTrace have C² = 2.65 | 2.65 to 2.65 in its 1 samples | holds |" in page
+
+
+def test_a_folder_without_data_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the path, and what to give."""
+    with pytest.raises(UsageError, match=r"data: no folder sia/traces in .*; give the folder of the public data"):
+        setting.Setting(tmp_path, tmp_path)
+    assert main(["--data", str(tmp_path), "--cells", str(tmp_path)]) == 1
+    assert "no folder sia/traces" in capsys.readouterr().err
+
+
+def test_charts_place_points_on_their_scales() -> None:
+    """On a logarithmic axis from 10 to 1000 the middle is 100; the tick for it stands where the point is."""
+    line = Line("a < b", [10.0, 100.0, 1000.0], [0.0, 1.0, 2.0], steps=True)
+    svg = ElementTree.fromstring(draw("chart", [line], Axis("x", logarithmic=True), Axis("y", low=0.0)))
+    space = "{http://www.w3.org/2000/svg}"
+    middle = [float(str(circle.get("cx"))) for circle in svg.iter(f"{space}circle")][1]
+    ticks = {str(text.text): text.get("x") for text in svg.iter(f"{space}text")}
+    assert middle == pytest.approx((62 + 640 - 12) / 2)
+    assert float(str(ticks["100"])) == pytest.approx(middle)
+    assert "a < b" in ticks
