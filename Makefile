@@ -49,7 +49,7 @@ demo-run: $(STAMPS)/plot,run,demo-$(CHECKSUM) ## Train an elastic search here, b
 # SkyPilot wants other versions of what optplan uses, such as click below 8.2: it has an environment of its own.
 SKYPILOT := .venv/skypilot/bin/sky
 
-TESTED := $(STAMPS)/test,plot,search,bayes,pollux,learn,torch,run-$(CHECKSUM)
+TESTED := $(STAMPS)/test,plot,search,bayes,pollux,learn,torch,run,serve-$(CHECKSUM)
 
 test: $(TESTED) ## Run the tests on the installed package; PYTEST_FLAGS="..." adds options
 	$(BIN)/python -P -m pytest -n 2 -m "not real" $(PYTEST_FLAGS)
@@ -60,13 +60,13 @@ test-quick: $(TESTED) ## Run the tests that take less than a minute together
 test-golden: $(TESTED) ## Run the examples of the docs and the tests that compare with figures written down
 	$(BIN)/python -P -m pytest -n 2 -m "golden and not real" $(PYTEST_FLAGS)
 
-test-real: $(STAMPS)/test,plot,search,bayes,pollux,learn,torch,run,ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
+test-real: $(STAMPS)/test,plot,search,bayes,pollux,learn,torch,run,serve,ray-$(CHECKSUM) $(SKYPILOT) ## Run the tests that start processes that talk to one another, as on a cluster
 	$(BIN)/python -P -m pytest -m real $(PYTEST_FLAGS)
 
 fuzz: $(TESTED) ## Try changed inputs and results, CASES=20000 from SEED=1 on, and say which break anything
 	OPTPLAN_FUZZ_CASES=$(CASES) OPTPLAN_FUZZ_SEED=$(SEED) $(BIN)/python -P -m pytest -n 2 tests/fuzz tests/verification/test_mutations.py $(PYTEST_FLAGS)
 
-check: $(STAMPS)/dev,test,plot,search,bayes,pollux,learn,torch,run-$(CHECKSUM) ## Lint, check the types, keep the import rules
+check: $(STAMPS)/dev,test,plot,search,bayes,pollux,learn,torch,run,serve-$(CHECKSUM) ## Lint, check the types, keep the import rules
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo

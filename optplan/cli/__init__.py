@@ -37,6 +37,7 @@ from optplan.cli.report_pages import report_page
 from optplan.cli.running import logs, run, status, stop
 from optplan.cli.scaling import scaling
 from optplan.cli.sensitivity import sensitivity
+from optplan.cli.serving import serve
 from optplan.cli.simulating import simulate
 from optplan.cli.solving import solve
 from optplan.cli.spot_imports import import_spot_trace
@@ -96,6 +97,7 @@ _COMMANDS = (
     status,
     logs,
     stop,
+    serve,
     calibrate,
     export,
     submit,

@@ -12,12 +12,12 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from optplan.errors import OptplanError, OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -105,7 +105,7 @@ class Keeper:
     instance
         What is known, with a budget; None goes on with that of the folder.
     terms
-        The settings; None goes on with those of the folder.
+        The settings; None goes on with those of the folder, and single ones by name take the place of these.
     clock
         Returns seconds since 1970.
 
@@ -121,7 +121,7 @@ class Keeper:
         self,
         folder: Path,
         instance: BoaInstance | None = None,
-        terms: Terms | None = None,
+        terms: Terms | Mapping[str, Any] | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -130,8 +130,8 @@ class Keeper:
         self._store = Store(folder)
         try:
             self._instance = instance if instance is not None else self._read_instance()
-            stored = self._store.read_meta("terms")
-            self._terms = terms if terms is not None else Terms() if stored is None else Terms.parse(stored)
+            stored = Terms.parse(self._store.read_meta("terms") or {})
+            self._terms = terms if isinstance(terms, Terms) else stored.replace(**(terms or {}))
             self._calculator = self._restore()
             given = {"instance": self._instance.to_json_data(), "terms": self._terms.to_json_data()}
             self._store.commit(meta={**given, "state": self._calculator.to_json_data()})
@@ -157,8 +157,9 @@ class Keeper:
         return WidthCalculator(self._instance, self._terms, now_s=self._clock(), state=state)
 
     def start(self) -> None:
-        """Publish what is known, and begin to keep."""
+        """Publish what is known, calculate where there is reason to, and begin to keep."""
         self._publish()
+        self.take()
         self._thread.start()
 
     def stop(self) -> None:
@@ -207,6 +208,8 @@ class Keeper:
             for one in told:
                 one.outcomes.set_exception(OutputError(str(error)))
             return
+        if told:
+            self.view = self._look()  # whoever was answered sees what was told
         for one in told:
             one.outcomes.set_result(outcomes[: len(one.events)])
             outcomes = outcomes[len(one.events) :]
@@ -217,7 +220,7 @@ class Keeper:
                 self._note(made)
         except OptplanError as error:
             self._fall_back(error)
-        if told or made is not None:
+        if made is not None:
             self.view = self._look()
 
     def _fall_back(self, error: OptplanError) -> None:

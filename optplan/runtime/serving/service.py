@@ -1,0 +1,316 @@
+"""The width calculator over HTTP: events in, the table, the page and the metrics out.
+
+On loopback unless asked otherwise, and nothing without the token (:mod:`optplan.runtime.serving.access`). Bodies are
+JSON of bounded size; nothing is unpickled, and no path of a request becomes a path of a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
+from optplan.online.events import HintsReported, OnlineEvent, parse_event
+from optplan.runtime.serving.access import (
+    LOOPBACK,
+    find_token,
+    is_from_own_page,
+    is_loopback,
+    is_own,
+    is_right,
+    name_of,
+)
+from optplan.runtime.serving.keeping import Answer, Keeper, Outcome
+from optplan.runtime.serving.naming import ClassNames
+from optplan.runtime.serving.showing import describe, render_metrics
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+_LOG = logging.getLogger(__name__)
+
+#: Bytes of a request's body at most: some 5,000 events.
+MOST_BYTES = 1024 * 1024
+#: Seconds that may pass from the first byte of a request's body to the last.
+_BODY_S = 30.0
+_STATIC = {
+    "/": ("page.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where a service listens, and who may come in.
+
+    Parameters
+    ----------
+    token
+        Without which nothing is answered.
+    host, port
+        To listen on; port 0 takes a free one.
+    names
+        By which requests may call the host, besides those of loopback and ``host`` itself.
+    """
+
+    token: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    names: tuple[str, ...] = ()
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """All names by which requests may call the host."""
+        listening = f"[{self.host}]" if ":" in self.host else self.host
+        return frozenset(map(name_of, (*self.names, listening, *(LOOPBACK if is_loopback(self.host) else ()))))
+
+
+@dataclass
+class _Service:
+    """Answers requests from one keeper."""
+
+    keeper: Keeper
+    door: Door
+    class_names: ClassNames
+    _frontier: tuple[str, bytes] = ("", b"")
+    _drawing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def make_application(self) -> web.Application:
+        """Return the application."""
+        from aiohttp import web
+
+        @web.middleware  # which a method cannot be
+        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._guard(request, handler)
+
+        application = web.Application(middlewares=[guard], client_max_size=MOST_BYTES)
+        application.router.add_get("/v1/widths", self._get_widths)
+        application.router.add_get("/v1/state", self._get_state)
+        application.router.add_get("/v1/frontier", self._get_frontier)
+        application.router.add_get("/metrics", self._get_metrics)
+        application.router.add_post("/v1/events", self._post_events)
+        application.router.add_put("/hints/{job:.+}", self._put_hints)
+        for path in _STATIC:
+            application.router.add_get(path, self._get_static)
+        return application
+
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let in whoever may, and say in JSON what went wrong."""
+        from aiohttp import web
+
+        headers = request.headers
+        if not is_own(headers, self.door.own_names):
+            return _complain(421, "Host", "this service has another name; see --name")
+        if not is_from_own_page(headers):
+            return _complain(403, "Origin", "requests of other pages are not answered")
+        if not is_right(self.door.token, find_token(headers)):
+            refused = _complain(401, "Authorization", "the token is needed: Bearer TOKEN, or Basic with it as password")
+            refused.headers["WWW-Authenticate"] = 'Basic realm="optplan"'
+            return refused
+        if request.method in ("POST", "PUT"):
+            if request.content_type != "application/json":
+                return _complain(415, "Content-Type", "application/json is needed")
+            if "Content-Encoding" in headers:
+                return _complain(415, "Content-Encoding", "bodies are to be sent as they are")
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            return _complain(error.status, "", error.reason)
+        except DataError as error:
+            return _complain(400, error.path, str(error))
+        except OutputError as error:
+            return _complain(503, "", str(error))
+        except OptplanError as error:
+            return _complain(500, "", str(error))
+        response.headers.update(_HEADERS)
+        return response
+
+    async def _get_static(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
+        name, content_type = _STATIC[request.path]
+        text = (resources.files("optplan.runtime.serving") / "static" / name).read_text("utf-8")
+        return web.Response(text=text, content_type=content_type)
+
+    async def _get_widths(self, request: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
+        table = self.keeper.view.table
+        if table is None:
+            return _complain(404, "", "no table was calculated yet")
+        tag = f'"{table.number}"'
+        if request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers={"ETag": tag})
+        return web.json_response(table.to_json_data(), headers={"ETag": tag})
+
+    async def _get_state(self, _: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
+        return web.json_response(describe(self.keeper.view))
+
+    async def _get_metrics(self, _: web.Request) -> web.StreamResponse:
+        from aiohttp import web
+
+        return web.Response(
+            body=render_metrics(self.keeper.view), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
+
+    async def _get_frontier(self, _: web.Request) -> web.StreamResponse:
+        """Return what each budget would buy, under the estimates of the last calculation; kept until the next one."""
+        from aiohttp import web
+
+        instance = self.keeper.view.instance
+        async with self._drawing:
+            which = instance.content_hash()
+            if self._frontier[0] != which:
+                self._frontier = (which, await asyncio.to_thread(_draw_frontier, instance))
+            return web.Response(body=self._frontier[1], content_type="application/json")
+
+    async def _post_events(self, request: web.Request) -> web.StreamResponse:
+        """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
+        from aiohttp import web
+
+        data = await _read_json(request)
+        told = data["events"] if isinstance(data, dict) and set(data) == {"events"} else [data]
+        if not isinstance(told, list):
+            raise DataError("events", f"got {type(told).__name__}", "a list of events is needed")
+        outcomes: list[Outcome | None] = []
+        events: list[OnlineEvent] = []
+        for number, each in enumerate(told):
+            try:
+                events.append(parse_event(each, path=f"events.{number}"))
+                outcomes.append(None)
+            except DataError as error:
+                outcomes.append(Outcome(Answer.REFUSED, str(error)))
+        told_of = await asyncio.wrap_future(self.keeper.tell(events)) if events else []
+        answered = iter(told_of)
+        every = [next(answered) if outcome is None else outcome for outcome in outcomes]
+        return web.json_response(_summarise(every), status=422 if any(o.complaint for o in every) else 200)
+
+    async def _put_hints(self, request: web.Request) -> web.StreamResponse:
+        """Take the hints of a job of AdaptDL, as it sends them: PUT /hints/namespace/name."""
+        from aiohttp import web
+
+        job = request.match_info["job"]
+        data = await _read_json(request)
+        event = read_hints(data, job, self.class_names.find(job.rpartition("/")[2], self.keeper.view.instance.classes))
+        outcomes = await asyncio.wrap_future(self.keeper.tell([event]))
+        return web.json_response(_summarise(outcomes), status=422 if outcomes[0].complaint else 200)
+
+
+def read_hints(data: object, job: str, job_class: str) -> HintsReported:
+    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over.
+
+    Raises
+    ------
+    DataError
+        When they are none.
+    """
+    digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
+    return HintsReported.parse({"id": f"hints-{digest[:40]}", "job_class": job_class, "hints": data})
+
+
+def _draw_frontier(instance: Any) -> bytes:  # noqa: ANN401 - a BoaInstance
+    from optplan.solving import frontier
+
+    line = frontier(instance)
+    data = {"unit": line.budget_unit, "budgets": line.budgets.tolist(), "mean_jct_s": line.objectives.tolist()}
+    return json.dumps({**data, "budget": instance.budget_amount()}).encode()
+
+
+async def _read_json(request: web.Request) -> Any:  # noqa: ANN401 - whatever it says
+    from aiohttp import web
+
+    try:
+        body = await asyncio.wait_for(request.read(), _BODY_S)
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise DataError("body", f"is no JSON ({str(error)[:200]})", 'send an object, or {"events": [...]}') from None
+
+
+def _summarise(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    counts = {answer.value: sum(outcome.answer is answer for outcome in outcomes) for answer in Answer}
+    wrong = [{"number": n, "error": outcome.complaint} for n, outcome in enumerate(outcomes) if outcome.complaint]
+    return {**counts, "errors": wrong}
+
+
+def _complain(status: int, path: str, message: str) -> web.Response:
+    from aiohttp import web
+
+    error = {"message": message, **({"path": path} if path else {})}
+    return web.json_response({"error": error}, status=status, headers=_HEADERS)
+
+
+async def serve(
+    keeper: Keeper,
+    door: Door,
+    *,
+    class_names: ClassNames,
+    stop: asyncio.Event,
+    on_ready: Callable[[str], None],
+    sources: Sequence[Callable[[], Awaitable[None]]] = (),
+) -> None:
+    """Serve until told to stop.
+
+    Parameters
+    ----------
+    keeper
+        Started.
+    door
+        Where, and for whom.
+    class_names
+        Which class a job belongs to, by its name.
+    stop
+        Set when it is time to end.
+    on_ready
+        Told the address.
+    sources
+        What else tells the keeper of events: each runs beside until the end.
+
+    Raises
+    ------
+    MissingExtraError
+        When aiohttp is not installed.
+    OutputError
+        When the address cannot be listened on.
+    """
+    try:
+        from aiohttp import web
+    except ModuleNotFoundError:
+        raise MissingExtraError("aiohttp", "serve") from None
+    runner = web.AppRunner(_Service(keeper, door, class_names).make_application(), access_log=None)
+    await runner.setup()
+    running = [asyncio.ensure_future(source()) for source in sources]
+    try:
+        try:
+            await web.TCPSite(runner, door.host, door.port).start()
+        except OSError as error:
+            raise OutputError(f"{door.host}:{door.port} cannot be listened on ({error.strerror})") from None
+        port = runner.addresses[0][1]
+        on_ready(f"http://{f'[{door.host}]' if ':' in door.host else door.host}:{port}")
+        await stop.wait()
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await runner.cleanup()
