@@ -36,11 +36,6 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
     ----------
     document
         Of :func:`~optplan.benchmarking.sweeps.run_sweep`.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     suites = document["suites"]
     rows = sum(len(suite["rows"]) for suite in suites.values())

@@ -65,11 +65,6 @@ def build_cluster_page(outcome: Outcome, name: str) -> Page:
         What came of it.
     name
         Of the trace.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     facts = list_facts(outcome)
     reading = "The most in each stretch of time. What is between the lines is paid for and not used."

@@ -165,25 +165,13 @@ class Page:
 
 
 def require_packages() -> None:
-    """Load what pages need, so that a missing package is known before any work.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly or jinja2 is not installed.
-    """
+    """Load what pages need, so that a missing package is known before any work."""
     load_plotly()
     load_template()
 
 
 def build_page(page: Page) -> str:
-    """Build a page: one HTML file with everything in it; the same page gives the same text.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly or jinja2 is not installed.
-    """
+    """Build a page: one HTML file with everything in it; the same page gives the same text."""
     drawn = {
         section.id: [figure for block in section.blocks if isinstance(block, Charts) for figure in block.figures]
         for section in page.sections

@@ -57,11 +57,6 @@ def draw_widths(
         By class, the :data:`MOST_CLASSES` that use most GPUs, in the instance's order. All have the same vertical axis,
         in powers of two. Where shares of a class's jobs differ, a line is the thicker the more jobs follow it. Where
         there are several GPU types, a line has their colours (:func:`optplan.reporting.style.color_types`).
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     classes = break_down(instance, result)
     behind = {} if comparison is None else {c.name: c for c in break_down(instance, comparison)}
@@ -92,11 +87,6 @@ def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> Figure:
         The problem.
     result
         Its result, with a solution.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     bars = _make_bars(instance, result)
     total = sum(bar.gpus for bar in bars)
@@ -131,11 +121,6 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
         The problem.
     result
         Its result, with a solution.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     bars = _make_bars(instance, result)
     total_s = sum(bar.contribution_s for bar in bars)

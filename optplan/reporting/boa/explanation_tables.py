@@ -23,13 +23,7 @@ def unit_words(explanation: Explanation) -> str:
 
 
 def say_rates(instance: Instance, explanation: Explanation) -> str:
-    """Say against which plan and which rate the choices are held.
-
-    Raises
-    ------
-    UsageError
-        When the instance is of a formulation that tables cannot show.
-    """
+    """Say against which plan and which rate the choices are held."""
     boa = require_boa(instance)
     said = [f"{explanation.solver}: {name_objective(boa)} {explanation.objective:,.1f} s."]
     best, bound = explanation.best_objective, explanation.best_bound

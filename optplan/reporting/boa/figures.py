@@ -93,11 +93,6 @@ def draw_frontier(
     Figure
         Horizontal: GPUs on average, with US dollars a month above where there is a price, or US dollars an hour where
         the frontier counts these. Vertical: (weighted) mean completion time.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     plans = [r for r in (result, *comparisons) if r is not None and r.objective is not None]
     (low, high), (bottom_s, top_s) = _frontier_window(instance, frontier, plans)

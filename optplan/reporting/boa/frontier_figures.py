@@ -113,8 +113,6 @@ def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
     ------
     UsageError
         When the budgets have no unit in common.
-    MissingExtraError
-        When plotly is not installed.
     """
     unit = choose_unit(curves)
     factors = [convert_unit(curve.instance, unit) for curve in curves]

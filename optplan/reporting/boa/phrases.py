@@ -89,13 +89,7 @@ def describe_budget(instance: BoaInstance) -> str:
 
 
 def describe_limits(instance: BoaInstance) -> str:
-    """Write the instance's budget and quotas in words: ``$90.00 an hour ($65,700 a month) and at most 16 a100``.
-
-    Raises
-    ------
-    UsageError
-        When there is no budget.
-    """
+    """Write the instance's budget and quotas in words: ``$90.00 an hour ($65,700 a month) and at most 16 a100``."""
     quotas = [f"{format_gpus(quota)} {gpu_type}" for gpu_type, quota in instance.quotas.items()]
     budget = describe_budget(instance)
     if not quotas:

@@ -65,8 +65,6 @@ def build_page(instance: BoaInstance, result: Result[Solution], beside: Beside) 
     UsageError
         When a result belongs to another problem, or the frontier, the explanation or the sensitivity is another
         instance's.
-    MissingExtraError
-        When plotly is not installed.
     """
     frontier: Frontier | None = beside.background
     results = (result, *beside.rivals)

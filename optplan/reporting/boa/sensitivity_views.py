@@ -68,13 +68,7 @@ def list_figures(found: Sensitivity) -> Table:
 
 
 def draw_sensitivity(found: Sensitivity) -> Figure:
-    """Draw the distributions of completion time and of the use of the budget, plan by plan.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
-    """
+    """Draw the distributions of completion time and of the use of the budget, plan by plan."""
     figure = new_figure(height=400, top=40)
     style = figure.layout.xaxis.to_plotly_json()
     figure.set_subplots(rows=1, cols=2, horizontal_spacing=0.12)
@@ -86,13 +80,7 @@ def draw_sensitivity(found: Sensitivity) -> Figure:
 
 
 def draw_panels(found: Sensitivity) -> tuple[Figure, Figure]:
-    """Draw the same as two figures, which a narrow page puts below one another.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
-    """
+    """Draw the same as two figures, which a narrow page puts below one another."""
     times, uses = (new_figure(height=340, top=56) for _ in range(2))
     for figure, panel in zip((times, uses), _list_panels(found), strict=True):
         _fill_panel(figure, found, panel, {}, with_legend=True)

@@ -176,11 +176,6 @@ def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> 
         The problem.
     results
         At least one; the first is what the others are compared with.
-
-    Raises
-    ------
-    UsageError
-        When the instance is of a formulation that tables cannot show.
     """
     boa = require_boa(instance)
     priced = type_prices(boa) is not None
@@ -232,11 +227,6 @@ def list_budgets(
         An objective, in seconds, that the points are compared with; None for no comparison.
     bounds
         For each point, what its certificate proves, in seconds; None to leave it out.
-
-    Raises
-    ------
-    UsageError
-        When the instance is of a formulation that tables cannot show.
     """
     boa = require_boa(instance)
     priced = cost_of_month(boa, 1.0) is not None
@@ -286,11 +276,6 @@ def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
         The problem.
     points
         Of one solver; where none of its results has a bound, no column for bounds is shown.
-
-    Raises
-    ------
-    UsageError
-        When the instance is of a formulation that tables cannot show.
     """
     boa = require_boa(instance)
     has_bounds = any(point.result.bound is not None for point in points)

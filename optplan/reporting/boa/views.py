@@ -129,13 +129,7 @@ def _write_others(
 
 
 def tell_sensitivity(found: Sensitivity) -> Section:
-    """Tell what wrong estimates do to plans.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
-    """
+    """Tell what wrong estimates do to plans."""
     times, uses = draw_panels(found)
     charts = [
         ("Step chart: mean completion time in the samples; the table below has means and quantiles", times),
@@ -153,8 +147,6 @@ def tell_curves(curves: Sequence[FrontierCurve]) -> Section:
     ------
     UsageError
         When the frontiers' budgets have no unit in common.
-    MissingExtraError
-        When plotly is not installed.
     """
     unit = choose_unit(curves)
     factors = [convert_unit(curve.instance, unit) for curve in curves]

@@ -96,11 +96,6 @@ def draw_dag(graph: DiGraph) -> Figure:
     -------
     Figure
         Time goes to the right, though not to scale; what a fold holds and how long its tasks take is said on hovering.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     folded = fold_dag(graph)
     top = max(y for _, y in folded.nodes(data="y"))

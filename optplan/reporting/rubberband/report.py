@@ -60,11 +60,6 @@ def build_page(instance: RubberBandInstance, result: Result[Solution], beside: B
         The problem and its result, of any status.
     beside
         What else to show; its background is of :mod:`optplan.reporting.rubberband.gathering`.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     found: Background | None = beside.background
     rivals = beside.rivals or ([found.static] if found is not None and found.static is not None else [])

@@ -86,11 +86,6 @@ def build_page(instance: SeerInstance, result: Result[Solution], beside: Beside)
         The problem and its result, of any status.
     beside
         What else to show; its background is of :mod:`optplan.reporting.seer.gathering`.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     quality, rivals, sections = seeks_quality(instance), beside.rivals, []
     if result.infeasibility is not None:

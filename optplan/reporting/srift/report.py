@@ -82,11 +82,6 @@ def build_page(instance: SriftInstance, result: Result[Solution], beside: Beside
         The problem and its result, of any status.
     beside
         What else to show; its background is of :mod:`optplan.reporting.srift.gathering`.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     rivals, sections = beside.rivals, []
     found: Background | None = beside.background

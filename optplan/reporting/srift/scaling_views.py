@@ -166,11 +166,6 @@ def build_scaling_page(studies: Sequence[ScalingStudy]) -> Page:
     ----------
     studies
         At least one.
-
-    Raises
-    ------
-    MissingExtraError
-        When plotly is not installed.
     """
     sections = []
     charts = _draw_weak(studies)

@@ -32,13 +32,7 @@ _SAME = 1.0 - 1e-9
 
 
 def state_paths(instance: BoaInstance) -> BudgetedPaths:
-    """State a problem with whole widths as budgeted paths, with the limits of the instance.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
-    """
+    """State a problem with whole widths as budgeted paths, with the limits of the instance."""
     limits = raise_to_least(instance).limits
     return BudgetedPaths(tuple(cost_steps(instance)), np.array([limits[limit] for limit in instance.limit_names]))
 

@@ -163,13 +163,7 @@ def find_least(instance: BoaInstance, multipliers: FloatArray, *, value_weight: 
 
 
 def bound_at(instance: BoaInstance, multipliers: FloatArray) -> float:
-    """Return the Lagrangian bound at multipliers (L,) of the limits: no plan within them has less.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
-    """
+    """Return the Lagrangian bound at multipliers (L,) of the limits: no plan within them has less."""
     paid = float(multipliers @ np.array(list(instance.limits.values())))
     return sum(find_least(instance, multipliers).values()) - paid
 

@@ -58,11 +58,6 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
         The problem, with its budget. A budget equal to the least one within a relative 1e-9 is enough.
     stopwatch
         Time limit. With quotas the answer may be None when it runs out, because nobody knows yet.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
     """
     total, parts = least_budget(instance)
     if not instance.quotas:
@@ -75,13 +70,7 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
 
 
 def state_linked(instance: BoaInstance) -> switching.LinkedGraphs:
-    """State whole widths as one layered graph per class, with the limits of the instance.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
-    """
+    """State whole widths as one layered graph per class, with the limits of the instance."""
     return switching.LinkedGraphs.from_costs(cost_steps(instance), np.array(list(instance.limits.values())))
 
 
@@ -104,11 +93,6 @@ def raise_to_least(instance: BoaInstance) -> BoaInstance:
     instance
         The problem, with a budget that falls short of the least one by no more than rounding: it is feasible by the
         tolerance, and this says so to engines that have other tolerances.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
     """
     total, _ = least_budget(instance)
     if total <= instance.budget_amount():
@@ -130,11 +114,6 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
     -------
     Answer
         With status INFEASIBLE; reason and relaxation are in the unit of the instance's own budget.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
     """
     given = instance.budget_amount()
     budget = instance.budget or Amount(given, instance.budget_unit)

@@ -68,11 +68,6 @@ def solve_costs(
     -------
     PathsAnswer or None
         None when it is proven that no plan keeps the limits.
-
-    Raises
-    ------
-    UsageError
-        When limits are asked of an instance without a budget.
     """
     amounts = np.array(list(instance.limits.values())) if limits is None else limits
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())

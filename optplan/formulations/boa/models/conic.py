@@ -84,8 +84,6 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     ------
     UnsupportedError
         When the problem is not the continuous one.
-    UsageError
-        When the instance has no budget.
     EngineError
         When the engine fails.
     """

@@ -79,11 +79,6 @@ def write_model(instance: BoaInstance, *, form: Literal["lp", "mps"] = "lp") -> 
         Objective in seconds of mean completion time, limits in their units (time-average GPUs, US dollars per hour).
         Columns are named ``x.<class>.<epoch>.<width>`` and ``enter.<class>.<epoch>.<width>``, with several GPU types
         ``<type>.<width>`` in place of the width; see :mod:`optplan.solvers.path_program`.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
     """
     return milp.write_model(state_paths(instance), form=form, relaxed=instance.policy is Policy.MIXED)
 

@@ -161,8 +161,6 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
 
     Raises
     ------
-    UsageError
-        When the instance has no budget.
     UnsupportedError
         When the problem is the continuous one.
     OutOfEffortError

@@ -19,11 +19,6 @@ def add_data(model: Any, instance: BoaInstance) -> None:  # noqa: ANN401 - Pyomo
         A ``pyomo.environ.ConcreteModel``.
     instance
         Problem whole or rescaling.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
     """
     import pyomo.environ as pyo
 

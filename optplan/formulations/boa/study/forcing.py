@@ -35,11 +35,6 @@ def solve_forced(instance: BoaInstance, kept: Kept, *, gap: float, stopwatch: St
     -------
     PathsAnswer or None
         None when it is proven that no plan keeps the limits.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no budget.
     """
     costs = [
         replace(graph, run_value=np.where(kept[graph.name], graph.run_value, np.inf)) if graph.name in kept else graph

@@ -86,11 +86,6 @@ def choose_chains(
     -------
     tuple of PricedChain or None
         By bracket; None when no choice keeps the limit.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no limit.
     """
     most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
     if instance.objective is Objective.COST:
@@ -141,13 +136,7 @@ def answer_without_plan(instance: RubberBandInstance, request: SolveRequest, wha
 
 
 def answer_if_infeasible(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution] | None:
-    """Return the answer that no plan keeps the limit, or None when one does or time runs out.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no limit.
-    """
+    """Return the answer that no plan keeps the limit, or None when one does or time runs out."""
     found = find_least_plans(instance, request)
     return found if isinstance(found, Answer) else None
 
@@ -163,11 +152,6 @@ def find_least_plans(
         The problem, with its limit.
     request
         Time limit; when it is over there are no plans.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no limit.
     """
     most = instance.limits[instance.limit_name] * (1.0 + LIMIT_TOLERANCE)
     in_time = instance.objective is Objective.COST

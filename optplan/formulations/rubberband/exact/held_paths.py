@@ -40,11 +40,6 @@ def solve_one_limit(instance: RubberBandInstance, request: SolveRequest) -> Answ
         With a Lagrangian certificate, and an enumerated one where the bound rests on it; one-sided shadow prices of the
         convexified problem without minimum charges. Infeasible: with the fastest possible time (the least cost) and
         what it is made of.
-
-    Raises
-    ------
-    UsageError
-        When the instance has no limit.
     """
     limit = instance.limits[instance.limit_name]
     chains = state_chains(instance)
