@@ -40,7 +40,13 @@ _NOTHING_DONE = 3
     "--policy",
     required=True,
     metavar="PLAN|NAME",
-    help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained or pollux.",
+    help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
+    "pollux-autoscaled.",
+)
+@click.option(
+    "--target",
+    metavar="BAND",
+    help="Efficiency that pollux-autoscaled keeps: a number such as 0.5, or a band such as 0.35:0.65.",
 )
 @click.option(
     "--gpu",

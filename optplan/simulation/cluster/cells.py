@@ -38,6 +38,8 @@ class Cell(FrozenModel):
         Path of the folder with one folder of profiles per application.
     policy
         The path of a BOA plan, or a name: see :func:`~optplan.simulation.cluster.policies.naming.make_policy`.
+    target
+        Target efficiency, or band, of ``pollux-autoscaled``.
     gpu
         Type of the nodes: a suffix of the profiles.
     nodes
@@ -59,6 +61,7 @@ class Cell(FrozenModel):
     workload: str
     profiles: str
     policy: str
+    target: str | None = None
     gpu: str = "aws"
     nodes: _AtLeastOne | None = None
     slowdown: bool = False
@@ -83,7 +86,7 @@ class Cell(FrozenModel):
         UsageError
             When the policy has no such name, or cannot work on the cluster.
         """
-        policy = make_policy(self.policy)
+        policy = make_policy(self.policy, target=self.target)
         jobs, gpus_per_node = make_jobs(
             repeat_workload(read_workload(self.workload), self.repeat, seed=self.seed),
             self.profiles,

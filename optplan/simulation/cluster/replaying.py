@@ -43,7 +43,8 @@ def replay(
     gpus_per_node
         GPUs of one node.
     nodes
-        Nodes of the cluster; None rents as many as are needed when they are needed.
+        Nodes of the cluster; None rents as many as are needed when they are needed. A policy that chooses the number
+        begins with so many, by default with one.
     start_s
         Seconds until a rented node can be used.
 
@@ -63,6 +64,8 @@ def replay(
     _check_jobs(ordered)
     if policy.interval_s is not None and not (math.isfinite(policy.interval_s) and policy.interval_s > 0.0):
         raise UsageError(f"interval_s: got {policy.interval_s!r}; seconds above zero are allowed")
+    if nodes is None and isinstance(policy, SizingPolicy):
+        nodes = 1
     cluster = _Cluster(ordered, policy, Nodes(gpus_per_node, nodes, start_s=start_s))
     cluster.run()
     outcome = cluster.tell()
@@ -152,7 +155,7 @@ class _Cluster:
             self._complete(number, job)
             return
         need = self._policy.need(job)
-        if need > self._nodes.gpus:
+        if need > self._nodes.gpus and self._sizing is None:
             self._drop(job, f"{self._policy.name} needs {need} GPUs for it, and the cluster has {self._nodes.gpus:g}")
         elif need < 1:
             self._drop(job, f"{job.application} cannot run on any number of these GPUs")

@@ -16,6 +16,7 @@ from optplan.simulation.cluster.policies.equal_share import EqualShare
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
 from optplan.simulation.cluster.policies.one_width import hold_one_width
 from optplan.simulation.cluster.policies.pollux import Pollux
+from optplan.simulation.cluster.policies.pollux_autoscaled import PolluxAutoscaled
 from optplan.simulation.cluster.policies.pollux_nsga2 import PolluxNsga2
 from optplan.simulation.cluster.policies.reservation import hold_reservations
 from optplan.simulation.cluster.policies.scheduled import Autoscaled, Scheduled
@@ -26,6 +27,8 @@ from optplan.simulation.cluster.policy import Policy
 ONE_WIDTH = "one-width"
 #: What is followed by a BOA instance, as it is known at the start.
 ONLINE = "boa-online"
+#: What is followed by a target efficiency or a band, as in ``pollux-autoscaled:0.5``.
+POLLUX_AUTOSCALED = "pollux-autoscaled"
 
 #: Policies that need nothing but their name.
 POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
@@ -48,25 +51,32 @@ SCHEDULERS: Mapping[str, Callable[[BoaPlan], Policy]] = MappingProxyType(
 )
 
 
-def make_policy(text: str) -> Policy:
+def make_policy(text: str, *, target: str | None = None) -> Policy:
     """Return the policy that a text names.
 
     Parameters
     ----------
     text
-        A name of :data:`POLICIES`, ``one-width:N``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of
-        :data:`SCHEDULERS`, a colon and that path; or ``boa-online:`` and the path of a BOA instance with a budget.
+        A name of :data:`POLICIES`, ``one-width:N``, ``pollux-autoscaled:TARGET``, the path of a BOA plan (``.json`` or
+        ``.yaml``), or a name of :data:`SCHEDULERS`, a colon and that path; or ``boa-online:`` and the path of a BOA
+        instance with a budget.
+    target
+        The target of ``pollux-autoscaled``, where it does not stand in the text.
 
     Raises
     ------
     UsageError
-        When it names none.
+        When it names none, or has no target, or needs one.
     DataError
         When the file cannot be read or is no BOA plan.
     """
-    name, colon, number = text.partition(":")
+    if target is not None and text != POLLUX_AUTOSCALED:
+        raise UsageError(f"target: {text} has none of its own; choose {POLLUX_AUTOSCALED}, or leave it out")
+    name, colon, number = (text if target is None else f"{text}:{target}").partition(":")
     if name == ONE_WIDTH and colon and number.isdecimal():
         return hold_one_width(int(number))
+    if name == POLLUX_AUTOSCALED:
+        return PolluxAutoscaled(number)
     if text in POLICIES:
         return POLICIES[text]()
     if is_file(text):
@@ -77,6 +87,7 @@ def make_policy(text: str) -> Policy:
     known = [
         *POLICIES,
         f"{ONE_WIDTH}:8",
+        f"{POLLUX_AUTOSCALED}:0.5",
         *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),
         f"{ONLINE}:instance.json",
     ]

@@ -20,7 +20,7 @@ from optplan.schema import FloatArray
 from optplan.simulation.cluster.jobs import Application, Job, Places
 from optplan.simulation.cluster.policies.rounds import ROUND_S
 from optplan.simulation.cluster.policy import Sight
-from optplan.simulation.cluster.pollux.beliefs import MOST_GPUS, Beliefs, Truth
+from optplan.simulation.cluster.pollux.beliefs import MOST_GPUS, Beliefs, Speeds, Truth
 from optplan.simulation.cluster.pollux.dividing import divide
 from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor
 
@@ -66,7 +66,8 @@ class Pollux:
             return {}
         self._watch(sight)
         jobs = sorted(sight.jobs, key=lambda job: (job.attained_gpu_s(sight.now_s), job.submitted_s, job.name))
-        task = Round(self._claim(jobs, sight), sight.nodes, sight.gpus_per_node)
+        gpus = len(sight.nodes) * sight.gpus_per_node
+        task = Round(self._claim(jobs, sight, gpus), sight.nodes, sight.gpus_per_node)
         return dict(zip(jobs, self._search(jobs, task), strict=True))
 
     def _search(self, jobs: Sequence[Job], task: Round) -> Sequence[Places]:
@@ -85,22 +86,27 @@ class Pollux:
             runs = job.gpus and job.goes_on_s < sight.now_s
             self._widest[job] = max(self._widest.get(job, 0), job.gpus if runs else 0)
 
-    def _claim(self, jobs: Sequence[Job], sight: Sight) -> Sequence[Claim]:
-        """State what each job would make of GPUs."""
+    def _look_up(self, job: Job) -> Speeds:
+        """Return what is believed about a job in its present epoch."""
         assert self._beliefs is not None
-        fair = math.ceil(len(sight.nodes) * sight.gpus_per_node / len(jobs))
+        return self._beliefs.look_up(job)
+
+    def _claim(self, jobs: Sequence[Job], sight: Sight, gpus: int) -> Sequence[Claim]:
+        """State what each job would make of some of so many GPUs."""
+        fair, nodes = math.ceil(gpus / len(jobs)), set(sight.nodes)
         claims = []
         for job in jobs:
-            speeds = self._beliefs.look_up(job)
+            speeds = self._look_up(job)
             most = min(max(2 * self._widest[job], self.need(job)), speeds.within.size - 1)
-            base = _speed_on(speeds.within, fair)
+            base = speed_on(speeds.within, fair)
             factor = max(restart_factor(sight.now_s - job.submitted_s, job.rescales), _LEAST_FACTOR)
+            held = job.places if all(node in nodes for node, _ in job.places) else ()
             within, across = speeds.within[: most + 1] / base, speeds.across[: most + 1] / base
-            claims.append(Claim(job.places, within, across, factor, sight.gpus_per_node))
+            claims.append(Claim(held, within, across, factor, sight.gpus_per_node))
         return claims
 
 
-def _speed_on(speeds: FloatArray, gpus: int) -> float:
+def speed_on(speeds: FloatArray, gpus: int) -> float:
     """Return the speed on a number of GPUs; where it does not run on them, on fewer, or else on the least."""
     runs = np.flatnonzero(speeds)
     if not runs.size:
