@@ -50,6 +50,7 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
         ("deadline", format_minutes(instance.deadline_min)),
         ("budget", describe_budget(instance)),
         ("GPUs of a trial", gpus),
+        *([("GPUs at a time", f"{instance.most_gpus_held:g} at most")] if instance.most_gpus_held is not None else []),
         ("eta, nu", f"{instance.eta:g}, {instance.nu:g}"),
         ("shortest round", format_minutes(instance.least_round_min)),
     ]

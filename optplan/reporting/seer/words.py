@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from optplan.contracts import Instance, Result, Solution, Status
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import BUDGET, Bracket, Objective, SeerInstance, SeerSolution
@@ -129,8 +131,27 @@ def say_answer(instance: SeerInstance, result: Result[Solution]) -> str:
     rounds = "1 round" if solution.rounds == 1 else f"{solution.rounds} rounds"
     return (
         f"{started}, and {last} trained to the end: {rounds}, {format_minutes(measures['duration_min'])}, "
-        f"{format_number(measures['spent_gpu_min'])} of {format_gpu_min(instance.budget_gpu_min)}."
+        f"{format_number(measures['spent_gpu_min'])} of {format_gpu_min(instance.budget_gpu_min)}"
+        f"{_say_cluster(instance, measures)}.{_say_ends(solution)}{_say_pauses(instance, solution)}"
     )
+
+
+def _say_cluster(instance: SeerInstance, measures: Mapping[str, float]) -> str:
+    """Say how much of the cluster is held, where that is limited."""
+    if instance.most_gpus_held is None:
+        return ""
+    return f", {format_number(measures['most_gpus_held'])} of {name_gpus(instance.most_gpus_held)}"
+
+
+def _say_ends(solution: SeerSolution) -> str:
+    """Point out the brackets of which no trial is trained to the end."""
+    gpus = [f"{each.gpus:g}" for each in solution.brackets if each.trials[0] and not each.trials[-1]]
+    return f" None of those that begin on {' or '.join(gpus)} GPUs reaches the last round on them." if gpus else ""
+
+
+def _say_pauses(instance: SeerInstance, solution: SeerSolution) -> str:
+    """Say so where a search that resizes its trials is planned as if that took no time."""
+    return "" if instance.resize_s or solution.rounds == 1 else " Pauses for resizing are not counted: resize_s is 0."
 
 
 def say_how_good(instance: SeerInstance, result: Result[Solution]) -> str:
@@ -142,11 +163,12 @@ def say_how_good(instance: SeerInstance, result: Result[Solution]) -> str:
     bound, gap = result.bound, result.gap
     if bound >= instance.budget_gpu_min * (1.0 - ROUNDING):
         if gap is not None and gap <= ROUNDING:
-            return "It trains for the whole budget: no plan can spend more on training."
+            return "It trains for the whole budget: no plan can spend more on training. That says nothing of accuracy."
         rest = "" if gap is None else f", {format_share(gap)} above this one"
         return f"No plan can spend more on training than the budget, {format_gpu_min(bound)}{rest}."
     checked = PROOF_WORDS[result.bound_proof]
     if result.status is Status.OPTIMAL and gap is not None and gap <= ROUNDING:
-        return f"No plan of these rounds and brackets can spend more on training: proven. The proof {checked}."
+        proven = "No plan of these rounds and brackets can spend more on training, whatever its accuracy: proven."
+        return f"{proven} The proof {checked}."
     more = "" if gap is None else f", so at most {format_share(gap)} more"
     return f"No plan can spend more on training than {format_gpu_min(bound)}{more}. The bound {checked}."

@@ -18,6 +18,11 @@ Deviations from the paper (its line numbers in brackets), all of them where the 
   last round for others.
 - p_max = p_min is one bracket with the whole budget. Brackets of equal P are merged.
 - Whole GPUs: P = floor(p_min nu^i), and sizes are computed from the rounded P; rounding afterwards breaks the budget.
+
+A cluster of at most G GPUs, which the paper does not have, is a third condition on K: floor(eta^(K-1)) trials on p_min
+GPUs, the least that K rounds are for, have to fit. Where that leaves fewer rounds than deadline and budget do, R is not
+kept below eta^K: the rounds get as long as those allow. Algorithm 3 then divides what G GPUs take at most, if that
+is less than the budget: with G (K t_1 + ...) instead of B all sizes times their GPUs add up to G.
 """
 
 from __future__ import annotations
@@ -54,6 +59,8 @@ class SearchParameters:
         Pause at the start of every round but the first.
     whole_gpus
         Whether GPUs of a trial are whole numbers.
+    most_gpus_held
+        G, GPUs of all trials at any time; None for no limit.
     """
 
     deadline_min: float
@@ -65,6 +72,7 @@ class SearchParameters:
     least_round_min: float = 1.0
     resize_min: float = 0.0
     whole_gpus: bool = True
+    most_gpus_held: float | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,8 @@ def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
     round_min = parameters.least_round_min * ratio / eta ** (rounds - 1)
     trial_min = minutes_per_trial(parameters, rounds, round_min)
     bracket_gpu_min = parameters.least_gpus * eta ** (rounds - 1) * trial_min
-    budget = max(parameters.budget_gpu_min, bracket_gpu_min)  # it may be less by rounding
+    most = math.inf if parameters.most_gpus_held is None else parameters.most_gpus_held * trial_min
+    budget = max(min(parameters.budget_gpu_min, most), bracket_gpu_min)  # it may be less by rounding
     levels = _count_levels(parameters, budget / bracket_gpu_min)
     gpus, budgets, capped_levels = _divide(parameters, budget, bracket_gpu_min, levels)
     brackets = []
@@ -151,7 +160,8 @@ def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
 def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
     """Return R* and K in closed form; None when not even one trial of the shortest round fits (Algorithm 2, line 2).
 
-    The K for which an R in (eta^(K-1), eta^K] keeps both conditions form a prefix, as does R within each of them.
+    The K for which an R in (eta^(K-1), eta^K] keeps both conditions form a prefix, as does R within each of them, and
+    those that a cluster has room for.
 
     Raises
     ------
@@ -159,7 +169,7 @@ def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
         When eta is so near 1 that there are more than :data:`MOST_ROUNDS` rounds.
     """
     best: tuple[float, int] | None = None
-    shrinking = growing = 0.0  # sum of eta^-j over j < K, and of eta^j over j < K - 1
+    shrinking = growing = last = 0.0  # sum of eta^-j over j < K, and of eta^j over j < K - 1
     for rounds in range(1, MOST_ROUNDS + 1):
         least = parameters.eta ** (rounds - 1)
         shrinking += 1.0 / least
@@ -169,8 +179,10 @@ def find_ratio(parameters: SearchParameters) -> tuple[float, int] | None:
                 return None
         elif not most > least * (1.0 + ROUNDING):
             return best
+        elif not _fits_cluster(parameters, least):
+            return _most_ratio(parameters, rounds - 1, shrinking - 1.0 / least, growing - last), rounds - 1
         best = max(least, min(most, parameters.eta**rounds)), rounds
-        growing += least
+        growing, last = growing + least, least
     problem = f"got {parameters.eta!r}, with which deadline and budget allow more than {MOST_ROUNDS:,} rounds"
     raise DataError("eta", problem, "a number further above 1 is needed; the paper has 4")
 
@@ -191,6 +203,12 @@ def _fits_one_trial(parameters: SearchParameters) -> bool:
     shortest = parameters.least_round_min
     least = (shortest, parameters.deadline_min), (parameters.least_gpus * shortest, parameters.budget_gpu_min)
     return all(needed <= amount * (1.0 + SHORTFALL) for needed, amount in least)
+
+
+def _fits_cluster(parameters: SearchParameters, trials: float) -> bool:
+    """Whether so many trials, rounded down, fit on the cluster with the fewest GPUs each."""
+    most = math.inf if parameters.most_gpus_held is None else parameters.most_gpus_held
+    return parameters.least_gpus * floor_loosely(trials) <= most * (1.0 + ROUNDING)
 
 
 def _most_ratio(parameters: SearchParameters, rounds: int, shrinking: float, growing: float) -> float:

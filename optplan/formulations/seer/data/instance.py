@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -92,12 +92,16 @@ class SeerInstance(Instance):
         counts GPUs.
     search_space
         Hyperparameters by name; empty where it is not stated.
+    most_gpus_held
+        GPUs of all trials together at any time (G); without it there is no limit.
     objective
         ``spend``: most GPU-minutes of training in the published rounds and brackets; ``quality``: least expected final
         loss, whatever the rounds and brackets.
     prior
         What is believed of learning curves and of scaling. Needed for ``quality``; ``spend`` does not look at it.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"most_gpus_held"})
 
     formulation: Literal["seer"] = "seer"
     version: Literal[1] = 1
@@ -118,6 +122,7 @@ class SeerInstance(Instance):
     search_space: ByName[Hyperparameter] = Field(default_factory=dict)
     objective: Objective = Objective.SPEND
     prior: SearchPrior | None = None
+    most_gpus_held: PositiveAmount | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -143,6 +148,7 @@ class SeerInstance(Instance):
             search_space: Mapping[str, Choices | Interval | Fields] = ...,
             objective: Objective | str = ...,
             prior: SearchPrior | Fields | None = ...,
+            most_gpus_held: float | None = ...,
             name: str = ...,
             description: str = ...,
             source: Mapping[str, str] = ...,
@@ -153,8 +159,11 @@ class SeerInstance(Instance):
         if self.most_gpus is not None and self.least_gpus > self.most_gpus:
             problem = f"got {self.least_gpus:g}, more than most_gpus ({self.most_gpus:g})"
             raise DataError("least_gpus", problem, "lower it, or raise most_gpus")
+        if self.most_gpus_held is not None and self.least_gpus > self.most_gpus_held:
+            problem = f"got {self.most_gpus_held:g}, fewer than one trial holds (least_gpus: {self.least_gpus:g})"
+            raise DataError("most_gpus_held", problem, "raise it, or lower least_gpus")
         if self.whole_gpus:
-            for field in ("least_gpus", "most_gpus"):
+            for field in ("least_gpus", "most_gpus", "most_gpus_held"):
                 gpus = getattr(self, field)
                 if gpus is not None and gpus != round(gpus):
                     problem = f"got {gpus!r}; whole GPUs are needed"
@@ -254,6 +263,7 @@ class SeerInstance(Instance):
             least_round_min=self.least_round_min,
             resize_min=self.resize_min,
             whole_gpus=self.whole_gpus,
+            most_gpus_held=self.most_gpus_held,
         )
 
     @cached_property

@@ -30,7 +30,7 @@ def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: flo
     ----------
     pairs
         For all brackets but the narrowest, from the widest on: (2, L) spent and trained above the published rows, by
-        increasing spending.
+        increasing spending; or (3, L) with what is held between the two.
     bound
         GPU-minutes of training that no search exceeds.
 
@@ -40,15 +40,14 @@ def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: flo
         None where the lists are too long.
     """
     unit = _UNIT / (len(pairs) + 1)
-    # Of choices that spend more only those that train for longer are worth a line.
-    short = [each[:, np.diff(each[1], prepend=-1.0) > 0.0] for each in pairs]
+    # Of choices that spend more only those that train for longer, or hold less, are worth a line.
+    short = [each[:, np.diff(each[1], prepend=-1.0) > 0.0] if len(each) == 2 else each for each in pairs]
     if sum(each.shape[1] for each in short) > MOST_LISTED:
         return None
-    lists: list[JsonValue] = [
-        [
-            pack_integers(np.floor(spent / (instance.budget_gpu_min * unit)).astype(np.int64)),
-            pack_integers(np.ceil(trained / (bound * unit)).astype(np.int64)),
-        ]
-        for spent, trained in short
-    ]
+    lists: list[JsonValue] = []
+    for *taken, trained in short:
+        most = (instance.budget_gpu_min, instance.most_gpus_held or 1.0)
+        parts = [np.floor(each / (limit * unit)) for each, limit in zip(taken, most, strict=False)]
+        parts.append(np.ceil(trained / (bound * unit)))
+        lists.append([pack_integers(part.astype(np.int64)) for part in parts])
     return TreeCertificate(rule=_RULE, bound=bound, content={"pairs": lists})

@@ -6,8 +6,8 @@ A plan of the family has
   shortest one allowed and the one with which the last round ends at the deadline;
 - brackets of p_min, p_min nu, p_min nu^2, ... and p_max GPUs a trial, without those that are no faster under the prior
   than a narrower one;
-- any number of trials N in each, of which floor(N / eta^(k-1)) train in round k: as many as the budget pays, no more
-  than the search space has or can be sampled, and at least one to the end.
+- any number of trials N in each, of which floor(N / eta^(k-1)) train in round k: as many as the budget pays and the
+  cluster has room for, no more than the search space has or can be sampled, and at least one to the end.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class Family:
     def __init__(self, instance: SeerInstance, prior: ParametricPrior | TablePrior) -> None:
         self._instance = instance
         self._budget = instance.budget_gpu_min * (1.0 + ROUNDING)
+        most = math.inf if instance.most_gpus_held is None else instance.most_gpus_held
+        self._cluster_gpus = most * (1.0 + ROUNDING)
         #: GPUs of a trial, ascending.
         self.widths = _list_widths(instance, prior)
         self._most_trials = min(MOST_SAMPLED_TRIALS, count_configurations(instance.search_space) or MOST_SAMPLED_TRIALS)
@@ -183,7 +185,7 @@ class Family:
         """Divide the budget by shares; what is left over goes to the brackets that have any, the narrowest first."""
         costs, total = self._unit_costs(rounds, round_min), sum(shares)
         trials = [
-            self._count(costs, gpus, self._budget * share / total) if share else 0
+            min(self._count(costs, gpus, self._budget * share / total), self._fit(gpus, share / total)) if share else 0
             for gpus, share in zip(self.widths, shares, strict=True)
         ]
         for number, share in enumerate(shares):
@@ -223,8 +225,15 @@ class Family:
         """Give a bracket as many trials as the rest of the budget pays."""
         others = [gpus * float(costs[n]) for gpus, n in zip(self.widths, trials, strict=True)]
         left = self._budget - sum(others) + others[number]
+        held = sum(gpus * trials[n] for n, gpus in enumerate(self.widths) if n != number)
         room = self._most_trials - sum(trials) + trials[number]
+        room = min(room, self._fit(self.widths[number], 1.0, held))
         trials[number] = max(trials[number], min(room, self._count(costs, self.widths[number], left)))
+
+    def _fit(self, gpus: float, share: float, held: float = 0.0) -> int:
+        """Return how many trials a share of the cluster has room for, beside others."""
+        left = (self._cluster_gpus * share - held) / gpus
+        return math.floor(min(left, self._most_trials))
 
     @staticmethod
     def _count(costs: FloatArray, gpus: float, amount: float) -> int:
@@ -237,12 +246,14 @@ class Family:
             return None
         spent = sum(gpus * float(costs[n]) for gpus, n in zip(self.widths, candidate.trials, strict=True))
         last = max(candidate.trials) * (1.0 + ROUNDING) >= self._instance.eta ** (candidate.rounds - 1)
-        return candidate if last and spent <= self._budget else None
+        held = sum(gpus * number for gpus, number in zip(self.widths, candidate.trials, strict=True))
+        return candidate if last and spent <= self._budget and held <= self._cluster_gpus else None
 
 
 def _list_widths(instance: SeerInstance, prior: ParametricPrior | TablePrior) -> tuple[float, ...]:
     """List the GPUs that a bracket may give a trial: each faster than all narrower ones."""
     most = math.inf if instance.most_gpus is None else instance.most_gpus
+    most = min(most, math.inf if instance.most_gpus_held is None else instance.most_gpus_held * (1.0 + ROUNDING))
     payable = min(most, instance.budget_gpu_min * (1.0 + ROUNDING) / instance.least_round_min)
     listed = [instance.least_gpus]
     if instance.nu > 1.0:

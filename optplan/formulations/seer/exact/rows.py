@@ -6,6 +6,7 @@ of every bracket so that together they keep the budget::
 
     maximise    sum over i of P_i t_1 sum over k of eta^(k-1) n(i,k)                          (GPU-minutes of training)
     subject to  sum over i of P_i sum over k of (t_1 eta^(k-1) + w [k > 1]) n(i,k) <= B       (family ``budget``)
+                sum over i of P_i n(i,1)                                           <= G       (family ``cluster``)
 
 and of equally good choices the one with the most GPU-minutes in the last round; of those the one with the most trials;
 of those the one with the longest row of the widest bracket, then of the next.
@@ -13,6 +14,7 @@ of those the one with the longest row of the widest bracket, then of the next.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,17 +64,23 @@ class BracketRows:
         """Number of rows."""
         return len(self.trials)
 
+    @property
+    def held_gpus(self) -> FloatArray:
+        """(M,) GPUs that a row holds in the first round, in which it holds most."""
+        held: FloatArray = self.gpus * self.trials[:, 0].astype(np.float64)
+        return held
+
 
 @dataclass(frozen=True, eq=False)
 class SpendProblem:
-    """The choices of all brackets, and the budget that they share.
+    """The choices of all brackets, and the budget and the cluster that they share.
 
     Parameters
     ----------
     rounds, round_min
         K and t_1.
-    budget_gpu_min
-        B.
+    budget_gpu_min, cluster_gpus
+        B and G; the latter is infinite where there is no such limit.
     brackets
         By increasing GPUs.
     complete
@@ -82,6 +90,7 @@ class SpendProblem:
     rounds: int
     round_min: float
     budget_gpu_min: float
+    cluster_gpus: float
     brackets: tuple[BracketRows, ...]
     complete: bool
 
@@ -94,6 +103,16 @@ class SpendProblem:
     def listed_gpu_min(self) -> float:
         """What a proof looks at: whatever may count as keeping the budget takes less."""
         return self.budget_gpu_min * (1.0 + _LISTED_SLACK)
+
+    @property
+    def most_gpus(self) -> float:
+        """What a choice may hold, however its GPUs were added up."""
+        return self.cluster_gpus * (1.0 + _SLACK)
+
+    @property
+    def listed_gpus(self) -> float:
+        """What a proof looks at."""
+        return self.cluster_gpus * (1.0 + _LISTED_SLACK)
 
     def training_of(self, rows: tuple[int, ...]) -> float:
         """Return the GPU-minutes of training of a choice of rows."""
@@ -119,19 +138,23 @@ def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem
     least = [bracket.gpus * float(np.dot(minutes[0], bracket.trials)) for bracket in published.brackets]
     spare = max(0.0, budget * (1.0 + _LISTED_SLACK) - sum(least))
     trial_min = minutes_per_trial(instance.parameters, published.rounds, published.round_min)
+    cluster = math.inf if instance.most_gpus_held is None else instance.most_gpus_held
+    spare_gpus = cluster * (1.0 + _LISTED_SLACK) - sum(each.gpus * each.trials[0] for each in published.brackets)
     brackets, complete = [], True
     for bracket, own in zip(published.brackets, least, strict=True):
         # A row takes more than that of its size without floors, less one trial of each round.
         most_size = ((own + spare) / bracket.gpus + float(minutes[0].sum())) / trial_min
+        most_size = min(most_size, bracket.trials[0] + 1.0 + max(0.0, spare_gpus) / bracket.gpus)
         sizes, all_listed = _list_sizes(instance, published, bracket, most_size)
         trials = np.floor(sizes[:, None] * (1.0 + _SAME) / instance.eta ** np.arange(published.rounds))
         trials[0] = bracket.trials
         rows = _weigh(bracket.gpus, trials.astype(np.int64), minutes)
         fits = rows.spent_gpu_min <= own + spare
+        fits &= rows.held_gpus <= rows.held_gpus[0] + spare_gpus
         fits[0] = True
         complete &= all_listed
         brackets.append(_weigh(bracket.gpus, rows.trials[fits], minutes))
-    return SpendProblem(published.rounds, published.round_min, budget, tuple(brackets), complete)
+    return SpendProblem(published.rounds, published.round_min, budget, cluster, tuple(brackets), complete)
 
 
 def count_rows(instance: SeerInstance) -> int:

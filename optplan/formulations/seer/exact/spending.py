@@ -1,13 +1,14 @@
 """Spending the whole budget: the best rows of all brackets, by labels that are never dominated.
 
 A label is a choice of rows for some brackets. Brackets are taken from the widest to the narrowest; a label is dropped
-when another one spends no more and is at least as good in every respect that counts, in the order in which it counts.
-The narrowest bracket fills what is left by one look-up, because its longer rows are better in every respect.
+when another one spends no more, holds no more GPUs where these are limited, and is at least as good in every respect
+that counts, in the order in which it counts. The narrowest bracket fills what is left by one look-up, because its
+longer rows are better in every respect.
 
 For whole eta and whole GPUs one more argument bounds the rows of all brackets but the narrowest: eta^(K-1) more trials
-of P GPUs take, train and finish exactly as much as P/p_min times as many on p_min GPUs, which are more trials. So where
-P/p_min is whole, no best choice has eta^(K-1) trials or more above the published ones in any other bracket; in general
-p_min / gcd(P, p_min) times that.
+of P GPUs hold, take, train and finish exactly as much as P/p_min times as many on p_min GPUs, which are more trials. So
+where P/p_min is whole, no best choice has eta^(K-1) trials or more above the published ones in any other bracket; in
+general p_min / gcd(P, p_min) times that.
 
 What a label stands for is what the proof is made of: per bracket the undominated pairs of what is spent and what is
 trained are written down, and whoever joins them with all rows anew finds nothing that they do not cover
@@ -17,7 +18,8 @@ trained are written down, and whoever joins them with all rows anew finds nothin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from bisect import bisect_right
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,19 +41,41 @@ TIE = 1e-12
 MOST_PAIRS = 500_000
 
 
+@dataclass(frozen=True)
+class _Room:
+    """What may be taken and held above the published rows."""
+
+    gpu_min: float
+    gpus: float
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the cluster has a limit."""
+        return math.isfinite(self.gpus)
+
+    def count(self, labels: _Labels, rows: BracketRows) -> IntArray:
+        """Return (L,) how many rows of a bracket, from the published one on, fit with each label."""
+        minutes = rows.spent_gpu_min - rows.spent_gpu_min[0]
+        by_budget = np.searchsorted(minutes, self.gpu_min - labels.spent, side="right")
+        gpus = rows.held_gpus - rows.held_gpus[0]
+        return np.minimum(by_budget, np.searchsorted(gpus, self.gpus - labels.held, side="right"))
+
+
 @dataclass(frozen=True, eq=False)
 class _Labels:
     """Choices of rows for some brackets, relative to the published rows.
 
     Parameters
     ----------
-    spent, training, last, trials
-        (L,) What is spent, trained, trained in the last round, and started, above the published.
+    spent, held, training, last, trials
+        (L,) What is spent, held at first, trained, trained in the last round, and started, above the published. Where
+        the cluster has no limit, nothing is held.
     rows
         (L, brackets) The rows, of the widest bracket first.
     """
 
     spent: FloatArray
+    held: FloatArray
     training: FloatArray
     last: FloatArray
     trials: IntArray
@@ -60,13 +84,19 @@ class _Labels:
     def take(self, chosen: IntArray) -> _Labels:
         """Return some of the labels."""
         return _Labels(
-            self.spent[chosen], self.training[chosen], self.last[chosen], self.trials[chosen], self.rows[chosen]
+            self.spent[chosen],
+            self.held[chosen],
+            self.training[chosen],
+            self.last[chosen],
+            self.trials[chosen],
+            self.rows[chosen],
         )
 
     def settle(self, tie: float) -> _Labels:
         """Return the labels with amounts that tie made equal: the least that is spent, the most that is trained."""
         return _Labels(
             _settle(self.spent, tie, up=False),
+            self.held,
             _settle(self.training, tie, up=True),
             _settle(self.last, tie, up=True),
             self.trials,
@@ -77,6 +107,7 @@ class _Labels:
         """Return some of the labels, each with a row of another bracket."""
         return _Labels(
             self.spent[mine] + (rows.spent_gpu_min[theirs] - rows.spent_gpu_min[0]),
+            self.held[mine] + (rows.held_gpus[theirs] - rows.held_gpus[0]),
             self.training[mine] + (rows.training_gpu_min[theirs] - rows.training_gpu_min[0]),
             self.last[mine] + (rows.last_round_gpu_min[theirs] - rows.last_round_gpu_min[0]),
             self.trials[mine] + (rows.trials[theirs, 0] - rows.trials[0, 0]),
@@ -130,7 +161,8 @@ class ChosenRows:
         What no choice trains for more than, above the published rows, in GPU-minutes; where the search was complete.
     pairs
         For all brackets but the narrowest, from the widest on: (2, L) what is spent and trained above the published
-        rows by the undominated choices for the brackets so far.
+        rows by the undominated choices for the brackets so far; (3, L) with what is held between the two, where the
+        cluster has a limit.
     labels
         How many were kept in all.
     stopped_by
@@ -156,32 +188,34 @@ def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
     """
     *wider, narrowest = reversed(problem.brackets)
     published = sum(float(each.spent_gpu_min[0]) for each in problem.brackets)
-    spare, most_spare = (amount - published for amount in (problem.most_gpu_min, problem.listed_gpu_min))
+    held = sum(float(each.held_gpus[0]) for each in problem.brackets)
+    room = _Room(problem.most_gpu_min - published, problem.most_gpus - held)
+    most_room = _Room(problem.listed_gpu_min - published, problem.listed_gpus - held)
     tie = TIE * problem.budget_gpu_min
     none = np.zeros(1)
-    labels = _Labels(none, none, none, np.zeros(1, dtype=np.int64), np.zeros((1, 0), dtype=np.int64))
+    labels = _Labels(none, none, none, none, np.zeros(1, dtype=np.int64), np.zeros((1, 0), dtype=np.int64))
     count, stopped_by, pairs = 0, None, []
     for rows in wider:
         expired = stopwatch.expired
-        labels, cut = _extend(labels, _first_rows(rows, 1) if expired else rows, most_spare, tie)
+        labels, cut = _extend(labels, _first_rows(rows, 1) if expired else rows, most_room, tie)
         if expired:
             stopped_by = Termination.TIME_LIMIT
         elif cut:
             stopped_by = stopped_by or Termination.WORK_LIMIT
         count += labels.spent.size
-        pairs.append(np.array([labels.spent, labels.training]))
+        held_too = [labels.held] if most_room.is_limited else []
+        pairs.append(np.array([labels.spent, *held_too, labels.training]))
     # What exceeds the budget by no more than rounding errors may count as keeping it, and is bounded; it is not chosen.
-    most = float(_fill(labels, narrowest, most_spare).training.max())
-    complete = _fill(labels, narrowest, spare)
+    most = float(_fill(labels, narrowest, most_room).training.max())
+    complete = _fill(labels, narrowest, room)
     best = complete.rows[_rank(complete.settle(tie)).argmax()]
     return ChosenRows(tuple(best[::-1].tolist()), most, tuple(pairs), count + 1, stopped_by)
 
 
-def _fill(labels: _Labels, narrowest: BracketRows, spare: float) -> _Labels:
+def _fill(labels: _Labels, narrowest: BracketRows, room: _Room) -> _Labels:
     """Give each label that fits the longest row of the narrowest bracket that still does."""
-    fitting = np.flatnonzero(labels.spent <= max(0.0, spare))
-    extra = narrowest.spent_gpu_min - narrowest.spent_gpu_min[0]
-    longest = np.maximum(np.searchsorted(extra, spare - labels.spent[fitting], side="right") - 1, 0)
+    fitting = np.flatnonzero((labels.spent <= max(0.0, room.gpu_min)) & (labels.held <= max(0.0, room.gpus)))
+    longest = np.maximum(room.count(labels.take(fitting), narrowest) - 1, 0)
     return labels.join(narrowest, fitting, longest)
 
 
@@ -193,9 +227,7 @@ def _cut_rows(instance: SeerInstance, problem: SpendProblem) -> SpendProblem:
     period, least = round(instance.eta) ** (problem.rounds - 1), round(gpus[0])
     most = [least // math.gcd(least, round(each)) * period for each in gpus[1:]]
     cut = [_first_rows(each, number) for each, number in zip(problem.brackets[1:], most, strict=True)]
-    return SpendProblem(
-        problem.rounds, problem.round_min, problem.budget_gpu_min, (problem.brackets[0], *cut), problem.complete
-    )
+    return replace(problem, brackets=(problem.brackets[0], *cut))
 
 
 def _first_rows(rows: BracketRows, number: int) -> BracketRows:
@@ -210,10 +242,9 @@ def _first_rows(rows: BracketRows, number: int) -> BracketRows:
     )
 
 
-def _extend(labels: _Labels, rows: BracketRows, spare: float, tie: float) -> tuple[_Labels, bool]:
+def _extend(labels: _Labels, rows: BracketRows, room: _Room, tie: float) -> tuple[_Labels, bool]:
     """Join every label with every row that still fits, and drop what is dominated; say whether some were left out."""
-    extra = rows.spent_gpu_min - rows.spent_gpu_min[0]
-    fitting = np.maximum(np.searchsorted(extra, spare - labels.spent, side="right"), 1)
+    fitting = np.maximum(room.count(labels, rows), 1)
     cut = int(fitting.sum()) > MOST_PAIRS
     if cut:
         labels = labels.take(np.arange(min(labels.spent.size, MOST_PAIRS // 4)))
@@ -222,9 +253,31 @@ def _extend(labels: _Labels, rows: BracketRows, spare: float, tie: float) -> tup
     theirs = np.arange(mine.size) - np.repeat(np.cumsum(fitting) - fitting, fitting)
     joined = labels.join(rows, mine, theirs).settle(tie)
     rank = _rank(joined)
+    if room.is_limited:
+        return joined.take(_list_undominated(joined, rank)), cut
     order = np.lexsort((-rank, joined.spent))
     best = np.maximum.accumulate(rank[order])
     return joined.take(order[rank[order] == best]), cut
+
+
+def _list_undominated(labels: _Labels, rank: IntArray) -> IntArray:
+    """List the labels, by what they spend, than which none of a better rank spends and holds as little."""
+    kept: list[int] = []
+    spent: list[float] = []  # of those that hold least for what they spend, with `held` decreasing
+    held: list[float] = []
+    for label in np.argsort(-rank, kind="stable").tolist():
+        mine, gpus = float(labels.spent[label]), float(labels.held[label])
+        place = bisect_right(spent, mine)
+        if place and held[place - 1] <= gpus:
+            continue
+        kept.append(label)
+        end = place
+        while end < len(held) and held[end] >= gpus:
+            end += 1
+        place -= bool(place and spent[place - 1] == mine)
+        spent[place:end], held[place:end] = [mine], [gpus]
+    chosen = np.array(kept)
+    return chosen[np.argsort(labels.spent[chosen], kind="stable")]
 
 
 def _rank(labels: _Labels) -> IntArray:

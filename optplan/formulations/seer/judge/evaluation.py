@@ -20,6 +20,8 @@ problem and not of any solver. Constraint families, by the names used in every m
     Rounds and pauses end by the deadline.
 ``budget``
     GPU-minutes, training and pausing, do not exceed the budget.
+``cluster``
+    In no round do all trials together hold more GPUs than there may be; only where there is such a limit.
 
 For the objective ``quality`` rounds and brackets are free, and the first four families ask for less:
 
@@ -99,6 +101,10 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
     quality = instance.objective is Objective.QUALITY
     checks += _check_free(instance, solution) if quality else _check_published(instance, solution)
     checks += [_check_limit(instance, limit, used) for limit, used in consumption.items()]
+    if instance.most_gpus_held is not None:
+        held, most = measures["most_gpus_held"], instance.most_gpus_held
+        message = "GPUs of all trials together must not exceed most_gpus_held"
+        checks.append(_check("cluster", "", held, most, message, holds=held <= most * (1 + TOLERANCE)))
     objective = training
     if quality:
         # What breaks a rule may be too large to be sampled.

@@ -17,6 +17,9 @@ For whole eta and whole GPUs there is no need for rows of P GPUs of eta^(K-1) p_
 the published ones: so many trials train in all rounds in exact proportions, and P / gcd(P, p_min) eta^(K-1) trials on
 p_min GPUs take, and train for, exactly as much.
 
+Where ``most_gpus_held`` limits the cluster, a row also holds GPUs, most of them in the first round. The lists then have
+what is held, too, and a line covers only what holds no less; keeping the budget then means to keep both.
+
 What is claimed is the training and nothing else: which of equally long searches is the answer is not. The deadline and
 that somebody reaches the last round are not looked at, which allows more searches than there are. *Margins.* A search
 keeps the budget when it exceeds it by no more than a relative 1e-9; covering allows for rounding of 2^-32 in all,
@@ -39,7 +42,7 @@ from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket
 from optplan.formulations.seer.data.instance import Objective, SeerInstance
 from optplan.formulations.seer.judge.evaluation import SAME, TOLERANCE
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray
+from optplan.schema import FloatArray, IntArray
 
 RULE = "seer-rows"
 #: What covering allows for rounding in all brackets together, relative to the budget and to the claim.
@@ -54,10 +57,27 @@ _AT_ONCE = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """What is spent and trained, (L,) each, in GPU-minutes above the published rows, by increasing spending."""
+    """What is spent, trained and held, (L,) each, above the published rows, by increasing spending.
+
+    Spent and trained are GPU-minutes, held are GPUs; where the cluster has no limit, these are zero.
+    """
 
     spent: FloatArray
     trained: FloatArray
+    held: FloatArray
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What a choice may take and hold above the published rows."""
+
+    gpu_min: float
+    gpus: float
+
+    def count(self, covered: Pairs, rows: Pairs) -> IntArray:
+        """Return how many rows fit with each covered choice; longer rows take and hold more."""
+        by_budget = np.searchsorted(rows.spent, self.gpu_min - covered.spent, side="right")
+        return np.minimum(by_budget, np.searchsorted(rows.held, self.gpus - covered.held, side="right"))
 
 
 def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
@@ -91,24 +111,29 @@ def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: 
     minutes = _list_minutes(instance, published)
     floor = [each.gpus * (minutes @ np.array(each.trials, dtype=np.float64)) for each in published.brackets]
     published_min = math.fsum(float(each[0]) for each in floor)
-    spare, most_spare = (
-        instance.budget_gpu_min * (1.0 + slack) - published_min for slack in (TOLERANCE + ROUNDING, 2.0 * TOLERANCE)
+    cluster = math.inf if instance.most_gpus_held is None else instance.most_gpus_held
+    published_gpus = math.fsum(each.gpus * each.trials[0] for each in published.brackets)
+    room, most_room = (
+        _Room(instance.budget_gpu_min * (1.0 + slack) - published_min, cluster * (1.0 + slack) - published_gpus)
+        for slack in (TOLERANCE + ROUNDING, 2.0 * TOLERANCE)
     )
-    margins = np.array([instance.budget_gpu_min, bound]) * ROUNDING / len(published.brackets)
+    limits = [instance.budget_gpu_min, bound] + ([] if math.isinf(cluster) else [cluster])
+    margins = np.array(limits) * ROUNDING / len(published.brackets)
     narrowest, *wider = published.brackets
-    covered = Pairs(np.zeros(1), np.zeros(1))
+    covered = Pairs(np.zeros(1), np.zeros(1), np.zeros(1))
     lists = _read_lists(certificate, len(wider), margins / _UNITS)
     for bracket, listed in zip(reversed(wider), lists, strict=True):
-        rows = list_rows(instance, bracket, spare, most=_count_needed(instance, bracket, published.rounds))
-        _check_joins(covered, rows, listed, spare, margins, stopwatch)
+        needed = min(_count_needed(instance, bracket, published.rounds), 1.0 + room.gpus / bracket.gpus)
+        rows = list_rows(instance, bracket, room.gpu_min, most=needed)
+        _check_joins(covered, rows, listed, room, margins, stopwatch)
         covered = listed
-    rows = list_rows(instance, narrowest, most_spare)
+    rows = list_rows(instance, narrowest, most_room.gpu_min, most=1.0 + most_room.gpus / narrowest.gpus)
     trained_min = math.fsum(float(each[1]) for each in floor)
-    most = trained_min + _train_longest(covered, rows, spare)
+    most = trained_min + _train_longest(covered, rows, room)
     if not most <= bound * (1.0 + TOLERANCE):
         message = f"searches within the budget may train for {most!r} GPU-minutes, more than the bound {bound!r}"
         raise RefutedError(message)
-    if not trained_min + _train_longest(covered, rows, most_spare) >= bound * (1.0 - TOLERANCE):
+    if not trained_min + _train_longest(covered, rows, most_room) >= bound * (1.0 - TOLERANCE):
         message = f"nothing in the lists trains for as long as the bound {bound!r} says, but for {most!r} GPU-minutes"
         raise RefutedError(message)
 
@@ -154,12 +179,15 @@ def list_rows(instance: SeerInstance, bracket: SizedBracket, spare: float, *, mo
         spent += bracket.gpus * spent_min * grown
         trained += bracket.gpus * trained_min * grown
     fits = int(np.searchsorted(spent, spare, side="right"))
-    return Pairs(np.append(0.0, spent[:fits]), np.append(0.0, trained[:fits]))
+    held = np.zeros(sizes.size)
+    if instance.most_gpus_held is not None:
+        held += bracket.gpus * np.searchsorted(changes[0], sizes, side="right")
+    return Pairs(*(np.append(0.0, each[:fits]) for each in (spent, trained, held)))
 
 
-def _train_longest(covered: Pairs, rows: Pairs, spare: float) -> float:
+def _train_longest(covered: Pairs, rows: Pairs, room: _Room) -> float:
     """Return the longest training of any pair with the longest row that still fits."""
-    longest = np.searchsorted(rows.spent, spare - covered.spent, side="right") - 1
+    longest = room.count(covered, rows) - 1
     trained = np.where(longest >= 0, covered.trained + rows.trained[longest], -math.inf)
     return float(trained.max())
 
@@ -188,33 +216,47 @@ def _read_lists(certificate: TreeCertificate, brackets: int, units: FloatArray) 
         raise RefutedError(message)
     for each in lists:
         if not isinstance(each, list) or len(each) != len(units):
-            raise RefutedError("each list must have two parts, what is spent and what is trained")
+            what = "two parts, what is spent and" if len(units) == 2 else "three parts, what is spent, held and"
+            message = f"each list must have {what} what is trained"
+            raise RefutedError(message)
         try:
-            spent, trained = (unpack_integers(part, _MOST_PAIRS) for part in each)
+            spent, *held, trained = (unpack_integers(part, _MOST_PAIRS) for part in each)
         except ValueError as error:
             raise RefutedError(str(error)) from None
-        if spent.size != trained.size or not spent.size:
+        if any(part.size != spent.size for part in (*held, trained)) or not spent.size:
             raise RefutedError("each list needs pairs: as many amounts spent as trained, at least one")
         order = np.argsort(spent, kind="stable")
-        # Whoever spends more may as well train for as long as the best of those who spend less.
-        yield Pairs(spent[order] * units[0], np.maximum.accumulate(trained[order]) * units[1])
+        if held:
+            yield Pairs(spent[order] * units[0], trained[order] * units[1], held[0][order] * units[2])
+        else:
+            # Whoever spends more may as well train for as long as the best of those who spend less.
+            trained = np.maximum.accumulate(trained[order]) * units[1]
+            yield Pairs(spent[order] * units[0], trained, np.zeros(spent.size))
 
 
 def _check_joins(
-    covered: Pairs, rows: Pairs, listed: Pairs, spare: float, margins: FloatArray, stopwatch: Stopwatch
+    covered: Pairs, rows: Pairs, listed: Pairs, room: _Room, margins: FloatArray, stopwatch: Stopwatch
 ) -> None:
     """Check that whatever a covered choice and a row amount to within the budget is covered by a listed pair."""
-    fitting = np.searchsorted(rows.spent, spare - covered.spent, side="right")
+    fitting = room.count(covered, rows)
     ends = np.cumsum(fitting)
     start = 0
+    # Where GPUs are limited, every join is held against every line.
+    at_once = _AT_ONCE if len(margins) == 2 else max(1, 8 * _AT_ONCE // listed.spent.size)
     while start < ends[-1]:
         stopwatch.require()
-        join = np.arange(start, min(start + _AT_ONCE, int(ends[-1])))
+        join = np.arange(start, min(start + at_once, int(ends[-1])))
         pair = np.searchsorted(ends, join, side="right")
         row = join - (ends - fitting)[pair]
         spent = covered.spent[pair] + rows.spent[row]
-        place = np.searchsorted(listed.spent, spent + margins[0], side="right") - 1
-        reached = np.where(place >= 0, listed.trained[place], -math.inf)
+        if len(margins) == 2:
+            place = np.searchsorted(listed.spent, spent + margins[0], side="right") - 1
+            reached = np.where(place >= 0, listed.trained[place], -math.inf)
+        else:
+            held = covered.held[pair] + rows.held[row]
+            takes_less = listed.spent <= spent[:, None] + margins[0]
+            takes_less &= listed.held <= held[:, None] + margins[2]
+            reached = np.where(takes_less, listed.trained, -math.inf).max(axis=1)
         short = covered.trained[pair] + rows.trained[row] - margins[1] > reached
         if short.any():
             message = (

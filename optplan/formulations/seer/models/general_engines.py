@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MOST_CHOICES = 300_000
 #: Units that a budget is divided into where amounts are no multiples of t_1.
 _RESOLUTION = 2.0**40
+#: Units that the GPUs of a cluster are counted in; one of them, and one for each bracket, is a rounding error.
+_HELD = 2**40
 _ENDINGS = {"OPTIMAL": Termination.COMPLETED, "FEASIBLE": Termination.TIME_LIMIT, "UNKNOWN": Termination.TIME_LIMIT}
 
 
@@ -97,6 +99,9 @@ class _Run:
         spent = self._scale([each.spent_gpu_min for each in brackets])
         most = math.floor(problem.most_gpu_min / self.unit)
         self.model.add(cp_model.LinearExpr.weighted_sum(self._all, spent) <= max(most, self._published(spent)))
+        if math.isfinite(problem.cluster_gpus):
+            held = [round(gpus / problem.cluster_gpus * _HELD) for each in brackets for gpus in each.held_gpus.tolist()]
+            self.model.add(cp_model.LinearExpr.weighted_sum(self._all, held) <= _HELD + len(brackets))
         self._objective: Any = None
         self._reached = 0
         self._bound = math.inf
@@ -198,7 +203,9 @@ def _best_of_all(problem: SpendProblem) -> tuple[int, ...]:
     sums: list[tuple[float, float, int, tuple[int, ...]]] = []
     for rows in itertools.product(*(range(each.size) for each in widest_first)):
         pairs = list(zip(widest_first, rows, strict=True))
-        if sum(each.spent_gpu_min[row] for each, row in pairs) <= problem.most_gpu_min or not any(rows):
+        fits = sum(each.spent_gpu_min[row] for each, row in pairs) <= problem.most_gpu_min
+        fits &= sum(each.held_gpus[row] for each, row in pairs) <= problem.most_gpus
+        if fits or not any(rows):
             training = sum(float(each.training_gpu_min[row]) for each, row in pairs)
             last = sum(float(each.last_round_gpu_min[row]) for each, row in pairs)
             sums.append((training, last, sum(int(each.trials[row, 0]) for each, row in pairs), rows))

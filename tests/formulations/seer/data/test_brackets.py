@@ -51,7 +51,13 @@ def parameters(draw: st.DrawFn) -> SearchParameters:
         least_round_min=shortest,
         resize_min=shortest * draw(st.sampled_from([0.0, 0.0, 0.2, 1.5])),
         whole_gpus=whole,
+        most_gpus_held=draw(st.none() | st.integers(1, 400).map(lambda trials: trials * least)),
     )
+
+
+def as_published() -> st.SearchStrategy[SearchParameters]:
+    """Draw parameters that the paper has: without a limit of the cluster."""
+    return parameters().map(lambda drawn: replace(drawn, most_gpus_held=None))
 
 
 def test_the_example_of_section_3_4() -> None:
@@ -97,6 +103,42 @@ def test_one_bracket_has_the_whole_budget(nu: float) -> None:
     capped = SearchParameters(10.0, 80.0, eta=2.0, nu=nu, most_gpus=1.0 if nu > 1 else None)
     (only,) = sized(capped).brackets
     assert (only.gpus, only.budget_gpu_min, only.trials) == (1.0, 80.0, (18, 9, 4))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "rounds", "round_min", "trials"),
+    [
+        (10.0, 3, 10 / 7, [(4, 2, 1), (3, 1, 0)]),
+        (4.0, 3, 10 / 7, [(4, 2, 1), (0, 0, 0)]),
+        (3.0, 2, 10 / 3, [(2, 1), (0, 0)]),
+        (1.0, 1, 10.0, [(1,), (0,)]),
+    ],
+)
+def test_a_small_cluster_has_fewer_rounds_and_longer_ones(
+    gpus: float, rounds: int, round_min: float, trials: list[tuple[int, ...]]
+) -> None:
+    """Three rounds are for 4 trials at least, two for 2; with fewer rounds the deadline of 10 min leaves each longer.
+
+    On 10 GPUs a trial takes 30/7 min of each, so 300/7 GPU-minutes are divided: B0 = 120/7, and 180/7 for the second
+    bracket, whose size is 180/7 over 60/7: 3. Together they hold 4 + 6 GPUs.
+    """
+    found = sized(SearchParameters(10.0, 80.0, eta=2.0, nu=2.0, most_gpus_held=gpus))
+    assert (found.rounds, found.round_min) == (rounds, pytest.approx(round_min))
+    assert [bracket.trials for bracket in found.brackets] == trials
+
+
+@given(given=parameters())
+def test_a_cluster_is_never_exceeded_and_a_large_one_changes_nothing(given: SearchParameters) -> None:
+    """Published trials fit on the cluster; one that has room for what is published without it has the same brackets."""
+    found, free = size_brackets(given), size_brackets(replace(given, most_gpus_held=None))
+    if found is None or free is None:
+        assert found is free
+        return
+    held = sum(bracket.gpus * bracket.trials[0] for bracket in found.brackets)
+    assert held <= (given.most_gpus_held or math.inf) * (1 + 1e-9)
+    size = free.bracket_gpu_min / free.round_min
+    large = given.least_gpus * given.eta**free.rounds + max(given.budget_gpu_min, size) / free.round_min
+    assert size_brackets(replace(given, most_gpus_held=large)) == free
 
 
 def test_whole_gpus_are_rounded_before_trials_are_counted() -> None:
@@ -208,7 +250,7 @@ def bisect_ratio(parameters: SearchParameters, high: float) -> float:
     return low
 
 
-@given(given_parameters=parameters())
+@given(given_parameters=as_published())
 @example(given_parameters=SearchParameters(21.0, 48.0))
 @example(given_parameters=SearchParameters(7.0, 100.0, eta=2.0))
 def test_the_closed_form_is_what_bisection_finds(given_parameters: SearchParameters) -> None:
@@ -235,7 +277,7 @@ def test_fact_1(given_parameters: SearchParameters) -> None:
     assert all(later <= earlier for b in found.brackets for earlier, later in pairwise(b.trials))
 
 
-@given(given_parameters=parameters())
+@given(given_parameters=as_published())
 def test_brackets_keep_to_their_gpus(given_parameters: SearchParameters) -> None:
     """From p_min to at most p_max, increasing, whole where they should be; their budgets add up to the whole one."""
     found = sized(given_parameters)

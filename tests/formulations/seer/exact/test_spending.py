@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -49,6 +50,9 @@ def instances(draw: st.DrawFn) -> SeerInstance:
         "resize_s": draw(st.sampled_from([0, 0, 20])),
         "whole_gpus": whole,
     }
+    cluster = draw(st.none() | st.integers(1, 80))
+    if cluster is not None:
+        fields["most_gpus_held"] = cluster * least
     return SeerInstance.parse(fields if factor is None else fields | {"most_gpus": factor * least})
 
 
@@ -78,6 +82,9 @@ def brute_force(instance: SeerInstance) -> tuple[tuple[int, ...], ...] | None:
             spent += Fraction(bracket.gpus) * sum(eta**k * (number // eta**k) for k in range(rounds))
             last += Fraction(bracket.gpus) * (number // eta ** (rounds - 1))
         key = (spent, last, sum(numbers), numbers[::-1])
+        held = sum(bracket.gpus * number for bracket, number in zip(published.brackets, numbers, strict=True))
+        if held > (instance.most_gpus_held or math.inf):
+            continue
         if spent <= budget and (best is None or key > best):
             best = key
     assert best is not None
@@ -105,6 +112,20 @@ def test_the_published_plan_has_the_budget_as_bound(example: SeerInstance) -> No
     assert answer.certificates[0].multipliers == {"budget": 1.0, "deadline": 0.0}
     assert answer.objective == pytest.approx(480 / 7)
     assert trials_of(answer.solution) == {1.0: (8, 4, 2), 2.0: (4, 2, 1)}
+
+
+def test_a_cluster_leaves_room_for_fewer_trials(make_instance: MakeInstance) -> None:
+    """On 12 GPUs: 12 * 30/7 GPU-minutes are divided, 3 B0, so there are brackets of 4 and of 4 trials, 12 GPUs in all.
+
+    On 11 GPUs the second has 3, and 1 GPU is left for a trial more of 1 GPU: 11 in all. In units of t_1 the brackets
+    take 5 + 4 + 4 and 2 (3 + 2): 23; the fifth trial is eliminated after the first round.
+    """
+    answer = solve_spend_exact(make_instance(most_gpus_held=12), SolveRequest())
+    assert trials_of(answer.solution) == {1.0: (4, 2, 1), 2.0: (4, 2, 1)}
+    answer = solve_spend_exact(make_instance(most_gpus_held=11), SolveRequest())
+    assert trials_of(answer.solution) == {1.0: (5, 2, 1), 2.0: (3, 1, 0)}
+    assert answer.objective == pytest.approx(23 * 10 / 7)
+    assert (answer.status, answer.bound_proof) == (Status.OPTIMAL, BoundProof.TREE)
 
 
 def test_the_last_round_breaks_ties(make_instance: MakeInstance) -> None:

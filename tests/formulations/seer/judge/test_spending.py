@@ -79,7 +79,8 @@ def tiny_instances(draw: st.DrawFn) -> SeerInstance:
         "resize_s": draw(st.sampled_from([0, 20, 47.3])),
         "whole_gpus": whole,
     }
-    return SeerInstance.parse(fields)
+    cluster = draw(st.none() | st.integers(1, 12))
+    return SeerInstance.parse(fields if cluster is None else fields | {"most_gpus_held": cluster * least})
 
 
 @given(instance=tiny_instances())
