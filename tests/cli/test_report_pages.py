@@ -33,9 +33,7 @@ def test_the_page_is_that_of_solve(run: Runner, results: tuple[Path, Path], tmp_
     assert f"optplan verify {PAIR[0]} {results[0]}" in text
 
 
-def test_a_page_that_is_there_is_not_replaced_unasked(
-    run: Runner, results: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_page_that_is_there_is_not_replaced_unasked(run: Runner, results: tuple[Path, Path], tmp_path: Path) -> None:
     """Refused before any work; with --force it is replaced, and --json says where it is."""
     page = tmp_path / "page.html"
     page.write_text("mine", encoding="utf-8")

@@ -8,7 +8,6 @@ one use.
 from optplan.solvers.slopes.blocks import (
     LazyTableBlock,
     SharedTableBlock,
-    TableBlock,
     TableChoice,
 )
 from optplan.solvers.slopes.budget import (
@@ -40,7 +39,6 @@ __all__ = [
     "SmoothBlock",
     "SmoothChoice",
     "SmoothForm",
-    "TableBlock",
     "TableChoice",
     "dual_bound",
     "evaluate_choices",

@@ -113,72 +113,8 @@ class Table(ABC):
             yield start, min(start + step, self.units)
 
 
-class _RowTable(Table):
-    """Tables whose units are their rows."""
-
-    def spread(self, column: IndexArray, mixture: SplitUnit | None) -> TableChoice:
-        upper = column
-        fraction = np.zeros(self.units)
-        if mixture is not None:
-            upper = column.copy()
-            upper[mixture.unit] = mixture.column
-            fraction[mixture.unit] = mixture.fraction
-        return TableChoice(column, upper, fraction)
-
-    def totals(self, choice: TableChoice) -> tuple[float, float]:
-        sums = []
-        for start, stop in self.spans():
-            slab = self.slab(start, stop)
-            rows, part = np.arange(stop - start), slice(start, stop)
-            sums.append([float(_mix(table, rows, choice, part).sum()) for table in (slab.consumption, slab.value)])
-        return math.fsum(pair[0] for pair in sums), math.fsum(pair[1] for pair in sums)
-
-
 @dataclass(frozen=True, eq=False)
-class TableBlock(_RowTable):
-    """Rows with their own options, in memory.
-
-    Parameters
-    ----------
-    consumption, value
-        (rows, options) Numbers of at least 0, or ``inf`` for an option that is not allowed.
-
-    Raises
-    ------
-    UsageError
-        When the shapes differ or are not two-dimensional.
-    """
-
-    consumption: FloatArray
-    value: FloatArray
-
-    def __post_init__(self) -> None:
-        """Check the shapes; entries are checked when they are read."""
-        shape = self.consumption.shape
-        if len(shape) != 2 or not shape[1] or shape != self.value.shape:
-            message = (
-                f"consumption has shape {shape} and value {self.value.shape}; "
-                "both must be (rows, options) with at least one option"
-            )
-            raise UsageError(message)
-
-    @property
-    def units(self) -> int:
-        """Number of rows."""
-        return len(self.consumption)
-
-    @property
-    def columns(self) -> int:
-        """Number of options."""
-        return int(self.consumption.shape[1])
-
-    def slab(self, start: int, stop: int) -> Slab:
-        """Return rows ``start`` to before ``stop``."""
-        return _as_slab(self.consumption[start:stop], self.value[start:stop])
-
-
-@dataclass(frozen=True, eq=False)
-class LazyTableBlock(_RowTable):
+class LazyTableBlock(Table):
     """Rows whose options are made when they are needed, a few thousand rows at a time.
 
     Parameters
@@ -221,6 +157,25 @@ class LazyTableBlock(_RowTable):
             )
             raise UsageError(message)
         return _as_slab(consumption, value)
+
+    def spread(self, column: IndexArray, mixture: SplitUnit | None) -> TableChoice:
+        """Give every row its column; the row of the mixture moves on in part."""
+        upper = column
+        fraction = np.zeros(self.units)
+        if mixture is not None:
+            upper = column.copy()
+            upper[mixture.unit] = mixture.column
+            fraction[mixture.unit] = mixture.fraction
+        return TableChoice(column, upper, fraction)
+
+    def totals(self, choice: TableChoice) -> tuple[float, float]:
+        """Return total consumption and total value of a choice."""
+        sums = []
+        for start, stop in self.spans():
+            slab = self.slab(start, stop)
+            rows, part = np.arange(stop - start), slice(start, stop)
+            sums.append([float(_mix(table, rows, choice, part).sum()) for table in (slab.consumption, slab.value)])
+        return math.fsum(pair[0] for pair in sums), math.fsum(pair[1] for pair in sums)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,14 +24,13 @@ from optplan.solvers.slopes.blocks import (
     SharedTableBlock,
     Slab,
     Table,
-    TableBlock,
     reduce_values,
     require_entries,
 )
 from optplan.solvers.slopes.smooth import FloatArray, SmoothBlock, SmoothPart
 from optplan.speedup.hulls import lower_left_hull
 
-Block = TableBlock | LazyTableBlock | SharedTableBlock | SmoothBlock
+Block = LazyTableBlock | SharedTableBlock | SmoothBlock
 
 _Places = NDArray[np.int64]
 
