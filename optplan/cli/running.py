@@ -111,7 +111,8 @@ def run(
     from optplan.cli.run_view import RunView
     from optplan.instances.files import read_plan
     from optplan.instances.plain_data import read_data
-    from optplan.runtime.running import RunOptions, make_rules, read_run
+    from optplan.runtime.options import RunOptions, make_rules
+    from optplan.runtime.running import read_run
     from optplan.runtime.running import resume as resume_run
     from optplan.runtime.running import run as run_plan
     from optplan.runtime.state import State

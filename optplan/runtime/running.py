@@ -11,102 +11,22 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from optplan.contracts.conditions import Mode
-from optplan.contracts.plan import Binding, Plan, UnitKind
+from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.runtime.driver import Driver, Limits, Listener
+from optplan.runtime.driver import Driver, Listener
 from optplan.runtime.folders import FolderSettings
 from optplan.runtime.journal import Journal
+from optplan.runtime.options import RunOptions, make_limits, make_rules, require_training
 from optplan.runtime.outcomes import RunOutcome, describe
 from optplan.runtime.protocol import Executor
 from optplan.runtime.records import Began, Noted, Record
 from optplan.runtime.replanning import Replanner
 from optplan.runtime.scheduler import Rules, list_trials
-from optplan.runtime.setups import Setup
 from optplan.runtime.spaces import draw_configurations
 from optplan.runtime.state import State
 from optplan.runtime.trainables import name_trainable
-from optplan.schema import FrozenModel
-
-_Amount = Annotated[float, Field(ge=0)]
-_Limit = Annotated[float, Field(gt=0)]
-
-
-class RunOptions(FrozenModel):
-    """How a plan is followed; stored with the run, so that resuming needs nothing else.
-
-    Parameters
-    ----------
-    executor
-        Where it runs.
-    train
-        ``module:name`` or ``file.py:name`` of the trainable.
-    command
-        A command line instead.
-    folder
-        Relative files and modules of these are looked for there.
-    metric, mode
-        By what trials are ranked; None takes the plan's.
-    seed
-        Draws configurations, and on the virtual clock luck and metrics.
-    lucky
-        Whether times vary on the virtual clock.
-    budget_usd, deadline_s
-        Hard limits of this run; they take the place of those that the plan says are hard.
-    retries
-        How often a trial is started again after a failure of its own.
-    grace_s
-        Seconds that a trial has to store its state when it is stopped.
-    node_wait_s
-        Seconds to wait for nodes before the run is paused.
-    slots
-        GPUs or CPU slots of this machine that may be used; None: its GPUs, or as many as the plan wants where it has
-        none.
-    launcher
-        ``single``: one process for a trial, whatever GPUs it has; ``torchrun``: one for each worker (on Ray an actor).
-    address
-        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine.
-    step_wait_s
-        Least seconds of an iteration; what is left of them is waited. For shows on machines without GPUs.
-    checkpoint_every_s
-        Seconds after which a trial stores its state on the way.
-    checkpoint_bytes
-        What checkpoints may take before those of trials that are out are deleted.
-    replan_above
-        By what part time or cost may be others than planned before the rest is planned anew; None never does.
-    setup
-        What machines need before they train.
-    slower, dearer
-        On the virtual clock: how many times as long trials take, and as much nodes cost, as planned.
-    """
-
-    executor: Literal["virtual", "local", "ray"] = "virtual"
-    train: str = ""
-    command: str = ""
-    folder: str = "."
-    metric: str | None = None
-    mode: Mode | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
-    lucky: bool = False
-    budget_usd: _Limit | None = None
-    deadline_s: _Limit | None = None
-    retries: Annotated[int, Field(ge=0)] = 2
-    grace_s: _Amount = 30.0
-    node_wait_s: _Amount = 600.0
-    slots: Annotated[int, Field(ge=1)] | None = None
-    launcher: Literal["single", "torchrun"] = "single"
-    address: str = ""
-    step_wait_s: _Amount = 0.0
-    checkpoint_every_s: _Limit = 60.0
-    checkpoint_bytes: _Amount = 10e9
-    replan_above: _Amount | None = 0.2
-    setup: Setup = Setup()
-    slower: _Limit = 1.0
-    dearer: _Limit = 1.0
 
 
 def run(
@@ -153,7 +73,7 @@ def run(
         options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
     chosen = RunOptions(**options)
     _require_followable(plan)
-    _require_training(chosen)
+    require_training(chosen)
     configurations = draw_configurations(plan, list_trials(plan), space, chosen.seed)
     records: list[Record] = [Began(0.0, configurations)]
     if chosen.step_wait_s > 0 and chosen.executor != "virtual":
@@ -241,7 +161,7 @@ def _follow(
     with TemporaryDirectory() as scratch:
         executor = _make_executor(state.plan, options, rules, state, journal, Path(scratch))
         try:
-            limits = _make_limits(plan, options)
+            limits = make_limits(plan, options)
             rethink = _make_replanner(state, options)
             driver = Driver(state, rules, executor, journal=journal, limits=limits, rethink=rethink, listener=listener)
             with _interruptible(driver.interrupt):
@@ -348,51 +268,12 @@ def _count_slots(plan: Plan) -> int:
     return sum(most.values())
 
 
-def make_rules(plan: Plan, options: RunOptions) -> Rules:
-    """Return what holds for a whole run: the options, or else what the plan says."""
-    return Rules.of(plan, options.metric, options.mode, options.retries)
-
-
-def _make_limits(plan: Plan, options: RunOptions) -> Limits:
-    """Return the run's own limits, or else those of the plan that every run has to keep."""
-    hard = [limit for limit in plan.limits.values() if limit.binding is Binding.HARD]
-
-    def least(unit: str, own: float | None, scale: float = 1.0) -> float | None:
-        amounts = [limit.amount * scale for limit in hard if limit.unit == unit]
-        return own if own is not None else min(amounts, default=None)
-
-    hours = [least("gpu-h", None), least("gpu-min", None, 1.0 / 60.0)]
-    return Limits(
-        budget_usd=least("usd", options.budget_usd),
-        budget_gpu_hours=min((amount for amount in hours if amount is not None), default=None),
-        deadline_s=least("s", options.deadline_s),
-        node_wait_s=options.node_wait_s,
-        grace_s=options.grace_s,
-    )
-
-
 def _require_followable(plan: Plan) -> None:
     if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
         raise UsageError(
             "plan: it is one of streams of jobs, which a cluster's scheduler looks up as they arrive and end "
             "(choose_way and held_at of optplan.formulations.boa.planning); run follows searches and single jobs"
         )
-
-
-def _require_training(options: RunOptions) -> None:
-    if options.address and options.executor != "ray":
-        raise UsageError(f"address: executor {options.executor!r} has none; give --executor ray, or leave it out")
-    if options.train and options.command:
-        raise UsageError("train: a command is given as well; give one of the two")
-    if options.executor != "ray" and options.setup.image:
-        raise UsageError("setup.image: trials are processes of this machine; leave it out, or use --executor ray")
-    if options.executor != "virtual" and (options.slower, options.dearer) != (1.0, 1.0):
-        raise UsageError("slower, dearer: they are for the virtual clock; leave them out")
-    if options.executor == "virtual":
-        if options.command:
-            raise UsageError("command: nothing is started on a virtual clock; leave it out, or use --executor local")
-    elif not options.train and not options.command:
-        raise UsageError(f"train: executor {options.executor!r} needs something to train; give --train or --command")
 
 
 def _require_empty(journal: Journal, plan: Plan, out: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from optplan.cli.run_view import RunView
 from optplan.contracts.conditions import Mode
 from optplan.instances.files import read_instance
-from optplan.runtime.running import RunOptions, make_rules, run
+from optplan.runtime.options import RunOptions, make_rules
+from optplan.runtime.running import run
 from optplan.runtime.state import State
 from optplan.solving import build_plan, solve
 
