@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,13 @@ from optplan.cli.console import Progress
 from optplan.cli.imports import list_timings
 from optplan.cli.options import known_name, read_duration
 from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from optplan.reporting.pages import Page
+    from optplan.simulation.cluster.cells import Cell
     from optplan.simulation.cluster.outcome import Outcome
 
 #: Exit code where no job could be completed.
@@ -30,15 +33,18 @@ _NOTHING_DONE = 3
         "optplan simulate newTrace.csv --profiles profiles --policy plan.json --slowdown",
         "optplan simulate newTrace.csv --profiles profiles --policy one-width:8 --report eight.html",
         "optplan simulate newTrace.csv --profiles profiles --policy least-attained --nodes 48 --json",
+        "optplan simulate traces/*.csv --profiles profiles --policy one-width:4 --policy one-width:8 --results sweep",
     ),
     renamed={"policy": "--policy", "gpu": "--gpu", "node_start_s": "--node-start", "nodes": "--nodes"},
     writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
-@click.argument("workload", metavar="WORKLOAD", type=click.Path(path_type=Path))
+@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
 @click.option(
     "--policy",
+    "policies",
     required=True,
+    multiple=True,
     metavar="PLAN|NAME",
     help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
     "pollux-autoscaled.",
@@ -58,6 +64,7 @@ _NOTHING_DONE = 3
 @click.option(
     "--nodes",
     type=click.IntRange(min=1),
+    multiple=True,
     metavar="N",
     help="Nodes of a cluster of fixed size; by default nodes are rented when they are needed.",
 )
@@ -99,17 +106,42 @@ _NOTHING_DONE = 3
 )
 @click.option(
     "--seed",
+    "seeds",
     type=int,
-    default=0,
-    show_default=True,
+    multiple=True,
     metavar="N",
-    help="Of whatever is drawn at random.",
+    help="Of whatever is drawn at random; 0 by default.",
+)
+@click.option(
+    "--results",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder for the results of several simulations, one file each; those whose file is there are not run again.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes over which several simulations are spread; one for each processor by default.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["processes", "ray"]),
+    default="processes",
+    show_default=True,
+    help="Who runs several simulations: processes of this machine, or a Ray cluster.",
 )
 def simulate(
-    workload: Path,
+    workloads: tuple[Path, ...],
     *,
+    policies: tuple[str, ...],
+    nodes: tuple[int, ...],
+    seeds: tuple[int, ...],
     profiles: Path,
     node_start: float | None,
+    results: Path | None,
+    processes: int | None,
+    engine: str,
     outputs: Outputs,
     **parameters: Any,  # noqa: ANN401 - the fields of a cell, which checks them
 ) -> int:
@@ -117,26 +149,53 @@ def simulate(
 
     The policy says how many GPUs each job holds; jobs pause whenever that changes, and share nodes. GPU-hours are given
     as jobs held them and as nodes were rented. Jobs that can never run are reported. Exit code 3: none was completed.
+
+    WORKLOAD, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the processors. The
+    results are kept in the folder of --results, so that a sweep that was interrupted goes on where it was.
     """
     from optplan.simulation.cluster.cells import Cell
 
-    cell = Cell(
-        workload=str(workload),
-        profiles=str(profiles),
-        node_start_s=node_start or 0.0,
-        **parameters,
-    )
+    cells = [
+        Cell(
+            workload=str(workload),
+            profiles=str(profiles),
+            policy=policy,
+            nodes=count,
+            seed=seed,
+            node_start_s=node_start or 0.0,
+            **parameters,
+        )
+        for workload, policy, count, seed in product(workloads, policies, nodes or (None,), seeds or (0,))
+    ]
+    if len(cells) > 1 or results is not None:
+        return _sweep(cells, outputs, results, processes, engine)
     with Progress("simulating"):
-        outcome, data = cell.run()
+        outcome, data = cells[0].run()
 
     def build_page() -> Page:
         from optplan.reporting.cluster_views import build_cluster_page
 
-        return build_cluster_page(outcome, workload.stem)
+        return build_cluster_page(outcome, workloads[0].stem)
 
     outputs.deliver(data, lambda: _show(outcome, data["not_measured"]))
     outputs.save_page("--report", build_page)
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
+
+
+def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes: int | None, engine: str) -> int:
+    """Run several simulations and show them side by side."""
+    from optplan.reporting.cluster_views import compare_simulations
+    from optplan.simulation import sweeps
+
+    if results is None:
+        message = f"there are {len(cells)} simulations; name a folder for their results (--results)"
+        raise UsageError(message)
+    if "--report" in outputs:
+        raise UsageError("--report: draws one simulation; run one alone, without --results")
+    with Progress("simulating") as progress:
+        rows = sweeps.run(cells, results, processes, engine=engine, on_event=progress.listen)
+    outputs.deliver(rows, lambda: [compare_simulations(rows)])
+    return outputs.exit_code(0 if any(row["completed"] for row in rows) else _NOTHING_DONE)
 
 
 def _show(outcome: Outcome, unmeasured: dict[str, dict[str, list[str]]]) -> list[RenderableType]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import format_seconds
 from optplan.reporting.style import new_figure
-from optplan.reporting.tables import Table, numbers
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
@@ -49,6 +50,28 @@ def list_applications(outcome: Outcome) -> Table:
         for name, told in outcome.summarise_classes().items()
     ]
     return Table("Applications", numbers("application", "jobs", "mean completion time", "GPU-hours"), rows)
+
+
+def compare_simulations(results: Sequence[Mapping[str, Any]]) -> Table:
+    """Show the main figures of several simulations, as their JSON has them, one row each."""
+    columns = ("nodes", "seed", "jobs", "mean time", "P95", "GPU-hours", "node GPU-hours", "P95 of GPUs", "efficiency")
+    rows = [
+        [
+            told["workload"],
+            told["plan"] or told["policy"],
+            "as needed" if told["nodes"] is None else f"{told['nodes']:,}",
+            str(told["seed"]),
+            f"{told['completed']:,} of {told['num_jobs']:,}",
+            _say_seconds(told["mean_jct_s"]),
+            _say_seconds(told["p95_jct_s"]),
+            f"{told['gpu_hours']:,.1f}",
+            f"{told['node_gpu_hours']:,.1f}",
+            f"{told['p95_gpus']:,}",
+            _say(told["efficiency"], ".1%"),
+        ]
+        for told in results
+    ]
+    return Table("Simulations", [Column("workload"), Column("policy"), *numbers(*columns)], rows, 2)
 
 
 def say_problems(outcome: Outcome) -> list[str]:

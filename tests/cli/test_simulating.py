@@ -62,6 +62,27 @@ def test_nothing_completed(run: Runner, profiles: tuple[str, str], trace: Path) 
     assert len(told.data["problems"]) == 3
 
 
+def test_several_simulations(run: Runner, profiles: tuple[str, str], trace: Path, tmp_path: Path) -> None:
+    """Each workload with each policy and number of nodes, a row and a file each; what is there is not run again."""
+    trace.write_text("\n".join(trace.read_text().splitlines()[:3]))
+    sweep = ("--policy", "one-width:2", "--policy", "reservation", "--nodes", "1", "--nodes", "2", "--processes", "1")
+    told = run("simulate", trace, *profiles, *sweep, "--results", tmp_path / "out")
+    assert told.code == 0
+    rows = [line.split()[:3] for line in told.out.splitlines()[2:]]
+    assert rows == [["trace.csv", policy, nodes] for policy in ("one-width:2", "reservation") for nodes in "12"]
+    files = list((tmp_path / "out").iterdir())
+    assert len(files) == 4
+    for file in files:
+        file.write_text(file.read_text().replace('"mean_jct_s": ', '"mean_jct_s": 1'))
+    again = run("simulate", trace, *profiles, *sweep, "--results", tmp_path / "out", "--json")
+    assert [row["most_gpus"] for row in again.data] == [4, 4, 4, 6]
+    assert all(row["mean_jct_s"] > 10_000 for row in again.data)
+    for options, said in (((), "--results"), (("--results", tmp_path, "--report", tmp_path / "x.html"), "--report")):
+        told = run("simulate", trace, *profiles, *sweep, *options)
+        assert told.code == 2
+        assert said in told.err
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

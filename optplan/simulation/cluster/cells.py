@@ -100,6 +100,7 @@ class Cell(FrozenModel):
         return outcome, {
             **told,
             "workload": Path(self.workload).name,
+            "plan": Path(self.policy).name if is_file(self.policy) else None,
             "gpus_per_node": gpus_per_node,
             **outcome.to_json_data(),
             "not_measured": _list_unmeasured(jobs),
