@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 #: Exit code where no job could be completed.
 _NOTHING_DONE = 3
 
+#: Fields of a simulated world, by the options that give them.
+_RENAMED = {
+    "world.interruptions_per_node_hour": "--interruptions",
+    "world.spot_trace": "--interruptions",
+    "world.straggling": "--stragglers",
+    "world.straggling_law": "--stragglers",
+}
+
 
 @click.command(
     cls=Command,
@@ -35,7 +43,7 @@ _NOTHING_DONE = 3
         "optplan simulate newTrace.csv --profiles profiles --policy least-attained --nodes 48 --json",
         "optplan simulate traces/*.csv --profiles profiles --policy one-width:4 --policy one-width:8 --results sweep",
     ),
-    renamed={"policy": "--policy", "gpu": "--gpu", "node_start_s": "--node-start", "nodes": "--nodes"},
+    renamed={"policy": "--policy", "gpu": "--gpu", "node_start_s": "--node-start", "nodes": "--nodes", **_RENAMED},
     writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
 @click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -105,6 +113,36 @@ _NOTHING_DONE = 3
     help="Time until a rented node can be used; none by default.",
 )
 @click.option(
+    "--warm-start",
+    metavar="TIME",
+    callback=read_duration,
+    help="The same for a node that is rented again before it was reclaimed (--reclaim); as --node-start by default.",
+)
+@click.option(
+    "--reclaim",
+    metavar="TIME",
+    callback=read_duration,
+    help="Time for which a node is still paid after it was given back; none by default.",
+)
+@click.option(
+    "--interference",
+    type=click.FloatRange(min=0, max=1, max_open=True),
+    default=0.0,
+    metavar="SHARE",
+    help="Share of their speed that jobs on several nodes lose where they share one.",
+)
+@click.option(
+    "--interruptions",
+    metavar="RATE|TRACE",
+    help="Spot nodes: times per hour that a node is taken away, or the file of a trace of spot VMs.",
+)
+@click.option("--loses-epoch", is_flag=True, help="Whether a job that loses a node begins its epoch again.")
+@click.option(
+    "--stragglers",
+    metavar="[LAW:]DEVIATION",
+    help="Standard deviation of a factor of mean 1 that each epoch of each job gets; LAW is lognormal or normal.",
+)
+@click.option(
     "--seed",
     "seeds",
     type=int,
@@ -139,6 +177,12 @@ def simulate(
     seeds: tuple[int, ...],
     profiles: Path,
     node_start: float | None,
+    warm_start: float | None,
+    reclaim: float | None,
+    interference: float,
+    interruptions: str | None,
+    loses_epoch: bool,
+    stragglers: str | None,
     results: Path | None,
     processes: int | None,
     engine: str,
@@ -154,7 +198,16 @@ def simulate(
     results are kept in the folder of --results, so that a sweep that was interrupted goes on where it was.
     """
     from optplan.simulation.cluster.cells import Cell
+    from optplan.simulation.cluster.world import World
 
+    world = {
+        "warm_start_s": warm_start,
+        "reclaim_s": reclaim or 0.0,
+        "interference": interference,
+        "loses_epoch": loses_epoch,
+        **_read_interruptions(interruptions),
+        **_read_stragglers(stragglers),
+    }
     cells = [
         Cell(
             workload=str(workload),
@@ -163,6 +216,7 @@ def simulate(
             nodes=count,
             seed=seed,
             node_start_s=node_start or 0.0,
+            world=World.parse(world, path="world"),
             **parameters,
         )
         for workload, policy, count, seed in product(workloads, policies, nodes or (None,), seeds or (0,))
@@ -180,6 +234,34 @@ def simulate(
     outputs.deliver(data, lambda: _show(outcome, data["not_measured"]))
     outputs.save_page("--report", build_page)
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
+
+
+def _read_interruptions(text: str | None) -> dict[str, Any]:
+    """Read the rate of interruptions, or the file of a trace."""
+    if text is None:
+        return {}
+    if Path(text).suffix:
+        try:
+            return {"interruptions_per_node_hour": float(text)}
+        except ValueError:
+            return {"spot_trace": text}
+    return {"interruptions_per_node_hour": _read_number(text, "--interruptions", "0.05 or the file of a trace")}
+
+
+def _read_stragglers(text: str | None) -> dict[str, Any]:
+    """Read how the times of epochs vary."""
+    if text is None:
+        return {}
+    law, colon, deviation = text.rpartition(":")
+    given = {"straggling": _read_number(deviation, "--stragglers", "0.036 or normal:0.036")}
+    return given | ({"straggling_law": law} if colon else {})
+
+
+def _read_number(text: str, option: str, such_as: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{option}: got {text!r}; give something like {such_as}") from None
 
 
 def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes: int | None, engine: str) -> int:

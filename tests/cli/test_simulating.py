@@ -83,6 +83,39 @@ def test_several_simulations(run: Runner, profiles: tuple[str, str], trace: Path
         assert said in told.err
 
 
+def test_a_cluster_that_is_less_than_ideal(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
+    """Every option has its effect: later, slower, interrupted, and paid for longer."""
+    trace.write_text("\n".join(trace.read_text().splitlines()[:3]))
+    ideal = run("simulate", trace, *profiles, "--policy", "one-width:2", "--json").data
+    starts = ("--node-start", "2min", "--warm-start", "20s", "--reclaim", "1h", "--interference", "0.1")
+    losses = ("--interruptions", "4", "--loses-epoch", "--stragglers", "normal:0.2", "--seed", "7")
+    told = run("simulate", trace, *profiles, "--policy", "one-width:2", "--json", *starts, *losses).data
+    assert told["mean_jct_s"] > ideal["mean_jct_s"]
+    assert told["billed_gpu_hours"] > told["node_gpu_hours"]
+    assert ideal["billed_gpu_hours"] == ideal["node_gpu_hours"]
+    assert told["interruptions"] == sum(job["interruptions"] for job in told["jobs"]) > 0
+    assert told["world"]["straggling_law"] == "normal"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--stragglers", "nrmal:0.1"), "--stragglers: got 'nrmal'"),
+        (("--stragglers", "much"), "--stragglers: got 'much'; give something like 0.036"),
+        (("--interruptions", "often"), "--interruptions: got 'often'; give something like 0.05"),
+        (("--interruptions", "-1"), "--interruptions: got -1.0"),
+        (("--interruptions", "none.json"), "none.json"),
+    ],
+)
+def test_wrong_clusters(
+    run: Runner, profiles: tuple[str, str], trace: Path, options: tuple[str, ...], said: str
+) -> None:
+    """The option that is wrong is named."""
+    told = run("simulate", trace, *profiles, "--policy", "one-gpu", *options)
+    assert told.code in {1, 2}
+    assert said in told.err
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

@@ -19,6 +19,7 @@ from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.naming import is_file, make_policy, plan_path
 from optplan.simulation.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
 from optplan.simulation.cluster.replaying import replay
+from optplan.simulation.cluster.world import World
 
 #: Raised whenever the same cell comes to other figures: what was simulated before is then simulated again.
 REVISION = 2
@@ -54,6 +55,8 @@ class Cell(FrozenModel):
         Times that the workload runs, one after another.
     node_start_s
         Seconds until a rented node can be used.
+    world
+        What makes the cluster less than ideal.
     seed
         Of whatever is drawn.
     """
@@ -69,7 +72,8 @@ class Cell(FrozenModel):
     batch: Batch = Batch.ADAPTED
     repeat: _AtLeastOne = 1
     node_start_s: _Seconds = 0.0
-    seed: int = 0
+    world: World = World()
+    seed: Annotated[int, Field(ge=0)] = 0
 
     def run(self) -> tuple[Outcome, dict[str, Any]]:
         """Simulate it.
@@ -95,7 +99,15 @@ class Cell(FrozenModel):
             timing=self.timing,
             batch=self.batch,
         )
-        outcome = replay(jobs, policy, gpus_per_node=gpus_per_node, nodes=self.nodes, start_s=self.node_start_s)
+        outcome = replay(
+            jobs,
+            policy,
+            gpus_per_node=gpus_per_node,
+            nodes=self.nodes,
+            start_s=self.node_start_s,
+            world=self.world,
+            seed=self.seed,
+        )
         told = self.model_dump(mode="json", exclude={"profiles", "policy"})
         return outcome, {
             **told,
@@ -118,7 +130,9 @@ class Cell(FrozenModel):
         if is_file(policy):
             path = plan_path(policy)
             policy = policy.removesuffix(path) + checksums.of_file(path)
-        parameters = self.model_dump(exclude_defaults=True, exclude={"workload", "profiles", "policy"})
+        parameters = self.model_dump(mode="json", exclude_defaults=True, exclude={"workload", "profiles", "policy"})
+        if self.world.spot_trace:
+            parameters["world"]["spot_trace"] = checksums.of_file(self.world.spot_trace)
         parts = (
             REVISION,
             checksums.of_file(self.workload),

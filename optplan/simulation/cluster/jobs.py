@@ -116,6 +116,8 @@ class Job:
         What it has done, in GPU-seconds on the fewest GPUs on which it runs.
     rescales
         Changes of what it holds, after its first start.
+    interruptions
+        Times that a node of its was taken away.
     problem
         Why it cannot be completed; empty for all others.
     """
@@ -139,6 +141,7 @@ class Job:
     settled_s: float = 0.0
     work_gpu_s: float = 0.0
     rescales: int = 0
+    interruptions: int = 0
     problem: str = ""
 
     @property

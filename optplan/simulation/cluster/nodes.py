@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable
 
 from optplan.errors import InternalError, UsageError
@@ -25,9 +26,28 @@ class Nodes:
         Number of nodes that are rented throughout; None rents one when it is needed and returns it when it is empty.
     start_s
         Seconds until a node that was not there can be used; it is paid for from the beginning.
+    warm_start_s
+        The same for one that is rented again before it was reclaimed; None takes as long.
+    reclaim_s
+        Seconds until a node that was returned is reclaimed.
+
+    Attributes
+    ----------
+    came, went
+        Nodes that were rented and returned, until whoever watches empties the lists.
+    reclaimed_s
+        Seconds of all nodes between being returned and being reclaimed or rented again.
     """
 
-    def __init__(self, gpus_per_node: int, fixed: int | None = None, *, start_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        gpus_per_node: int,
+        fixed: int | None = None,
+        *,
+        start_s: float = 0.0,
+        warm_start_s: float | None = None,
+        reclaim_s: float = 0.0,
+    ) -> None:
         if gpus_per_node < 1 or (fixed is not None and fixed < 1):
             message = f"got {fixed} nodes of {gpus_per_node} GPUs; at least one node of at least one GPU is needed"
             raise UsageError(message)
@@ -38,12 +58,19 @@ class Nodes:
         self.rented = fixed or 0
         self.used = 0
         self._start_s = start_s
+        self._warm_start_s = start_s if warm_start_s is None else warm_start_s
+        self._reclaim_s = reclaim_s
+        self._leaving: deque[float] = deque()  # when nodes that were returned are reclaimed, ascending
+        self.reclaimed_s = 0.0
+        self.came: list[int] = []
+        self.went: list[int] = []
         self._free: dict[int, int] = {}
         self._ready_s: dict[int, float] = {}
         # Nodes by free GPUs, each a dict for its order: what is taken must not depend on hashes.
         self._by_free: list[dict[int, None]] = [{} for _ in range(gpus_per_node + 1)]
         self._made = self.rented
         self._names: tuple[int, ...] | None = None  # until nodes come or go
+        self.came += range(self.rented)
         for node in range(self.rented):
             self._put(node, gpus_per_node)
 
@@ -90,12 +117,12 @@ class Nodes:
             self.used += count
         return max((self._ready_s.get(node, now_s) for node, _ in places), default=now_s)
 
-    def release(self, places: Places) -> None:
+    def release(self, places: Places, now_s: float) -> None:
         """Give GPUs back; nodes that are empty then are no longer rented, unless their number is fixed."""
         for node, count in places:
             free = self._free[node] + count
             if free == self.gpus_per_node and not self.is_fixed:
-                self._return(node)
+                self._return(node, now_s)
             else:
                 self._move(node, free)
             self.used -= count
@@ -120,17 +147,34 @@ class Nodes:
         """Return nodes that are best given up: those with the most free GPUs, the newest of them first."""
         return tuple(sorted(self._free, key=lambda node: (self._free[node], node), reverse=True)[:count])
 
-    def retire(self, nodes: Iterable[int]) -> None:
+    def retire(self, nodes: Iterable[int], now_s: float) -> None:
         """Return nodes on which nobody is."""
         for node in nodes:
             if self._free[node] != self.gpus_per_node:
                 raise InternalError(f"node {node} was given up while a job is on it")
-            self._return(node)
+            self._return(node, now_s)
 
-    def _return(self, node: int) -> None:
+    def lose(self, node: int, now_s: float) -> None:
+        """Let a node on which nobody is any more be taken away; where their number is fixed, another is rented."""
+        if node in self._free:
+            self._remove(node)
+        elif self._reclaim_s:  # it was returned just now, when it became empty: nobody pays for it any more
+            self._leaving.pop()
+            self.reclaimed_s -= self._reclaim_s
+        if self.is_fixed:
+            self._rent(now_s)
+
+    def _return(self, node: int, now_s: float) -> None:
+        self._remove(node)
+        if self._reclaim_s:
+            self.reclaimed_s += self._reclaim_s
+            self._leaving.append(now_s + self._reclaim_s)
+
+    def _remove(self, node: int) -> None:
         del self._by_free[self._free.pop(node)][node]
         self._ready_s.pop(node, None)
         self._names = None
+        self.went.append(node)
         self.rented -= 1
 
     def _choose(self, wanted: int, now_s: float) -> int:
@@ -144,8 +188,15 @@ class Nodes:
 
     def _rent(self, now_s: float) -> int:
         node, self._made = self._made, self._made + 1
-        if self._start_s:
-            self._ready_s[node] = now_s + self._start_s
+        start_s = self._start_s
+        while self._leaving and self._leaving[0] <= now_s:
+            self._leaving.popleft()
+        if self._leaving:
+            self.reclaimed_s -= self._leaving.pop() - now_s
+            start_s = self._warm_start_s
+        if start_s:
+            self._ready_s[node] = now_s + start_s
+        self.came.append(node)
         self._names = None
         self.rented += 1
         self._put(node, self.gpus_per_node)

@@ -65,6 +65,8 @@ class Outcome:
         (T,) From each of these times on.
     work_gpu_s
         What jobs did in each stretch of :data:`STRETCH_S`, in GPU-seconds on the fewest GPUs on which they run.
+    reclaimed_s
+        Seconds for which nodes were paid after they were given back, in all.
     """
 
     policy: str
@@ -74,6 +76,7 @@ class Outcome:
     gpus_used: IntArray
     nodes_rented: IntArray
     work_gpu_s: FloatArray
+    reclaimed_s: float = 0.0
 
     @property
     def jct_s(self) -> FloatArray:
@@ -96,6 +99,11 @@ class Outcome:
     def node_gpu_hours(self) -> float:
         """GPU-hours of the nodes that were rented: what is billed by node-second."""
         return self._integrate(self.nodes_rented) * self.gpus_per_node
+
+    @property
+    def billed_gpu_hours(self) -> float:
+        """The same with the time until nodes were reclaimed."""
+        return self.node_gpu_hours + self.reclaimed_s * self.gpus_per_node / SECONDS_PER_HOUR
 
     @property
     def most_gpus(self) -> int:
@@ -180,6 +188,7 @@ class Outcome:
             "mean_queued_s": _mean([queued_s for job in self.jobs if (queued_s := _queued_s(job)) is not None]),
             "gpu_hours": self.gpu_hours,
             "node_gpu_hours": self.node_gpu_hours,
+            "billed_gpu_hours": self.billed_gpu_hours,
             "mean_gpus": _divide(self.gpu_hours * SECONDS_PER_HOUR, self.span_s),
             "mean_rented_gpus": _divide(self.node_gpu_hours * SECONDS_PER_HOUR, self.span_s),
             "p50_gpus": self.gpus_in_use_at(0.50),
@@ -191,6 +200,7 @@ class Outcome:
             "efficiency": self.efficiency,
             "rescales": sum(job.rescales for job in self.jobs),
             "rescales_per_job": _mean([job.rescales for job in self.jobs]),
+            "interruptions": sum(job.interruptions for job in self.jobs),
             "span_s": self.span_s,
         }
 
@@ -254,5 +264,6 @@ def _write_job(job: Job) -> Mapping[str, Any]:
         "paused_s": job.paused_s,
         "waited_s": None if job.completed_s is None else job.completed_s - job.submitted_s - job.held_s,
         "rescales": job.rescales,
+        "interruptions": job.interruptions,
         "problem": job.problem or None,
     }

@@ -23,7 +23,8 @@ class Sight:
     jobs
         Those that have arrived and are not over, in the order of arrival.
     changed
-        Those among them that arrived or completed an epoch since the policy was last asked, in that order too.
+        Those among them that arrived, completed an epoch or lost a node since the policy was last asked, in that order
+        too.
     gpus
         GPUs of the cluster; infinite where nodes are rented as they are needed.
     free_gpus

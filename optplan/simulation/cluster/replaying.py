@@ -15,13 +15,19 @@ import numpy as np
 from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.schema import FloatArray
+from optplan.simulation.cluster.interference import Interference
 from optplan.simulation.cluster.jobs import Application, Job, consolidate, spread_of
 from optplan.simulation.cluster.nodes import Nodes
 from optplan.simulation.cluster.outcome import Bins, Outcome
 from optplan.simulation.cluster.policy import Policy, Sight, SizingPolicy, Wish
+from optplan.simulation.cluster.world import Interruptions, World
 
-#: The event that is nobody's: the policy's next round.
+#: Events that are no job's: the policy's next round, the next losses of a trace of spot VMs, and the end of a node.
 _ROUND = -1
+_LOSSES = -2
+_FIRST_NODE = -3
+#: After so many interruptions a job is given up: it might never complete an epoch.
+_MOST_INTERRUPTIONS = 1000
 
 
 def replay(
@@ -31,6 +37,8 @@ def replay(
     gpus_per_node: int,
     nodes: int | None = None,
     start_s: float = 0.0,
+    world: World | None = None,
+    seed: int = 0,
 ) -> Outcome:
     """Replay jobs under a policy.
 
@@ -47,6 +55,10 @@ def replay(
         begins with so many, by default with one.
     start_s
         Seconds until a rented node can be used.
+    world
+        What makes the cluster less than ideal; None takes an ideal one.
+    seed
+        Of what is drawn there.
 
     Returns
     -------
@@ -66,7 +78,9 @@ def replay(
         raise UsageError(f"interval_s: got {policy.interval_s!r}; seconds above zero are allowed")
     if nodes is None and isinstance(policy, SizingPolicy):
         nodes = 1
-    cluster = _Cluster(ordered, policy, Nodes(gpus_per_node, nodes, start_s=start_s))
+    world = world or World()
+    there = Nodes(gpus_per_node, nodes, start_s=start_s, warm_start_s=world.warm_start_s, reclaim_s=world.reclaim_s)
+    cluster = _Cluster(ordered, policy, there, world, seed)
     cluster.run()
     outcome = cluster.tell()
     outcome.check()
@@ -87,8 +101,8 @@ def _check_jobs(jobs: Sequence[Job]) -> None:
 class _Cluster:
     """The state of a replay."""
 
-    def __init__(self, jobs: Sequence[Job], policy: Policy, nodes: Nodes) -> None:
-        self._jobs, self._policy, self._nodes = jobs, policy, nodes
+    def __init__(self, jobs: Sequence[Job], policy: Policy, nodes: Nodes, world: World, seed: int) -> None:
+        self._jobs, self._policy, self._nodes, self._world, self._seed = jobs, policy, nodes, world, seed
         self._sizing = policy if isinstance(policy, SizingPolicy) else None
         self._number = {job: number for number, job in enumerate(jobs)}
         self._clock: VirtualClock[int] = VirtualClock()
@@ -101,6 +115,12 @@ class _Cluster:
         self._ticket: list[int | None] = [None] * len(jobs)
         self._epochs_s: list[FloatArray] = [np.empty(0)] * len(jobs)
         self._timeline = [(0.0, 0, nodes.rented)]
+        # Events that end nodes, by node; the losses of a trace that are to come, and which share is lost next, if any.
+        self._interruptions = Interruptions(world, seed)
+        self._ends: dict[int, int] = {}
+        self._losses = self._interruptions.list_losses()
+        self._share_lost: float | None = None
+        self._interference = Interference(world.interference)
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
         self._least_gpu_s: dict[Application, Sequence[float]] = {}
@@ -110,31 +130,59 @@ class _Cluster:
         clock = self._clock
         for number, job in enumerate(self._jobs):
             clock.schedule(job.submitted_s, number)
-        while len(clock):
+        self._expect_losses()
+        self._watch_nodes()
+        while self._goes_on:
             at_s = clock.next_at
             happened = []
             while clock.next_at == at_s:
                 happened.append(clock.advance())
             self._apply(sorted(number for number in happened if number is not None))
             self._ask(rounds=_ROUND in happened)
-            if self._round is not None and not self._active and len(clock) == 1:
+            if self._round is not None and not self._active and len(clock) - self._num_node_events == 1:
                 clock.cancel(self._round)  # nobody is there, and nobody will come
+            self._watch_nodes()
             self._note()
         for job in list(self._active):
             self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
+
+    @property
+    def _num_node_events(self) -> int:
+        """Events that only take nodes away: they go on for ever, and nothing comes of them alone."""
+        return len(self._ends) + (self._share_lost is not None)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether something is to happen to jobs, or a round is to come."""
+        return len(self._clock) > self._num_node_events
 
     def tell(self) -> Outcome:
         """Return what came of it."""
         times_s, used, rented = (np.array(column) for column in zip(*self._timeline, strict=True))
         work_gpu_s = self._work.totals(times_s[-1])
         gpus_per_node = self._nodes.gpus_per_node
-        return Outcome(self._policy.name, gpus_per_node, self._jobs, times_s.astype(float), used, rented, work_gpu_s)
+        return Outcome(
+            policy=self._policy.name,
+            gpus_per_node=gpus_per_node,
+            jobs=self._jobs,
+            times_s=times_s.astype(float),
+            gpus_used=used,
+            nodes_rented=rented,
+            work_gpu_s=work_gpu_s,
+            reclaimed_s=self._nodes.reclaimed_s,
+        )
 
     def _apply(self, numbers: Sequence[int]) -> None:
-        """Apply what happens to jobs at one time."""
-        for number in numbers:
+        """Apply what happens at one time: to jobs in their order, then to nodes."""
+        jobs = [number for number in numbers if number >= 0]
+        for number in jobs:
+            self._ticket[number] = None
+        for number in (*jobs, *(number for number in numbers if number < 0)):
             if number == _ROUND:
                 self._round = None
+                continue
+            if number < _ROUND:
+                self._interrupt(number)
                 continue
             job = self._jobs[number]
             if job not in self._active:
@@ -142,7 +190,6 @@ class _Cluster:
                 continue
             self._settle(number, job)
             job.epochs_done, job.left = job.epochs_done + 1, 1.0
-            self._ticket[number] = None
             if job.epochs_done == job.truth.num_epochs:
                 self._complete(number, job)
             else:
@@ -171,10 +218,10 @@ class _Cluster:
         if interval_s is None or rounds:
             leaving = self._resize()
             self._share(self._policy.allocate(self._see(leaving)))
-            self._nodes.retire(leaving)
+            self._nodes.retire(leaving, self._clock.now)
             self._changed.clear()
         # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever.
-        goes_on = self._active and (self._running or len(self._clock) or not rounds)
+        goes_on = self._active and (self._running or self._goes_on or not rounds)
         if interval_s is not None and self._round is None and goes_on:
             self._next_round = max(self._next_round, math.ceil(self._clock.now / interval_s))
             self._round = self._clock.schedule(self._next_round * interval_s, _ROUND)
@@ -230,22 +277,29 @@ class _Cluster:
         spread = spread_of(places)
         epochs_s = job.truth.epoch_times_s(spread)
         if epochs_s is None:
-            self._nodes.release(places)
+            self._nodes.release(places, now_s)
             self._drop(job, f"{job.application} cannot run on {sum(spread)} GPUs spread as {spread}")
             return
         job.rescales += job.started_s is not None
         job.started_s = now_s if job.started_s is None else job.started_s
-        job.gpus, job.places, self._epochs_s[number] = sum(spread), places, epochs_s
+        factors = self._world.draw_factors(job.name, job.truth.num_epochs, self._seed)
+        job.gpus, job.places = sum(spread), places
+        self._epochs_s[number] = epochs_s if factors is None else epochs_s * factors
         self._running += 1
         job.goes_on_s = ready_s + job.truth.rescale_s
+        self._turn(self._interference.join(number, places))
         self._go_on(number, job)
 
     def _go_on(self, number: int, job: Job) -> None:
         """Schedule the end of the present epoch; a job that is pausing goes on after its pause."""
         if job.gpus:
             from_s = max(self._clock.now, job.goes_on_s)
-            epoch_s = float(self._epochs_s[number][job.epochs_done])
+            epoch_s = self._epoch_s(number, job)
             self._ticket[number] = self._clock.schedule(from_s + job.left * epoch_s, number)
+
+    def _epoch_s(self, number: int, job: Job) -> float:
+        """Return the seconds of a job's present epoch on what it holds."""
+        return float(self._epochs_s[number][job.epochs_done]) * self._interference.stretch(number)
 
     def _settle(self, number: int, job: Job) -> None:
         """Account for the time since a job was last looked at."""
@@ -254,7 +308,7 @@ class _Cluster:
             job.gpu_s += job.gpus * (now_s - since_s)
             job.held_s += now_s - since_s
             from_s = min(max(since_s, job.goes_on_s), now_s)
-            epoch_s = float(self._epochs_s[number][job.epochs_done])
+            epoch_s = self._epoch_s(number, job)
             done = min((now_s - from_s) / epoch_s, job.left) if epoch_s else job.left
             job.paused_s += from_s - since_s
             job.trained_s += done * epoch_s
@@ -279,9 +333,67 @@ class _Cluster:
             self._clock.cancel(ticket)
             self._ticket[number] = None
         if job.gpus:
-            self._nodes.release(job.places)
+            self._nodes.release(job.places, self._clock.now)
+            self._turn(self._interference.leave(number))
             job.gpus, job.places = 0, ()
             self._running -= 1
+
+    def _turn(self, numbers: Iterable[int]) -> None:
+        """Change how fast jobs are beside others; what they did so far is accounted for first."""
+        for number in numbers:
+            job = self._jobs[number]
+            self._settle(number, job)
+            self._interference.turn(number)
+            ticket = self._ticket[number]
+            if ticket is not None:
+                self._clock.cancel(ticket)
+                self._go_on(number, job)
+
+    def _watch_nodes(self) -> None:
+        """Draw when nodes that came are to be taken away, and forget those that went."""
+        nodes = self._nodes
+        for node in nodes.came:
+            lifetime_s = self._interruptions.lifetime_s()
+            if lifetime_s is not None:
+                self._ends[node] = self._clock.schedule(self._clock.now + lifetime_s, _FIRST_NODE - node)
+        for node in nodes.went:
+            ticket = self._ends.pop(node, None)
+            if ticket is not None:
+                self._clock.cancel(ticket)
+        nodes.came.clear()
+        nodes.went.clear()
+
+    def _expect_losses(self) -> None:
+        """Schedule the next losses of the trace."""
+        at_s, self._share_lost = next(self._losses, (0.0, None))
+        if self._share_lost is not None:
+            self._clock.schedule(at_s, _LOSSES)
+
+    def _interrupt(self, number: int) -> None:
+        """Take nodes away; those who were there wait until the policy gives them others."""
+        nodes, now_s = self._nodes, self._clock.now
+        if number == _LOSSES:
+            assert self._share_lost is not None
+            lost = self._interruptions.choose(nodes.names, self._share_lost)
+            self._expect_losses()
+        else:
+            lost = [_FIRST_NODE - number]
+            del self._ends[lost[0]]
+        for job in list(self._active):
+            if any(node in lost for node, _ in job.places):
+                number = self._number[job]
+                self._settle(number, job)
+                self._release(number, job)
+                if self._world.loses_epoch:
+                    work_gpu_s = (1.0 - job.left) * self._least(job.truth)[job.epochs_done]
+                    job.work_gpu_s, job.left = job.work_gpu_s - work_gpu_s, 1.0
+                    self._work.add(now_s, now_s, -work_gpu_s)
+                job.interruptions += 1
+                self._changed.add(number)
+                if job.interruptions >= _MOST_INTERRUPTIONS:
+                    self._drop(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
+        for node in lost:
+            nodes.lose(node, now_s)
 
     def _complete(self, number: int, job: Job) -> None:
         self._release(number, job)
@@ -299,5 +411,5 @@ class _Cluster:
         entry = (self._clock.now, self._nodes.used, self._nodes.rented)
         if self._timeline[-1][0] == entry[0]:
             self._timeline[-1] = entry
-        elif self._timeline[-1][1:] != entry[1:] or not len(self._clock):
+        elif self._timeline[-1][1:] != entry[1:] or not self._goes_on:
             self._timeline.append(entry)

@@ -1,0 +1,116 @@
+"""What makes a cluster less than ideal; all of it is off in a replay, and each simulation draws its own from a seed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import count
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from optplan.instances.spot_traces import SpotTrace, read_spot_trace
+from optplan.schema import FloatArray, FrozenModel
+from optplan.units import SECONDS_PER_HOUR
+
+#: The least factor of a normal law, which would else go below zero.
+_LEAST_FACTOR = 0.1
+
+_Seconds = Annotated[float, Field(ge=0)]
+
+
+class Law(StrEnum):
+    """How the times of epochs vary; the mean factor is 1, but for what a normal law loses below 0.1."""
+
+    LOGNORMAL = "lognormal"
+    NORMAL = "normal"
+
+
+class World(FrozenModel):
+    """What makes a cluster less than ideal.
+
+    Attributes
+    ----------
+    reclaim_s
+        Seconds for which a node is still paid after it was given back (BOA Constrictor, appendix D).
+    warm_start_s
+        Seconds until a node can be used that is rented again before it was reclaimed (section 5.4: 20 s, where others
+        take 120); None takes as long as for others.
+    interference
+        Share of its speed that a job on several nodes loses while another such job is on one of them.
+    interruptions_per_node_hour
+        Rate at which nodes are taken away; another takes the place of each at once, and has to start.
+    spot_trace
+        Path of a trace whose losses do that instead: where n of m VMs were lost, each node is with probability n / m.
+        It starts at a random time and is repeated.
+    loses_epoch
+        Whether a job that loses a node begins its epoch again; else it goes on where it was.
+    straggling
+        Standard deviation of the factor that the time of each epoch of each job gets.
+    straggling_law
+        Law of that factor.
+    """
+
+    reclaim_s: _Seconds = 0.0
+    warm_start_s: _Seconds | None = None
+    interference: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    interruptions_per_node_hour: Annotated[float, Field(ge=0)] = 0.0
+    spot_trace: str | None = None
+    loses_epoch: bool = False
+    straggling: Annotated[float, Field(ge=0)] = 0.0
+    straggling_law: Law = Law.LOGNORMAL
+
+    def draw_factors(self, name: str, num_epochs: int, seed: int) -> FloatArray | None:
+        """Draw the factors of a job's epochs, (epochs,), the same under every policy; None where all are 1."""
+        if not self.straggling:
+            return None
+        stream = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        if self.straggling_law is Law.NORMAL:
+            return np.maximum(stream.normal(1.0, self.straggling, num_epochs), _LEAST_FACTOR)
+        variance = np.log1p(self.straggling**2)
+        return np.asarray(stream.lognormal(-variance / 2.0, np.sqrt(variance), num_epochs))
+
+
+class Interruptions:
+    """When nodes are taken away.
+
+    Parameters
+    ----------
+    world
+        How often.
+    seed
+        Of what is drawn.
+    """
+
+    def __init__(self, world: World, seed: int) -> None:
+        self._stream = np.random.default_rng([seed, 1])
+        self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
+        self._trace = read_spot_trace(world.spot_trace) if world.spot_trace else None
+
+    def lifetime_s(self) -> float | None:
+        """Draw how long a node lives that is rented now; None where none is lost on its own."""
+        return float(self._stream.exponential(1.0 / self._rate_per_s)) if self._rate_per_s else None
+
+    def list_losses(self) -> Iterator[tuple[float, float]]:
+        """Yield when VMs of the trace were lost, ascending without an end, and which share of them."""
+        if self._trace is not None:
+            yield from _repeat_losses(self._trace, float(self._stream.uniform(0.0, self._trace.duration_s)))
+
+    def choose(self, nodes: tuple[int, ...], share: float) -> list[int]:
+        """Draw which nodes are lost where each is with a probability."""
+        return [
+            node for node, drawn in zip(nodes, self._stream.random(len(nodes)).tolist(), strict=True) if drawn < share
+        ]
+
+
+def _repeat_losses(trace: SpotTrace, offset_s: float) -> Iterator[tuple[float, float]]:
+    falls = np.flatnonzero(np.diff(trace.alive) < 0)
+    shares = -np.diff(trace.alive)[falls] / trace.alive[falls]
+    at_s = (falls + 1) * trace.tick_s - offset_s
+    if falls.size:
+        for turn in count():
+            for one_s, share in zip((at_s + turn * trace.duration_s).tolist(), shares.tolist(), strict=True):
+                if one_s >= 0.0:
+                    yield one_s, share
