@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from optplan.benchmarking.paper.curves import Curve, compare, largest_factor
 from optplan.benchmarking.paper.experiments import AUTOSCALED, EXACT, POLLUX, PUBLISHED
 from optplan.benchmarking.paper.gathering import FIGURE7_GPUS, Gathered
 from optplan.benchmarking.paper.running import Curves
+from optplan.units import SECONDS_PER_HOUR
 
 _NAMES = {
     "bert": "BERT",
@@ -158,7 +160,7 @@ def _on_time(told: Gathered) -> Iterator[Claim]:
     says = "at 55 GPUs BOA Constrictor rents more in bursts than Pollux with autoscaling"
     few = told.watched_few
     if EXACT in few and AUTOSCALED in few:
-        own, other = (few[name]["summary"]["most_gpus"] for name in (EXACT, AUTOSCALED))
+        own, other = (few[name]["cell"]["most_gpus"] for name in (EXACT, AUTOSCALED))
         yield Claim("figure 5", says, f"at most {own} GPUs in use, and {other}", "holds" if own > other else "not")
     else:
         yield Claim("figure 5", says, NOT_RUN, NOT_RUN)
@@ -167,14 +169,30 @@ def _on_time(told: Gathered) -> Iterator[Claim]:
     if own_watched is None:
         yield Claim("figure 7", says, NOT_RUN, NOT_RUN)
         return
-    here = f"{own_watched['efficiency_by_time']:.2f} over time, {own_watched['efficiency_by_gpu']:.2f} over GPU-hours"
+    own_by_time, own_by_gpu = average_efficiency(own_watched["cell"])
+    here = f"{own_by_time:.2f} over time, {own_by_gpu:.2f} over GPU-hours"
     rival = told.watched.get(AUTOSCALED)
     if rival is None:
         yield Claim("figure 7", says, f"{here} at a budget of {FIGURE7_GPUS:g}; the rival: {NOT_RUN}", _UNKNOWN)
         return
-    here += f"; Pollux with autoscaling {rival['efficiency_by_time']:.2f}, {rival['efficiency_by_gpu']:.2f}"
-    verdict = "holds" if own_watched["efficiency_by_time"] < rival["efficiency_by_time"] else "not"
+    by_time, by_gpu = average_efficiency(rival["cell"])
+    here += f"; Pollux with autoscaling {by_time:.2f}, {by_gpu:.2f}"
+    verdict = "holds" if own_by_time < by_time else "not"
     yield Claim("figure 7", says, here, verdict)
+
+
+def list_efficiency(cell: Mapping[str, Any]) -> list[float]:
+    """Return the efficiency of rented GPUs in each stretch of time: work on the fewest GPUs over GPU-time rented."""
+    told = cell["over_time"]
+    rows = zip(told["efficiency"], told["gpus_used"], told["gpus_rented"], strict=True)
+    return [(efficiency or 0.0) * used / rented if rented else 0.0 for efficiency, used, rented in rows]
+
+
+def average_efficiency(cell: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the efficiency of rented GPUs, averaged over the time in which there are any, and over their GPU-hours."""
+    rented = np.array(cell["over_time"]["gpus_rented"])
+    efficiency = np.array(list_efficiency(cell))
+    return float(efficiency[rented > 0].mean()), float(efficiency @ rented / rented.sum())
 
 
 def _on_information(told: Gathered) -> Iterator[Claim]:
@@ -240,12 +258,10 @@ def _on_reclaiming(told: Gathered) -> Iterator[Claim]:
 RECLAIM_S = 300.0
 
 
-def reclaimed_share(watched: dict[str, object]) -> float:
+def reclaimed_share(watched: Mapping[str, Any]) -> float:
     """Return what reclaiming adds to the hours of rented nodes, if no node is rented again meanwhile."""
-    summary = watched["summary"]
-    assert isinstance(summary, dict)
-    hours = float(str(watched["releases"])) * 4 * RECLAIM_S / 3600.0
-    return hours / float(summary["node_gpu_hours"])
+    hours = watched["releases"] * watched["cell"]["gpus_per_node"] * RECLAIM_S / SECONDS_PER_HOUR
+    return float(hours / watched["cell"]["node_gpu_hours"])
 
 
 def _on_latencies(told: Gathered) -> Iterator[Claim]:

@@ -24,6 +24,7 @@ from optplan.simulation.cluster.replaying import replay
 
 EXACT, PUBLISHED, SINGLE = SOLVERS
 ONE_WIDTH = "one width for all jobs"
+ONLINE = "BOA, calculated every 15 min"
 #: Policies of a fixed cluster, by what the page calls them; those that this version lacks are not in the lists.
 FIXED = {
     "Pollux": "pollux",
@@ -110,6 +111,14 @@ class Experiments:
             groups[AUTOSCALED] = {f"{c:g}": self.setting.cell(trace, f"{_AUTOSCALED_NAME}:{c:g}") for c in targets}
         return gather(self.runner, f"{trace.name}, slow policies", groups)
 
+    def compute_again(self, trace: Trace, budgets_gpus: Sequence[float]) -> Curves:
+        """Figure 6: BOA that starts from a plan's instance, and calculates widths again every 15 minutes."""
+        cells = {}
+        for gpus in budgets_gpus:
+            instance = self.setting.planner.write_instance(trace, gpus)
+            cells[f"{gpus:g}"] = self.setting.cell(trace, f"boa-online:{instance}")
+        return gather(self.runner, f"{trace.name}, {ONLINE}", {ONLINE: cells})
+
     def _fix(self, trace: Trace, names: Sequence[str], nodes: Sequence[int]) -> dict[str, dict[str, Cell]]:
         """Return the cells of policies on clusters of fixed size, by GPUs; those that this version has."""
         known = [name for name in names if is_known(FIXED[name])]
@@ -119,7 +128,7 @@ class Experiments:
         """Traces that were not planned on: exact widths, Algorithm 1's, best single widths, one width for all."""
         scope, found = self.setting.scope, {}
         families = (
-            (self.setting.newtrace, scope.budgets_gpus, range(2, 2 + scope.others)),
+            (self.setting.newtrace, scope.elsewhere_gpus, range(2, 2 + scope.others)),
             (self.setting.philly, scope.philly_gpus, range(2, 2 + min(scope.others, 3))),
         )
         for make, budgets_gpus, numbers in families:
@@ -139,18 +148,18 @@ class Experiments:
         }
         return gather(self.runner, "figure 8", groups)
 
-    def vary_arrivals(self, trace: Trace, budget_gpus: float) -> list[dict[str, Any]]:
-        """Figure 9: the same jobs in bursts; by C^2 and seed what each policy comes to."""
+    def vary_arrivals(self, trace: Trace, budget_gpus: float, *, slow: bool) -> list[dict[str, Any]]:
+        """Figure 9: the same jobs in bursts; by C^2 and seed what each policy comes to, slow ones only on request."""
         planned = self.plan(trace, EXACT, budget_gpus)
         nodes = round(budget_gpus / 4)
         rows = []
         for variation, seed in itertools.product(self.setting.scope.variations, self.setting.scope.seeds):
             bursts = make_bursts(trace, variation, seed, self.setting.folder / "traces")
             cells = {} if planned is None else {EXACT: self.setting.cell(bursts, planned)}
-            for name in (POLLUX, "least attained service"):
+            for name in ("least attained service", *([POLLUX] if slow else [])):
                 if is_known(FIXED[name]):
                     cells[name] = self.setting.cell(bursts, FIXED[name], nodes=nodes)
-            if is_known(f"{_AUTOSCALED_NAME}:0.5"):
+            if slow and is_known(f"{_AUTOSCALED_NAME}:0.5"):
                 cells[AUTOSCALED] = self.setting.cell(bursts, f"{_AUTOSCALED_NAME}:0.7")
             self.runner.run("figure 9", cells.values())
             measured = measure_variation(bursts)
@@ -185,10 +194,13 @@ class Experiments:
                 cells[name] = self.setting.cell(trace, FIXED[name], nodes=nodes)
         if is_known(f"{_AUTOSCALED_NAME}:0.5"):
             cells[AUTOSCALED] = self.setting.cell(trace, f"{_AUTOSCALED_NAME}:0.7")
+        self.runner.run("over time", cells.values())
         found = {}
         for name, cell in cells.items():
-            if not self.runner.is_over():
-                found[name] = watch(cell, self.setting.folder / "watched", self.setting.checksums)
+            told = self.runner.get(cell)
+            if told is not None and not self.runner.is_over():
+                watched = watch(cell, self.setting.folder / "watched", self.setting.checksums)
+                found[name] = {"cell": told, **watched}
         return found
 
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from optplan.benchmarking.paper.charts import Axis, Line, draw
-from optplan.benchmarking.paper.claims import average_arrivals
+from optplan.benchmarking.paper.claims import average_arrivals, list_efficiency
 from optplan.benchmarking.paper.curves import Curve, Point
 from optplan.benchmarking.paper.experiments import POLLUX_THERE
 from optplan.benchmarking.paper.gathering import Gathered
 from optplan.benchmarking.paper.running import Curves
+from optplan.units import SECONDS_PER_HOUR
 
 _POLLUX_THERE = "Pollux in the Sia artifact's simulator"
 
@@ -63,7 +64,11 @@ def _draw_curves(curves: Curves, what: str, word: str, span_h: float) -> str:
 
 
 def _draw_time(watched: Mapping[str, Mapping[str, Any]], *, efficiency: bool) -> str:
-    what = "efficiency" if efficiency else "used"
-    lines = [Line(name, one["hours"], one[what], marks=False, steps=True) for name, one in watched.items()]
+    lines = []
+    for name, one in watched.items():
+        told = one["cell"]["over_time"]
+        values = list_efficiency(one["cell"]) if efficiency else told["gpus_used"]
+        hours = [number * told["stretch_s"] / SECONDS_PER_HOUR for number in range(len(values))]
+        lines.append(Line(name, hours, values, marks=False, steps=True))
     title = "efficiency" if efficiency else "GPUs in use"
     return draw(f"{title} over time", lines, Axis("hours"), Axis(title, low=0.0))

@@ -70,15 +70,17 @@ def gather_all(runner: Runner) -> Gathered:
     step = max(1, len(scope.budgets_gpus) // _PREDICTED)
     predictions = experiments.predict(newtrace, [newtrace, *others], scope.budgets_gpus[::step])
     information = experiments.compare_information(newtrace, scope.budgets_gpus)
+    experiments.vary_arrivals(newtrace, at_bursts, slow=False)
+    elsewhere = experiments.replay_elsewhere()
     watched_few = experiments.watch_policies(few, at_few)
     watched = experiments.watch_policies(newtrace, at_new)
-    arrivals = experiments.vary_arrivals(newtrace, at_bursts)
-    elsewhere = experiments.replay_elsewhere()
     # A cluster of the 85 jobs is as much smaller as their budgets are.
     few_nodes = sorted({max(1, round(gpus / 4)) for gpus in scope.few_gpus[::3]})
     on_few |= experiments.compare_slow(few, few_nodes)
     on_filtered |= experiments.compare_slow(filtered, [max(1, nodes * 3 // 4) for nodes in scope.nodes])
     on_new |= experiments.compare_slow(newtrace, scope.nodes)
+    on_new |= experiments.compute_again(newtrace, scope.online_gpus)
+    arrivals = experiments.vary_arrivals(newtrace, at_bursts, slow=True)
     solve_s: dict[str, list[float]] = {}
     for (_, name, _, _), planned in experiments.plans.items():
         if planned is not None:

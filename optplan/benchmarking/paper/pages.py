@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optplan.benchmarking.paper.claims import list_claims, own_curve, reclaimed_share
+from optplan.benchmarking.paper.claims import average_efficiency, list_claims, own_curve, reclaimed_share
 from optplan.benchmarking.paper.experiments import EXACT, ONE_WIDTH, PUBLISHED, SINGLE
 from optplan.benchmarking.paper.figures import draw_figures, with_pollux_there
 from optplan.benchmarking.paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
@@ -245,7 +245,8 @@ def _write_points(curves: Curves, span_h: float) -> Iterator[str]:
 def _write_efficiency(told: Gathered, figures: set[str]) -> Iterator[str]:
     yield from ("## Figure 7: efficiency over time", "")
     yield (
-        f"At {FIGURE7_GPUS:g} GPUs; the sum of the speedups of all jobs over GPUs rented, pauses not subtracted. "
+        f"At {FIGURE7_GPUS:g} GPUs; the work of all jobs, at their speeds on the fewest GPUs, over GPU-time rented, "
+        "in stretches of ten minutes. "
         "Averaged over "
         "GPU-hours it says nothing of a policy: all jobs together are the same work, so efficiency is that work over "
         "the "
@@ -254,16 +255,10 @@ def _write_efficiency(told: Gathered, figures: set[str]) -> Iterator[str]:
         "time can differ, as the paper's do."
     )
     yield from ("", *_include(figures, "figure7"))
-    rows = [
-        [
-            name,
-            f"{one['efficiency_by_time']:.3f}",
-            f"{one['efficiency_by_gpu']:.3f}",
-            f"{one['summary']['node_gpu_hours']:,.0f}",
-            f"{one['summary']['mean_jct_s']:,.0f}",
-        ]
-        for name, one in told.watched.items()
-    ]
+    rows = []
+    for name, one in told.watched.items():
+        averages = [f"{average:.3f}" for average in average_efficiency(one["cell"])]
+        rows.append([name, *averages, f"{one['cell']['node_gpu_hours']:,.0f}", f"{one['cell']['mean_jct_s']:,.0f}"])
     yield from write_table(["policy", "over time", "over GPU-hours", "node GPU-hours", "mean (s)"], rows)
 
 
@@ -299,7 +294,7 @@ def _write_reclaiming(told: Gathered) -> Iterator[str]:
     )
     yield ""
     rows = [
-        [name, f"{one['summary']['node_gpu_hours']:,.0f}", f"{one['releases']:,}", _percent(reclaimed_share(dict(one)))]
+        [name, f"{one['cell']['node_gpu_hours']:,.0f}", f"{one['releases']:,}", _percent(reclaimed_share(one))]
         for name, one in told.watched_few.items()
     ]
     yield from write_table(["policy", "node GPU-hours", "nodes released", "more to pay"], rows)

@@ -78,12 +78,7 @@ class Planner:
         timing
             ``tables``: the speeds that the replay has; ``model``: the goodput model fitted to them.
         """
-        key = (trace.name, timing)
-        if key not in self._instances:
-            self._instances[key] = build_sia_instance(
-                trace.path, self.profiles, GPU, max_width=MAX_WIDTH, timing=timing, slowdown=True, span_h=trace.span_h
-            )
-        instance = self._instances[key].replace(budget=Amount(float(budget_gpus), BudgetUnit.GPU))
+        instance = self._build(trace, budget_gpus, timing)
         result = solve(instance, solver=solver)
         if result.status is Status.INFEASIBLE or result.solution is None:
             return None
@@ -92,3 +87,17 @@ class Planner:
         write_json(build_plan(instance, result), path, overwrite=True)
         measures = result.measures
         return Planned(path, budget_gpus, measures["mean_jct_s"], measures["gpus"], result.solve_seconds)
+
+    def write_instance(self, trace: Trace, budget_gpus: float) -> Path:
+        """Write the instance of a trace's rates with a budget, and return its file."""
+        path = self.folder / f"{trace.name}-{budget_gpus:g}.json"
+        write_json(self._build(trace, budget_gpus, Timing.TABLES), path, overwrite=True)
+        return path
+
+    def _build(self, trace: Trace, budget_gpus: float, timing: Timing) -> BoaInstance:
+        key = (trace.name, timing)
+        if key not in self._instances:
+            self._instances[key] = build_sia_instance(
+                trace.path, self.profiles, GPU, max_width=MAX_WIDTH, timing=timing, slowdown=True, span_h=trace.span_h
+            )
+        return self._instances[key].replace(budget=Amount(float(budget_gpus), BudgetUnit.GPU))

@@ -20,8 +20,10 @@ class Scope:
     ----------
     budgets_gpus, filtered_gpus, few_gpus
         Budgets of newTrace, filterTrace and the 85 jobs of figure 4.
-    philly_gpus
-        Of the Philly traces.
+    philly_gpus, elsewhere_gpus
+        Of the Philly traces, and of newTrace's other samples.
+    online_gpus
+        Of BOA that calculates widths again as it goes.
     widths
         Of every job alike.
     nodes
@@ -41,8 +43,10 @@ class Scope:
     budgets_gpus: tuple[float, ...] = (98, 100, 105, 110, 115, 120, 125, 130, 140, 150, 160, 180, 200, 230, 260, 300)
     filtered_gpus: tuple[float, ...] = (65, 70, 75, 80, 85, 90, 100, 110, 120, 140, 160, 200)
     few_gpus: tuple[float, ...] = (18, 20, 22, 25, 28, 30, 35, 40, 45, 50, 55, 60, 70, 80, 100, 120)
-    philly_gpus: tuple[float, ...] = (100, 105, 110, 120, 130, 140, 150, 160, 180, 200, 230, 260, 300)
-    widths: tuple[int, ...] = (2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32)
+    philly_gpus: tuple[float, ...] = (100, 110, 120, 130, 140, 160, 180, 200, 240)
+    elsewhere_gpus: tuple[float, ...] = (100, 105, 110, 120, 130, 140, 160, 180, 200, 240)
+    online_gpus: tuple[float, ...] = (110, 130, 160, 200)
+    widths: tuple[int, ...] = (4, 6, 8, 10, 12, 14, 16, 20, 24, 32)
     nodes: tuple[int, ...] = (24, 28, 32, 40, 48)
     targets: tuple[float, ...] = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     others: int = 4
@@ -57,6 +61,8 @@ QUICK = Scope(
     filtered_gpus=(3, 5, 8),
     few_gpus=(5, 8, 14),
     philly_gpus=(20, 30, 50),
+    elsewhere_gpus=(4, 6, 10),
+    online_gpus=(6,),
     widths=(2, 4),
     nodes=(2, 3),
     targets=(0.5,),
