@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def serve() -> None:
     short_help="BOA's width calculator: jobs in, width tables out.",
     examples=(
         "optplan serve boa state --instance boa-newtrace --budget 120gpu",
-        "optplan serve boa state --every 5min --least-gain 5%",
+        "optplan serve boa state --watch inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
     ),
 )
 @click.argument("folder", metavar="STATE", type=_FOLDER)
@@ -80,6 +81,7 @@ def serve() -> None:
     "--watch", metavar="DIR", type=_FOLDER, help="Folder whose files are taken: events, hints, sacct's lists."
 )
 @click.option("--slurm", metavar="sacct|FILE", help="Ask sacct every minute, or follow the file of jobcomp/filetxt.")
+@click.option("--timezone", metavar="ZONE", default="UTC", show_default=True, help="Of the times in Slurm's files.")
 @click.option("--class-pattern", metavar="REGEX", default="", help="Finds a job's class in its name.")
 @click.option("--window", metavar="TIME", callback=read_duration, help="What was seen so long ago weighs 1/e: 72h.")
 @click.option("--every", metavar="TIME", callback=read_duration, help="Calculate again at the latest after: 15min.")
@@ -94,6 +96,9 @@ def boa(
     budget: Amount | None,
     listen: tuple[str, int],
     names: tuple[str, ...],
+    watch: Path | None,
+    slurm: str | None,
+    timezone: str,
     class_pattern: str,
     window: float | None,
     every: float | None,
@@ -107,10 +112,13 @@ def boa(
     """
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
+    from optplan.instances.job_logs.times import Clock, find_zone
     from optplan.runtime.serving.access import read_token
     from optplan.runtime.serving.keeping import Keeper
     from optplan.runtime.serving.naming import ClassNames
     from optplan.runtime.serving.service import Door
+    from optplan.runtime.serving.slurm import SlurmJobs
+    from optplan.runtime.serving.sources import make_sources
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     given = None if instance is None else read_instance(instance, BoaInstance)
@@ -121,17 +129,20 @@ def boa(
     terms: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     terms |= {} if window is None else {"window_h": window / SECONDS_PER_HOUR}
     terms |= {} if every is None else {"every_s": every}
-    class_names = ClassNames(class_pattern)
+    class_names, clock = ClassNames(class_pattern), Clock(find_zone(timezone))
     keeper = Keeper(folder, given, terms)
     keeper.start()
     try:
         door = Door(read_token(folder), *listen, names=names)
-        return asyncio.run(_serve(keeper, door, class_names))
+        sources = make_sources(keeper, SlurmJobs(class_names, clock), watch=watch, slurm=slurm)
+        return asyncio.run(_serve(keeper, door, class_names, sources))
     finally:
         keeper.stop()
 
 
-async def _serve(keeper: Keeper, door: Door, class_names: ClassNames) -> int:
+async def _serve(
+    keeper: Keeper, door: Door, class_names: ClassNames, sources: Sequence[Callable[[], Awaitable[None]]]
+) -> int:
     from optplan.runtime.serving.keeping import write_whole
     from optplan.runtime.serving.service import serve as serve_http
 
@@ -149,5 +160,5 @@ async def _serve(keeper: Keeper, door: Door, class_names: ClassNames) -> int:
         write_whole(keeper.folder / "address", address + "\n")
         note(f"serving {keeper.view.instance.name or 'widths'} at {address}; the token lies in {keeper.folder}/token")
 
-    await serve_http(keeper, door, class_names=class_names, stop=stop, on_ready=tell)
+    await serve_http(keeper, door, class_names=class_names, stop=stop, on_ready=tell, sources=sources)
     return 128 + caught[0]

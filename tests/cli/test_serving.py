@@ -19,13 +19,8 @@ from optplan.cli import main
         (("--instance", "boa-one-table", "--move", "500%"), "a part of up to 100% is needed"),
         (("--instance", "boa-one-table", "--class-pattern", "("), "is no regular expression"),
         (("--instance", "boa-one-table", "--new-speedup", "fast"), "amdahl:0.05"),
-        (
-            (
-                "--instance",
-                "seer-toy",
-            ),
-            "seer",
-        ),
+        (("--instance", "boa-one-table", "--timezone", "Mars"), "no time zone"),
+        (("--instance", "seer-toy"), "seer"),
     ],
 )
 def test_wrong_options_are_refused(

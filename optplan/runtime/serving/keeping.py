@@ -138,6 +138,7 @@ class Keeper:
         except BaseException:
             self._store.close()
             raise
+        self._astray = False
         self._refused = self._batches = 0
         self._began_s = clock()
         self._estimated = self._calculator.knowledge.estimate()
@@ -193,8 +194,9 @@ class Keeper:
                 one = self._told.get_nowait() if told else self._told.get(timeout=_BEAT_S)
                 if one is None:
                     return told, True
-                told.append(one)
-                count += len(one.events)
+                if one.outcomes.set_running_or_notify_cancel():  # else whoever told is gone
+                    told.append(one)
+                    count += len(one.events)
         except queue.Empty:
             pass
         return told, False
@@ -202,31 +204,27 @@ class Keeper:
     def take(self, told: Sequence[_Told] = ()) -> None:
         """Take what was told, answer, and calculate where there is reason to: what the thread does over and over."""
         try:
-            outcomes = self._commit([event for one in told for event in one.events]) if told else []
-        except OptplanError as error:
-            self._fall_back(error)
+            if self._astray:
+                self._calculator, self._astray = self._restore(), False
+            self._take(told)
+        except Exception as error:  # noqa: BLE001 - whatever it was, a full disk or a bug: the next ones are taken
+            _LOG.error("%s", error, exc_info=not isinstance(error, OptplanError))
+            self._astray = True  # what was not written down has not happened
             for one in told:
-                one.outcomes.set_exception(OutputError(str(error)))
-            return
-        if told:
-            self.view = self._look()  # whoever was answered sees what was told
-        for one in told:
-            one.outcomes.set_result(outcomes[: len(one.events)])
-            outcomes = outcomes[len(one.events) :]
-        made: Calculation | None = None
-        try:
-            made = self._calculator.consider(self._clock())
-            if made is not None:
-                self._note(made)
-        except OptplanError as error:
-            self._fall_back(error)
-        if made is not None:
-            self.view = self._look()
+                if not one.outcomes.done():
+                    one.outcomes.set_exception(OutputError(str(error)))
 
-    def _fall_back(self, error: OptplanError) -> None:
-        """Go back to what is on the disk: what was not written down has not happened."""
-        _LOG.error("%s", error)
-        self._calculator = self._restore()
+    def _take(self, told: Sequence[_Told]) -> None:
+        if told:
+            outcomes = self._commit([event for one in told for event in one.events])
+            self.view = self._look()  # whoever is answered sees what was told
+            for one in told:
+                one.outcomes.set_result(outcomes[: len(one.events)])
+                outcomes = outcomes[len(one.events) :]
+        made = self._calculator.consider(self._clock())
+        if made is not None:
+            self._note(made)
+            self.view = self._look()
 
     def _commit(self, events: list[OnlineEvent]) -> list[Outcome]:
         """Take a batch and write it down, together with the state that follows from it."""

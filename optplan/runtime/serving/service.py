@@ -7,7 +7,6 @@ JSON of bounded size; nothing is unpickled, and no path of a request becomes a p
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,7 +15,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
-from optplan.online.events import HintsReported, OnlineEvent, parse_event
+from optplan.online.events import OnlineEvent, parse_event
 from optplan.runtime.serving.access import (
     LOOPBACK,
     find_token,
@@ -26,9 +25,11 @@ from optplan.runtime.serving.access import (
     is_right,
     name_of,
 )
+from optplan.runtime.serving.hinted import read_hints
 from optplan.runtime.serving.keeping import Answer, Keeper, Outcome
 from optplan.runtime.serving.naming import ClassNames
 from optplan.runtime.serving.showing import describe, render_metrics
+from optplan.runtime.serving.sources import list_events
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -187,10 +188,7 @@ class _Service:
         """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
         from aiohttp import web
 
-        data = await _read_json(request)
-        told = data["events"] if isinstance(data, dict) and set(data) == {"events"} else [data]
-        if not isinstance(told, list):
-            raise DataError("events", f"got {type(told).__name__}", "a list of events is needed")
+        told = list_events(await _read_json(request))
         outcomes: list[Outcome | None] = []
         events: list[OnlineEvent] = []
         for number, each in enumerate(told):
@@ -213,18 +211,6 @@ class _Service:
         event = read_hints(data, job, self.class_names.find(job.rpartition("/")[2], self.keeper.view.instance.classes))
         outcomes = await asyncio.wrap_future(self.keeper.tell([event]))
         return web.json_response(_summarise(outcomes), status=422 if outcomes[0].complaint else 200)
-
-
-def read_hints(data: object, job: str, job_class: str) -> HintsReported:
-    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over.
-
-    Raises
-    ------
-    DataError
-        When they are none.
-    """
-    digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
-    return HintsReported.parse({"id": f"hints-{digest[:40]}", "job_class": job_class, "hints": data})
 
 
 def _draw_frontier(instance: Any) -> bytes:  # noqa: ANN401 - a BoaInstance

@@ -167,3 +167,31 @@ def test_tables_of_an_earlier_release_are_migrated(
     with sqlite3.connect(tmp_path / "s" / "calculator.sqlite") as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (len(today) + 1,)
     connection.close()
+
+
+def test_one_who_does_not_wait_stops_nobody(tmp_path: Path, stream: BoaInstance) -> None:
+    """An event whose teller is gone before it is looked at does not count, and those of others do."""
+    keeper = Keeper(tmp_path / "s", stream)
+    gone = keeper.tell([_arrival("1")])
+    assert gone.cancel()
+    keeper.start()
+    assert _answers(keeper, _arrival("2")) == [Answer.TAKEN]
+    keeper.stop()
+    assert keeper.view.events == 1
+
+
+def test_a_bug_stops_nobody(tmp_path: Path, stream: BoaInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong while events are taken, those who told of them are answered, and the next ones count."""
+    keeper = Keeper(tmp_path / "s", stream)
+    keeper.start()
+    known = store.Store.find_known
+
+    def fail(*_: object) -> set[str]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(store.Store, "find_known", fail)
+    with pytest.raises(OutputError):
+        keeper.tell([_arrival("1")]).result(timeout=60)
+    monkeypatch.setattr(store.Store, "find_known", known)
+    assert _answers(keeper, _arrival("1")) == [Answer.TAKEN]
+    keeper.stop()
