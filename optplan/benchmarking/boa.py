@@ -42,26 +42,19 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     Row
         As soon as it is measured.
     """
-    solve(read_boa("boa-two-classes"))  # loads every module, so that no row pays for imports
-    yield from _trace_rows(read_boa("boa-newtrace"), _QUICK_BUDGETS_GPUS if quick else BUDGETS_GPUS, full=full)
-    yield from _trace_rows(read_boa("boa-newtrace-tables"), (SHOWN_BUDGET_GPUS,), full=full)
+    solve(read_instance("boa-two-classes", BoaInstance))  # loads every module, so that no row pays for imports
+    yield from _trace_rows(
+        read_instance("boa-newtrace", BoaInstance), _QUICK_BUDGETS_GPUS if quick else BUDGETS_GPUS, full=full
+    )
+    yield from _trace_rows(read_instance("boa-newtrace-tables", BoaInstance), (SHOWN_BUDGET_GPUS,), full=full)
     if not quick and not full:
-        yield from _slow_rivals(_with_budget(read_boa("boa-newtrace"), SHOWN_BUDGET_GPUS))
-    yield measure_frontier(read_boa("boa-newtrace"), "boa-newtrace")
+        yield from _slow_rivals(_with_budget(read_instance("boa-newtrace", BoaInstance), SHOWN_BUDGET_GPUS))
+    yield measure_frontier(read_instance("boa-newtrace", BoaInstance), "boa-newtrace")
     yield from _growth_rows(quick=quick)
     # The largest last: memory that they leave behind would count for the rows after them.
     yield from _large_rows(quick=quick)
     for noise in (0.0, 0.02):
         yield from _continuous_rows(20 if quick else 1000, 100 if quick else 1000, widths=64, noise=noise)
-
-
-def read_boa(name: str) -> BoaInstance:
-    """Read a BOA instance of the library."""
-    instance = read_instance(name)
-    if not isinstance(instance, BoaInstance):
-        message = f"{name} is not a BOA instance"
-        raise TypeError(message)
-    return instance
 
 
 def _trace_rows(trace: BoaInstance, budgets_gpus: tuple[int, ...], *, full: bool) -> Iterator[Row]:
@@ -122,12 +115,9 @@ def measure_frontier(instance: BoaInstance, label: str) -> Row:
         instance=f"{label}@frontier",
         solver="frontier",
         status="optimal",
-        objective=None,
-        bound=None,
         gap=0.0,
         bound_proof="lagrangian",
         seconds=seconds,
-        verify_seconds=None,
         peak_mb=peak,
         extra={"points": float(line.budgets.size), "look_up_ms": at_ms, "inverse_look_up_ms": inverse_ms},
     )

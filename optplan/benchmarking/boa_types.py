@@ -6,10 +6,11 @@ import time
 import warnings
 from collections.abc import Iterator
 
-from optplan.benchmarking.boa import ENGINE_LIMIT_S, compare_rows, measure_frontier, name_with_budget, read_boa
+from optplan.benchmarking.boa import ENGINE_LIMIT_S, compare_rows, measure_frontier, name_with_budget
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.instances.files import read_instance
 from optplan.solving import analyse_sensitivity, explain, solve
 from optplan.units import Amount, BudgetUnit
 
@@ -41,20 +42,20 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     Row
         As soon as it is measured.
     """
-    solve(read_boa("boa-two-classes"))  # loads every module, so that no row pays for imports
+    solve(read_instance("boa-two-classes", BoaInstance))  # loads every module, so that no row pays for imports
     for name, budgets_usd in _BUDGETS_USD.items():
-        trace = read_boa(name)
+        trace = read_instance(name, BoaInstance)
         for position, usd in enumerate(budgets_usd[:1] if quick else budgets_usd):
             instance = trace.replace(budget=Amount(float(usd), BudgetUnit.USD_PER_HOUR))
             yield from _budget_rows(instance, slow=full or (position == 1 and not quick))
         yield measure_frontier(trace, name)
-    changing = _with_type_changes(read_boa("boa-newtrace-types"))
+    changing = _with_type_changes(read_instance("boa-newtrace-types", BoaInstance))
     yield from _budget_rows(changing, slow=not quick)
-    yield from _continuous_rows(read_boa("boa-newtrace-types"))
-    yield from _continuous_rows(read_boa("boa-newtrace-quotas"))
-    yield from _decision_rows(read_boa("boa-newtrace"), samples=20 if quick else _SAMPLES)
+    yield from _continuous_rows(read_instance("boa-newtrace-types", BoaInstance))
+    yield from _continuous_rows(read_instance("boa-newtrace-quotas", BoaInstance))
+    yield from _decision_rows(read_instance("boa-newtrace", BoaInstance), samples=20 if quick else _SAMPLES)
     if not quick:
-        yield from _decision_rows(read_boa("boa-newtrace-quotas"), samples=_SAMPLES)
+        yield from _decision_rows(read_instance("boa-newtrace-quotas", BoaInstance), samples=_SAMPLES)
 
 
 def _budget_rows(instance: BoaInstance, *, slow: bool) -> Iterator[Row]:
@@ -111,12 +112,7 @@ def _tool_row(label: str, tool: str, seconds: float, extra: dict[str, float | st
         instance=label,
         solver=tool,
         status="completed",
-        objective=None,
-        bound=None,
-        gap=None,
-        bound_proof="none",
         seconds=seconds,
-        verify_seconds=None,
         peak_mb=peak_mb(),
         extra=extra,
     )

@@ -36,7 +36,7 @@ _SUITES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """One measurement.
 
@@ -64,12 +64,12 @@ class Row:
     instance: str
     solver: str
     status: str
-    objective: float | None
-    bound: float | None
-    gap: float | None
-    bound_proof: str
+    objective: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    bound_proof: str = "none"
     seconds: float
-    verify_seconds: float | None
+    verify_seconds: float | None = None
     peak_mb: float
     extra: dict[str, float | str] = field(default_factory=dict)
     certificate_kb: float | None = None

@@ -62,29 +62,16 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     Row
         As soon as it is measured.
     """
-    solve(read_search("rubberband-two-stages"))  # loads every module, so that no row pays for imports
+    solve(
+        read_instance("rubberband-two-stages", RubberBandInstance)
+    )  # loads every module, so that no row pays for imports
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # noise that is clipped at zero is what figure 9 is about
         for name in _TABLES[:1] if quick else _TABLES:
-            yield from _planner_rows(read_search(name), name, slow=full or not quick)
+            yield from _planner_rows(read_instance(name, RubberBandInstance), name, slow=full or not quick)
         yield from _sweep_rows(quick=quick)
         yield from _large_rows(quick=quick)
         yield from _sampling_rows()
-
-
-def read_search(name: str) -> RubberBandInstance:
-    """Read an instance of the library.
-
-    Raises
-    ------
-    TypeError
-        When it is of another formulation.
-    """
-    instance = read_instance(name)
-    if not isinstance(instance, RubberBandInstance):
-        message = f"{name} is not a RubberBand instance"
-        raise TypeError(message)
-    return instance
 
 
 def _planner_rows(
@@ -117,7 +104,9 @@ def _sweep_rows(*, quick: bool) -> Iterator[Row]:
     """Sweep stragglers by billing, data prices, trials by billing, and initialisation by deadline."""
     extra: dict[str, float | str]
     # The longest stragglers need more than 20 minutes, and the paper states no deadline here.
-    base = read_search("rubberband-resnet50-stragglers").replace(deadline_s=_STRAGGLERS_DEADLINE_S)
+    base = read_instance("rubberband-resnet50-stragglers", RubberBandInstance).replace(
+        deadline_s=_STRAGGLERS_DEADLINE_S
+    )
     for deviation in _DEVIATIONS_S[:2] if quick else _DEVIATIONS_S:
         noise = NormalNoise(sd_s=deviation) if deviation else None
         for kind, field in (("iteration", "iteration_noise"), ("trial", "trial_noise")):
@@ -129,20 +118,20 @@ def _sweep_rows(*, quick: bool) -> Iterator[Row]:
                 label = f"figure9-{kind}-{deviation:g}s-{billing}"
                 extra = {"figure": 9.0, "deviation_s": deviation, "noise": kind, "billing": billing}
                 yield from _pair_rows(instance, label, extra)
-    base = read_search("rubberband-resnet50-data")
+    base = read_instance("rubberband-resnet50-data", RubberBandInstance)
     for price in _DATA_USD_PER_GB[:2] if quick else _DATA_USD_PER_GB:
         for data, gigabytes in (("imagenet", 150.0), ("cifar10", 0.15)):
             cloud = base.cloud.replace(data_gb=gigabytes, data_price_usd_per_gb=price)
             extra = {"figure": 10.0, "usd_per_gb": price, "data": data}
             yield from _pair_rows(base.replace(cloud=cloud), f"figure10-{data}-{price:g}usd", extra)
-    base = read_search("rubberband-resnet50-stragglers")
+    base = read_instance("rubberband-resnet50-stragglers", RubberBandInstance)
     for trials in _TRIALS[:2] if quick else _TRIALS:
         experiment = ShaExperiment(trials=trials, least_iterations=4, most_iterations=508)
         for billing in ("per-instance", "per-function"):
             instance = base.replace(experiment=experiment, cloud=base.cloud.replace(billing=billing))
             extra = {"figure": 11.0, "trials": float(trials), "billing": billing}
             yield from _pair_rows(instance, f"figure11-{trials}-{billing}", extra)
-    base = read_search("rubberband-resnet50-512")
+    base = read_instance("rubberband-resnet50-512", RubberBandInstance)
     for seconds in _INITIALISE_S[:1] if quick else _INITIALISE_S:
         for minutes in _DEADLINES_MIN[2:3] if quick else _DEADLINES_MIN:
             cloud = with_initialisation(base.cloud, seconds)
@@ -169,22 +158,18 @@ def _pair_rows(instance: RubberBandInstance, label: str, extra: dict[str, float 
 
 def _large_rows(*, quick: bool) -> Iterator[Row]:
     """Measure the largest search and whole frontiers."""
-    large = read_search("rubberband-resnet50-512")
+    large = read_instance("rubberband-resnet50-512", RubberBandInstance)
     yield _measure(large, "rubberband-resnet50-512-again", "auto", {"figure": 0.0})
     for name in ("rubberband-resnet101-20min", *(() if quick else ("rubberband-resnet50-stragglers",))):
         reset_peak()
         start = time.perf_counter()
-        found = pareto(read_search(name), time_limit_s=_ENGINE_LIMIT_S)
+        found = pareto(read_instance(name, RubberBandInstance), time_limit_s=_ENGINE_LIMIT_S)
         yield Row(
             instance=f"{name}@frontier",
             solver="frontier",
             status="optimal" if found.exact else "feasible",
-            objective=None,
-            bound=None,
-            gap=None,
             bound_proof="searched",
             seconds=time.perf_counter() - start,
-            verify_seconds=None,
             peak_mb=peak_mb(),
             extra={"points": float(len(found.points))},
         )
@@ -192,7 +177,7 @@ def _large_rows(*, quick: bool) -> Iterator[Row]:
 
 def _sampling_rows() -> Iterator[Row]:
     """Measure the Monte Carlo of the plan of SHA(64, 4, 508, 2), and how far it is from the expectation."""
-    instance = read_search("rubberband-resnet50-stragglers")
+    instance = read_instance("rubberband-resnet50-stragglers", RubberBandInstance)
     result = solve(instance)
     if result.solution is None:
         return
@@ -205,12 +190,7 @@ def _sampling_rows() -> Iterator[Row]:
         instance="rubberband-resnet50-stragglers@1200s",
         solver="monte-carlo",
         status="completed",
-        objective=None,
-        bound=None,
-        gap=None,
-        bound_proof="none",
         seconds=seconds,
-        verify_seconds=None,
         peak_mb=peak_mb(),
         extra={
             "samples": float(_SAMPLES),

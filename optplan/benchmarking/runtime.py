@@ -229,4 +229,13 @@ def _make_row(
 ) -> Row:
     status = "measured" if goal_s is None else "met" if seconds <= goal_s else "missed"
     goal = {} if goal_s is None else {"goal_s": goal_s}
-    return Row(what, where, status, objective, None, None, "", seconds, None, peak_mb(), {**goal, **extra})
+    return Row(
+        instance=what,
+        solver=where,
+        status=status,
+        objective=objective,
+        bound_proof="",
+        seconds=seconds,
+        peak_mb=peak_mb(),
+        extra={**goal, **extra},
+    )

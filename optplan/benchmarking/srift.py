@@ -50,9 +50,9 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     Row
         As soon as it is measured.
     """
-    solve(read_case("srift-case2"))  # loads every module, so that no row pays for imports
+    solve(read_instance("srift-case2", SriftInstance))  # loads every module, so that no row pays for imports
     for name in _CASES[1:3] if quick else _CASES:
-        yield from _case_rows(read_case(name), engines=not quick)
+        yield from _case_rows(read_instance(name, SriftInstance), engines=not quick)
     seeds = range(1 if quick else _SEEDS * (3 if full else 1))
     for types in (4,) if quick else (4, 12):
         for seed in seeds:
@@ -60,21 +60,6 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     if not quick:
         yield from _growth_rows()
     yield _evaluation_row()
-
-
-def read_case(name: str) -> SriftInstance:
-    """Read an instance of the library.
-
-    Raises
-    ------
-    TypeError
-        When it is of another formulation.
-    """
-    instance = read_instance(name)
-    if not isinstance(instance, SriftInstance):
-        message = f"{name} is not a Srift instance"
-        raise TypeError(message)
-    return instance
 
 
 def _case_rows(instance: SriftInstance, *, engines: bool) -> Iterator[Row]:
@@ -141,12 +126,8 @@ def _frontier_row(instance: SriftInstance, label: str) -> Row:
         instance=f"{label}@frontier",
         solver="pareto",
         status="optimal" if found.exact else "feasible",
-        objective=None,
-        bound=None,
-        gap=None,
         bound_proof="searched" if found.exact else "none",
         seconds=found.solve_seconds,
-        verify_seconds=None,
         peak_mb=peak_mb(),
         extra={"points": float(len(found.points))},
     )
@@ -154,7 +135,7 @@ def _frontier_row(instance: SriftInstance, label: str) -> Row:
 
 def _evaluation_row() -> Row:
     """Measure how many fleets a second are judged: case 3 with its 170 layers, each fleet anew."""
-    instance = read_case("srift-case3")
+    instance = read_instance("srift-case3", SriftInstance)
     result = solve(instance, solver=_EXACT)
     groups = result.solution.groups if isinstance(result.solution, SriftSolution) else ()
     reset_peak()
@@ -166,12 +147,7 @@ def _evaluation_row() -> Row:
         instance="srift-case3@evaluation",
         solver="evaluator",
         status="completed",
-        objective=None,
-        bound=None,
-        gap=None,
-        bound_proof="none",
         seconds=seconds / _EVALUATIONS,
-        verify_seconds=None,
         peak_mb=peak_mb(),
         extra={"evaluations_per_s": _EVALUATIONS / seconds, "layers": float(instance.job.layers.gradient_bytes.size)},
     )
