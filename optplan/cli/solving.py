@@ -74,6 +74,13 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
         "re-solve."
     ),
 )
+@click.option(
+    "--over",
+    multiple=True,
+    metavar="GPUS",
+    type=click.FloatRange(min=0),
+    help="Say too how often a plan of boa has more than so many GPUs in use, such as 200. May be repeated.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not check the result.")
 @click.option("--no-certificate", is_flag=True, help="Leave out certificates that take space or time.")
 def solve(
@@ -86,6 +93,7 @@ def solve(
     compare: tuple[str, ...],
     explains: bool,
     outputs: Outputs,
+    over: tuple[float, ...],
     no_verify: bool,
     no_certificate: bool,
     **changes: Any,  # noqa: ANN401 - the options that change the instance
@@ -109,8 +117,10 @@ def solve(
         choose_solver(instance, name)  # what is refused is refused before any work
     if explains:
         _require_explanations(instance)
+    if over:
+        _require_demand(instance)
     wanted = {"check": not no_verify, "certify": not no_certificate}
-    settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, **wanted}
+    settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, "over": over, **wanted}
     with heed_signals() as signals:
         result = _solve(instance, solver, settings)
         if not outputs.as_json:
@@ -139,14 +149,28 @@ def _require_explanations(instance: Instance) -> None:
         raise UnsupportedError(f"--explain: {error}; leave it out") from None
 
 
+def _require_demand(instance: Instance) -> None:
+    from optplan.formulations import formulation_of
+
+    try:
+        _ = formulation_of(instance).forecast_demand
+    except UnsupportedError as error:
+        raise UnsupportedError(f"--over: {error}; leave it out") from None
+
+
 def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[Solution]:
     """Solve with settings of ``optplan.solving.solve``, and with the changes that led to the instance."""
     from optplan.solving import solve as solve_instance
 
     with Progress(f"solver {solver}", instance.objective_unit) as progress:
-        options = {name: value for name, value in settings.items() if name != "changes"}
+        options = {name: value for name, value in settings.items() if name not in {"changes", "over"}}
         result = solve_instance(instance, solver=solver, on_event=progress.listen, **options)
-    return result.model_copy(update={"changes": settings["changes"]})
+    more: dict[str, Any] = {"changes": settings["changes"]}
+    if settings["over"] and result.solution is not None:
+        from optplan.formulations import formulation_of
+
+        more["demand"] = formulation_of(instance).forecast_demand(instance, result.solution, settings["over"])
+    return result.model_copy(update=more)
 
 
 def _solve_rivals(

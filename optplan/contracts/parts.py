@@ -129,6 +129,20 @@ class Evaluate(Protocol):
         """Recompute objective, consumption and every constraint from the decisions alone."""
 
 
+class ForecastDemand(Protocol):
+    """The solvers' forecast of how much is in use at once."""
+
+    def __call__(self, instance: Any, solution: Any, over: Sequence[float] = (), /) -> dict[str, float]:  # noqa: ANN401
+        """Return figures by name, with the shares of the time in which more than some numbers are in use."""
+
+
+class JudgeDemand(Protocol):
+    """The judge of such figures."""
+
+    def __call__(self, instance: Any, solution: Any, figures: list[str], /) -> dict[str, float]:  # noqa: ANN401
+        """Compute the figures of these names from the decisions alone; leave out what there is not."""
+
+
 class Describe(Protocol):
     """What solvers are matched against."""
 

@@ -27,6 +27,8 @@ from optplan.contracts.parts import (
     DualBound,
     Evaluate,
     Explain,
+    ForecastDemand,
+    JudgeDemand,
     LeastConsumption,
     LeastWithin,
     ListInstances,
@@ -156,6 +158,8 @@ class Formulation:
         In order of preference; the first that takes an instance is what ``auto`` means.
     proofs
         The kinds of certificate that prove anything about an instance; the judge refuses all others.
+    forecast_demand, judge_demand
+        How much is in use at once: the solvers' forecast, and the judge's of the same figures; both or neither.
     check_tree, dual_bound, path_costs, least_within, least_consumption
         What the judge derives certificates again with.
     build_frontier, build_pareto
@@ -185,6 +189,8 @@ class Formulation:
     retime: Part[Retime] = Part("way to time a plan anew")
     calibrate: Part[Calibrate] = Part("way to write back what a run measured")
     proofs: Part[ListProofs] = Part()
+    forecast_demand: Part[ForecastDemand] = Part("forecast of demand")
+    judge_demand: Part[JudgeDemand] = Part("forecast of demand")
     check_tree: Part[CheckTree] = Part()
     dual_bound: Part[DualBound] = Part()
     path_costs: Part[ListPathCosts] = Part()

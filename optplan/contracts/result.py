@@ -103,6 +103,8 @@ class Result(FrozenModel, Generic[SolutionT_co]):
         By limit.
     measures
         What the evaluator found besides the objective; names carry units.
+    demand
+        How much is in use at once, as the solver's side forecasts it, by names of the formulation's own.
     seed
         The seed that reproduces the result.
     solve_seconds, verify_seconds
@@ -141,6 +143,7 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     infeasibility: Infeasibility | None = None
     shadow_prices: ByName[ShadowPrice] = Field(default_factory=dict)
     measures: ByName[float] = Field(default_factory=dict)
+    demand: ByName[float] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0)] = 0
     solve_seconds: Annotated[float, Field(ge=0)] = 0.0
     verify_seconds: Annotated[float, Field(ge=0)] = 0.0

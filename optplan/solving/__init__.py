@@ -362,6 +362,7 @@ def _assemble(
 ) -> Result[Solution]:
     """Make the result; objective and measures come from the evaluator, the status from the gap that they leave."""
     objective, measures, status = None, {}, answer.status
+    demand: dict[str, float] = {}
     if answer.solution is not None:
         evaluation = formulation.evaluate(instance, answer.solution)
         if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
@@ -369,6 +370,8 @@ def _assemble(
         objective, measures = evaluation.objective, evaluation.measures
         closed = closes_gap(objective, answer.bound, request.gap, instance.sense)
         status = Status.OPTIMAL if closed else Status.FEASIBLE
+        if formulation.declares("forecast_demand"):
+            demand = formulation.forecast_demand(instance, answer.solution)
     result: Result[Solution] = formulation.result_type()(
         formulation=formulation.name,
         instance_name=instance.name,
@@ -390,6 +393,7 @@ def _assemble(
         infeasibility=answer.infeasibility,
         shadow_prices=answer.shadow_prices,
         measures=measures,
+        demand=demand,
         seed=request.seed,
         solve_seconds=seconds,
         counters=answer.counters,

@@ -44,6 +44,7 @@ def verify(
     with np.errstate(over="ignore", invalid="ignore"):  # absurd claims overflow, and fail their check by that
         _check_solution(found)
         _check_claims(found)
+        _check_demand(found)
         if _check_solver(found):
             bounds = BoundJudge(found)
             bounds.check_certificates()
@@ -105,6 +106,20 @@ def _check_solution(found: Findings) -> None:
         found.compare(family, index, claimed, recomputed, TOLERANCE * max(abs(claimed), abs(recomputed)), message)
     for name in known.keys() - result.measures.keys():
         found.fail("measure", name, "the result must state every figure that its decisions amount to")
+
+
+def _check_demand(found: Findings) -> None:
+    """Recompute what the result says of how much is in use at once; those of earlier versions say nothing of it."""
+    claims, solution = found.result.demand, found.result.solution
+    known: dict[str, float] = {}
+    if claims and found.evaluation is not None and found.formulation.declares("judge_demand"):
+        known = found.formulation.judge_demand(found.instance, solution, sorted(claims))
+    for name, claimed in claims.items():
+        recomputed = known.get(name, np.nan)
+        message = "the result's figure must equal the one recomputed from the decisions"
+        found.compare("demand", name, claimed, recomputed, TOLERANCE * max(1.0, abs(recomputed)), message)
+    for name in known.keys() - claims.keys():
+        found.fail("demand", name, "a result that says how much is in use at once must state every figure of it")
 
 
 def _check_claims(found: Findings) -> None:

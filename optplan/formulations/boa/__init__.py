@@ -8,9 +8,10 @@ from optplan.contracts.result import BoundProof
 _WHOLE = frozenset({"whole", "rescaling"})
 _BOTH = frozenset({"pure", "mixed"})
 _PURE = frozenset({"pure"})
-_TYPES = frozenset({"gpu-types"})
-_ALL = frozenset({"gpu-types", "quotas", "type-changes"})
+_TYPES = frozenset({"gpu-types", "whole-nodes"})
+_ALL = frozenset({"gpu-types", "quotas", "type-changes", "whole-nodes"})
 _REAL = frozenset({"gpu-types", "quotas", "real-widths"})
+_MODELLED = frozenset({"gpu-types", "quotas", "type-changes"})
 _HERE = "optplan.formulations.boa"
 
 #: Solvers that differ in little.
@@ -42,6 +43,8 @@ FORMULATION = Formulation(
     dual_bound=f"{_HERE}.judge.duality:dual_bound",
     path_costs=f"{_HERE}.judge.duality:path_costs",
     least_consumption=f"{_HERE}.judge.duality:least_consumption",
+    forecast_demand=f"{_HERE}.exact.demand:forecast_demand",
+    judge_demand=f"{_HERE}.judge.demand:judge_demand",
     proofs=f"{_HERE}.judge.duality:list_proofs",
     check_tree=f"{_HERE}.judge.trees:check_tree",
     describe=f"{_HERE}.exact.description:describe",
@@ -94,6 +97,7 @@ FORMULATION = Formulation(
             f"{_HERE}.models.pyomo_engine:solve_pyomo",
             "the mixed-integer model in Pyomo, solved by HiGHS",
             needs="pyomo",
+            features=_MODELLED,
         ),
         _general(
             "highs",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -40,8 +40,9 @@ from optplan.formulations.boa.data.instance import (
     Problem,
     has_real_widths,
 )
+from optplan.formulations.boa.exact.demand import forecast_demand
 from optplan.formulations.boa.judge.evaluation import evaluate, follow_epochs, speeds_along, types_along
-from optplan.schema import FloatArray, FrozenModel, WholeNumbers
+from optplan.schema import ByName, FloatArray, FrozenModel, WholeNumbers
 from optplan.speedup import lower_left_hull
 from optplan.units import SECONDS_PER_HOUR
 
@@ -112,12 +113,17 @@ class BoaPlan(Plan):
     reasons
         Which class holds what where, and what forcing it elsewhere would cost; empty unless the plan was made with an
         explanation.
+    demand
+        GPUs in use at once, as :func:`~optplan.formulations.boa.exact.demand.forecast_demand` names the figures.
     """
+
+    LATER: ClassVar[frozenset[str]] = Plan.LATER | {"demand"}
 
     formulation: Literal["boa"] = "boa"
     units: tuple[JobClassUnit, ...]
     semantics: StreamSemantics
     reasons: tuple[ExplainedChoice, ...] = ()
+    demand: ByName[float] = Field(default_factory=dict)
 
     @cached_property
     def ways(self) -> dict[str, tuple[tuple[Segment, ...], ...]]:
@@ -260,6 +266,7 @@ def build_plan(
         ),
         semantics=SEMANTICS,
         expected=judged.measures,
+        demand=forecast_demand(run_instance, run_solution),
         reasons=() if explanation is None else explanation.choices,
     )
 
@@ -306,7 +313,7 @@ def _list_segments(
         epochs = slice(first, end)
         gpus, gpu_type = int(branch.widths[first]), str(types[first])
         begins_s = float(ends_s[first - 1]) if first else 0.0
-        held_h = gpus * float(timing.held_h[epochs].sum())
+        held_h = float(timing.paid[first] * timing.held_h[epochs].sum())
         price = instance.gpu_types[gpu_type].price_usd_per_hour
         of_type = f" of {gpu_type}" if several else ""
         which = f"epochs {first + 1} to {end}" if end > first + 1 else f"epoch {end}"

@@ -167,7 +167,7 @@ def _break_down_class(instance: BoaInstance, name: str, branches: tuple[Branch, 
         path = _follow_path(branch, times, branch.gpu_types if has_types(instance) else None)
         paths.append(path)
         mean_s += branch.fraction * path.duration_s
-        held = rate * branch.fraction * branch.widths * times.held
+        held = rate * branch.fraction * times.paid * times.held
         running += float((held * times.run_h).sum())
         rescaling += float((held * times.pause_h).sum())
         for gpu_type in set(types.tolist()):

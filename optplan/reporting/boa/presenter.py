@@ -9,6 +9,7 @@ from optplan.contracts import Instance, LagrangianCertificate, Result, Solution
 from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import Policy
 from optplan.reporting.boa.breakdown import has_types, require_boa
+from optplan.reporting.boa.demand import list_demand, say_demand
 from optplan.reporting.boa.facts import list_facts, list_result_facts
 from optplan.reporting.boa.limits import say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged
@@ -58,6 +59,8 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
             *(table for table in used if table is not None),
         ]
         tables += [Group(*map(plain_text, say_prices(boa, result)))] if used[1] is not None else []
+        demand = list_demand(boa, result)
+        tables += [] if demand is None else [demand, Group(*map(plain_text, say_demand(boa, result)))]
     first = [relaxations] if relaxations is not None else []
     answer, how_good = say_answer(boa, result), say_how_good(boa, result)
     return present_answer(result, answer, how_good, list_result_facts(boa, result), *tables, first=first)

@@ -12,6 +12,7 @@ from optplan.reporting.boa.breakdown import has_types, require_same_problem
 from optplan.reporting.boa.budgets import say_amount, use_of_budget
 from optplan.reporting.boa.cards import list_cards
 from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
+from optplan.reporting.boa.demand import tell_demand
 from optplan.reporting.boa.explanations import (
     list_assumptions,
     list_glossary,
@@ -81,6 +82,7 @@ def build_page(instance: BoaInstance, result: Result[Solution], beside: Beside) 
         sections.append(Section("limits", "What would help", [said, relaxations]))
     if has_plan:
         sections.append(_tell_plan(instance, result))
+    sections += tell_demand(instance, result)
     sections += tell_log(instance, result)
     sections += _tell_limits(instance, result, frontier)
     if beside.explanation is not None:

@@ -16,14 +16,17 @@ finishes. Pauses for rescaling are part of t0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
-from optplan.schema import AmountOrZero, Fields, FloatArray, FrozenModel, IntArray, PositiveAmount
+from optplan.schema import NUMBER, AmountOrZero, Fields, FloatArray, FrozenModel, IntArray, PositiveAmount
 from optplan.units import SECONDS_PER_HOUR
+
+#: Most GPUs of a node.
+_LARGEST_NODE = 1024
 
 
 def _refuse_free(value: object) -> object:
@@ -90,13 +93,18 @@ class GpuType(FrozenModel):
         Limit on the time-average number of GPUs of this type, 0 for none of them; None for no limit.
     spot
         For GPUs that can be taken away.
+    gpus_per_node
+        GPUs of one node; None where nobody says it.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"gpus_per_node"})
 
     price_usd_per_hour: Annotated[PositiveAmount, BeforeValidator(_refuse_free)] | None = None
     price_source: str = ""
     price_date: str = ""
     quota_gpus: AmountOrZero | None = None
     spot: Spot | None = None
+    gpus_per_node: Annotated[int, Field(ge=1, le=_LARGEST_NODE), NUMBER] | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -108,6 +116,7 @@ class GpuType(FrozenModel):
             price_date: str = ...,
             quota_gpus: float | None = ...,
             spot: Spot | Fields | None = ...,
+            gpus_per_node: int | None = ...,
         ) -> None: ...
 
     def stretch(self, widths: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -11,16 +11,17 @@ import math
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import BeforeValidator, model_validator
 
 from optplan.contracts.instance import Instance
 from optplan.errors import DataError, DataWarning, UsageError
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.formulations.boa.data.options import Options, list_options
+from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.data.problems import Budget, Policy, Problem
 from optplan.formulations.boa.data.solution import BoaSolution, Branch
 from optplan.schema import (
@@ -57,6 +58,11 @@ BUDGET = "budget"
 QUOTA = "quota."
 
 
+def _drop_false(value: object) -> object:
+    """Read ``false`` as what is the default: one instance has one hash."""
+    return None if value is False else value
+
+
 class BoaInstance(Instance):
     """One problem of BOA: streams of jobs, and a time-average budget.
 
@@ -74,7 +80,13 @@ class BoaInstance(Instance):
         frontier is asked.
     problem, policy
         Which problem, and what kind of plan.
+    most_gpus
+        A limit on the GPUs in use at once, kept with a probability; None for none.
+    whole_nodes
+        Whether jobs share no nodes: a job on k GPUs pays for ceil(k / gpus_per_node) nodes; None where it pays for k.
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"most_gpus", "whole_nodes"})
 
     formulation: Literal["boa"] = "boa"
     version: Literal[1] = 1
@@ -84,6 +96,8 @@ class BoaInstance(Instance):
     budget: Budget | None = None
     problem: Problem = Problem.RESCALING
     policy: Policy = Policy.PURE
+    most_gpus: PeakLimit | None = None
+    whole_nodes: Annotated[Literal[True] | None, BeforeValidator(_drop_false)] = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -98,6 +112,8 @@ class BoaInstance(Instance):
             budget: Amount | str | None = ...,
             problem: Problem | str = ...,
             policy: Policy | str = ...,
+            most_gpus: PeakLimit | Fields | None = ...,
+            whole_nodes: bool | None = ...,
             name: str = ...,
             description: str = ...,
             source: Mapping[str, str] = ...,
@@ -112,9 +128,20 @@ class BoaInstance(Instance):
         for name, job_class in self.classes.items():
             self._check_class(name, job_class)
         self._check_budget()
+        self._check_nodes()
         if self.problem is Problem.CONTINUOUS:
             self._warn_of_hulls()
         return self
+
+    def _check_nodes(self) -> None:
+        if not self.whole_nodes:
+            return
+        for name, gpu_type in self.gpu_types.items():
+            if gpu_type.gpus_per_node is None:
+                raise DataError(f"gpu_types.{name}.gpus_per_node", "is missing", "whole_nodes needs it")
+        if self.problem is Problem.CONTINUOUS:
+            fix = f"solve {Problem.WHOLE} or {Problem.RESCALING}, or leave whole_nodes out"
+            raise DataError("whole_nodes", "nodes are whole, and the continuous problem has real widths", fix)
 
     def _warn_of_hulls(self) -> None:
         """Say once which tables the continuous problem does not take as they are."""
@@ -254,11 +281,13 @@ class BoaInstance(Instance):
         if name not in self._options:
             job_class = self.classes[name]
             widths = {gpu_type: self._finishing(name, job_class, gpu_type) for gpu_type in job_class.speedup}
+            kept = {gpu_type: each for gpu_type, each in widths.items() if each.size}
             self._options[name] = list_options(
                 job_class,
                 self.gpu_types,
-                {gpu_type: kept for gpu_type, kept in widths.items() if kept.size},
+                kept,
                 self.prices_in_budget,
+                {gpu_type: self.paid_gpus(gpu_type, each.astype(float)) for gpu_type, each in kept.items()},
                 rescaling=self.problem is Problem.RESCALING,
             )
         return self._options[name]
@@ -294,6 +323,11 @@ class BoaInstance(Instance):
         if self.budget_unit is BudgetUnit.GPU:
             return dict.fromkeys(self.gpu_types, 1.0)
         return {name: gpu_type.price_usd_per_hour or 0.0 for name, gpu_type in self.gpu_types.items()}
+
+    def paid_gpus(self, gpu_type: str, widths: FloatArray) -> FloatArray:
+        """Return the GPUs that jobs of some widths (N,) pay for: those of whole nodes where they share none."""
+        node = self.gpu_types[gpu_type].gpus_per_node
+        return np.ceil(widths / node) * node if self.whole_nodes and node is not None else widths
 
     @cached_property
     def quotas(self) -> dict[str, float]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, field_validator, model_validator
 
+from optplan.formulations.boa.data.arrivals import ArrivalPattern
 from optplan.formulations.boa.data.logged_jobs import LoggedJobs
 from optplan.schema import (
     NUMBER,
@@ -120,9 +121,11 @@ class JobClass(FrozenModel):
         The width at which the sizes were measured.
     logged
         What a log said of these jobs, where the estimates come from one; nothing is solved with it.
+    arrivals
+        How arrivals follow the day and clump, for how many GPUs are in use at once; None where nobody knows.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"logged"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"logged", "arrivals"})
 
     arrival_rate_per_hour: PositiveAmount
     epoch_size_gpu_hours: Numbers
@@ -135,6 +138,7 @@ class JobClass(FrozenModel):
     widths: Widths | None = None
     reference_width: _Width = 1
     logged: LoggedJobs | None = None
+    arrivals: ArrivalPattern | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -152,6 +156,7 @@ class JobClass(FrozenModel):
             widths: Widths | Fields | None = ...,
             reference_width: int = ...,
             logged: LoggedJobs | Fields | None = ...,
+            arrivals: ArrivalPattern | Fields | None = ...,
         ) -> None: ...
 
     @field_validator("epoch_size_gpu_hours")

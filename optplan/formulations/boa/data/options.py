@@ -26,6 +26,8 @@ class Options:
         (K,) Type of each pair, as a position in ``gpu_types``.
     widths
         (K,) GPUs.
+    paid
+        (K,) GPUs that are paid for: more than held where jobs share no nodes.
     price
         (K,) What one GPU counts in the budget: 1, or US dollars per hour.
     speeds
@@ -41,6 +43,7 @@ class Options:
     gpu_types: tuple[str, ...]
     group: IntArray
     widths: IntArray
+    paid: FloatArray
     price: FloatArray
     speeds: FloatArray
     wall: FloatArray
@@ -83,6 +86,7 @@ def list_options(
     gpu_types: Mapping[str, GpuType],
     widths: Mapping[str, IntArray],
     prices: Mapping[str, float],
+    paid: Mapping[str, FloatArray],
     *,
     rescaling: bool,
 ) -> Options:
@@ -98,13 +102,17 @@ def list_options(
         By the types on which the class can run: the widths on which it finishes.
     prices
         By type, what one GPU counts in the budget.
+    paid
+        By the same types: the GPUs that these widths pay for.
     rescaling
         Whether coming to hold other GPUs costs time.
     """
     names = tuple(name for name in gpu_types if name in widths)
     scale = 1.0 / SECONDS_PER_HOUR if rescaling else 0.0
     if len(names) == 1:
-        return _list_options_of_one(job_class, names[0], gpu_types[names[0]], widths[names[0]], prices[names[0]], scale)
+        return _list_options_of_one(
+            job_class, names[0], gpu_types[names[0]], widths[names[0]], prices[names[0]], scale, paid
+        )
     sizes = [widths[name].size for name in names]
     group = np.repeat(np.arange(len(names)), sizes)
     curves = [job_class.speedup[name].at(widths[name]) for name in names]
@@ -118,6 +126,7 @@ def list_options(
         gpu_types=names,
         group=group,
         widths=np.concatenate([widths[name] for name in names]),
+        paid=np.concatenate([paid[name] for name in names]),
         price=np.array([prices[name] for name in names])[group],
         speeds=np.concatenate([np.broadcast_to(c, (rows, c.shape[1])) for c in curves], axis=1),
         wall=np.concatenate([wall for wall, _ in stretches]),
@@ -128,7 +137,13 @@ def list_options(
 
 
 def _list_options_of_one(
-    job_class: JobClass, name: str, gpu_type: GpuType, widths: IntArray, price: float, scale: float
+    job_class: JobClass,
+    name: str,
+    gpu_type: GpuType,
+    widths: IntArray,
+    price: float,
+    scale: float,
+    paid: Mapping[str, FloatArray],
 ) -> Options:
     """List the options of a class that runs on one type: nothing to put together, which counts with many classes."""
     wall, held = gpu_type.stretch(widths)
@@ -136,6 +151,7 @@ def _list_options_of_one(
         gpu_types=(name,),
         group=np.zeros(widths.size, dtype=np.int64),
         widths=widths,
+        paid=paid[name],
         price=np.full(widths.size, price),
         speeds=job_class.speedup[name].at(widths),
         wall=wall,

@@ -31,7 +31,7 @@ class OptionCosts:
     seconds
         (K,) In the objective.
     gpus
-        (K,) GPUs of the option's type.
+        (K,) GPUs of the option's type that are paid for.
     counts
         (L, K) What one such GPU counts in each limit.
     """
@@ -74,7 +74,7 @@ def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
     types = np.array([known.index(gpu_type) for gpu_type in options.gpu_types])
     return OptionCosts(
         seconds=seconds_per_hour(instance, name) * options.wall,
-        gpus=options.widths * options.held,
+        gpus=options.paid * options.held,
         counts=count_types(instance)[:, types[options.group]],
     )
 

@@ -11,7 +11,8 @@ def describe(instance: BoaInstance) -> Description:
 
     The features are what an instance has beyond one GPU type and one budget: ``gpu-types`` for several types or
     interruptions, ``quotas`` for limits on types, ``type-changes`` where leaving a type costs extra, ``real-widths``
-    where several types meet speedups that have closed forms between whole widths.
+    where several types meet speedups that have closed forms between whole widths, ``whole-nodes`` where jobs share
+    none, ``most-gpus`` for a limit on the GPUs in use at once.
     """
     cells = sum(c.num_epochs * instance.options(n).widths.size for n, c in instance.classes.items())
     continuous = instance.problem is Problem.CONTINUOUS
@@ -19,6 +20,8 @@ def describe(instance: BoaInstance) -> Description:
         "gpu-types": instance.is_typed,
         "quotas": bool(instance.quotas),
         "type-changes": any(instance.options(name).changes_cost for name in instance.classes),
+        "whole-nodes": bool(instance.whole_nodes),
+        "most-gpus": instance.most_gpus is not None,
         "real-widths": continuous and instance.is_typed and any_real_widths(instance),
     }
     return Description(

@@ -117,7 +117,7 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     Parameters
     ----------
     instance
-        Its budget and policy are ignored.
+        Its budget, its policy and its limit on the GPUs at once are ignored.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def build_frontier(instance: BoaInstance) -> Frontier:
     if instance.problem is Problem.CONTINUOUS:
         beyond = {"quotas", "real-widths"} & features
         return build_typed_frontier(instance) if beyond else build_continuous_frontier(instance)
-    if not features <= {"gpu-types"}:
+    if not features <= {"gpu-types", "whole-nodes", "most-gpus"}:
         return build_linked_frontier(instance)
     start = time.perf_counter()
     line = frontier.build_frontier(state_graphs(instance))

@@ -40,7 +40,9 @@ def _path_costs(instance: BoaInstance, name: str) -> PathCosts:
     share = job_class.arrival_rate_per_hour * job_class.weight / instance.total_weighted_rate_per_hour
     wall, held = _stretch(instance, options.widths, types)
     value = share * SECONDS_PER_HOUR * wall
-    use = job_class.arrival_rate_per_hour * options.widths * held * _count(instance, types)
+    use = (
+        job_class.arrival_rate_per_hour * _count_paid(instance, options.widths, types) * held * _count(instance, types)
+    )
     return PathCosts(
         name=name,
         labels=options.labels,
@@ -74,6 +76,15 @@ def _stretch(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]) -
             own = types == gpu_type
             wall[own], held[own] = kind.spot.stretch(widths[own])
     return wall, held
+
+
+def _count_paid(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]) -> IntArray:
+    """Return (K,) the GPUs that are paid for: all of each node that a job is on, where jobs share none."""
+    if not instance.whole_nodes:
+        return widths
+    nodes = np.array([instance.gpu_types[gpu_type].gpus_per_node for gpu_type in types.tolist()])
+    paid: IntArray = nodes * (-(-widths // nodes))
+    return paid
 
 
 def _count(instance: BoaInstance, types: NDArray[np.str_]) -> FloatArray:

@@ -20,6 +20,10 @@ Constraint families, by the names used in every message:
     Time-average GPUs, or what they cost, running and rescaling, do not exceed the budget.
 ``quota.<type>``
     Time-average GPUs of a type do not exceed its quota.
+``most-gpus``
+    For at least the stated share of the time, no more GPUs are in use than the limit says.
+
+GPUs that are held count as those that are paid for: whole nodes, where jobs share none.
 """
 
 from __future__ import annotations
@@ -39,6 +43,8 @@ from optplan.formulations.boa.data.instance import (
     Problem,
     has_real_widths,
 )
+from optplan.formulations.boa.data.peak_limit import PeakLimit
+from optplan.formulations.boa.judge.demand import find_demand
 from optplan.formulations.boa.judge.following import (
     EpochTimes,
     epochs_by_type,
@@ -149,6 +155,8 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     consumption = {BUDGET: math.fsum(prices[gpu_type] * used for gpu_type, used in gpus.items())}
     consumption |= {f"{QUOTA}{gpu_type}": gpus[gpu_type] for gpu_type in instance.quotas}
     checks += [_check_limit(instance, limit, used) for limit, used in consumption.items() if _is_given(instance, limit)]
+    if instance.most_gpus is not None:
+        checks.append(_check_peak(instance, solution, instance.most_gpus))
     return Evaluation(measures["weighted_mean_jct_s"], consumption, measures, tuple(checks))
 
 
@@ -163,7 +171,7 @@ def _measure_types(instance: BoaInstance, gpus: dict[str, float]) -> dict[str, f
 
 def _follow(instance: BoaInstance, name: str, branch: Branch) -> _BranchFigures:
     times = follow_epochs(instance, name, branch)
-    held_gpus, parts = branch.widths * times.held, epochs_by_type(instance, branch)
+    held_gpus, parts = times.paid * times.held, epochs_by_type(instance, branch)
     run_gpu_hours, rescale_gpu_hours = (
         {gpu_type: float((held_gpus[epochs] * hours[epochs]).sum()) for gpu_type, epochs in parts}
         for hours in (times.run_h, times.pause_h)
@@ -295,6 +303,18 @@ def _takes_real_widths(instance: BoaInstance, name: str, gpu_type: str) -> bool:
     if instance.problem is not Problem.CONTINUOUS:
         return False
     return not instance.is_typed or has_real_widths(instance, name, gpu_type)
+
+
+def _check_peak(instance: BoaInstance, solution: BoaSolution, limit: PeakLimit) -> Check:
+    over, most = find_demand(instance, solution).over(limit.gpus), 1.0 - limit.probability
+    return Check(
+        family="most-gpus",
+        left=over,
+        right=most,
+        tolerance=TOLERANCE,
+        holds=over <= most + TOLERANCE,
+        message=f"the share of the time with more than {limit.gpus:g} GPUs in use must not exceed the rest",
+    )
 
 
 def _is_given(instance: BoaInstance, limit: str) -> bool:

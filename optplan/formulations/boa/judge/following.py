@@ -35,6 +35,8 @@ class EpochTimes:
         (E,) Factors by which interruptions stretch the time, and the time for which GPUs are held.
     change
         (E,) Whether the job comes to hold other GPUs at the start of the epoch; true in the first.
+    paid
+        (E,) GPUs that are paid for: the width, or those of the nodes where jobs share none.
     """
 
     run_h: FloatArray
@@ -42,6 +44,7 @@ class EpochTimes:
     wall: FloatArray
     held: FloatArray
     change: NDArray[np.bool_]
+    paid: FloatArray
 
     @property
     def total_h(self) -> FloatArray:
@@ -75,20 +78,23 @@ def follow_epochs(instance: BoaInstance, name: str, branch: Branch) -> EpochTime
     change = np.ones(widths.size, dtype=np.bool_)
     change[1:] = widths[1:] != widths[:-1]
     speed, wall, held = np.empty(widths.size), np.ones(widths.size), np.ones(widths.size)
-    pause_s = np.zeros(widths.size)
+    pause_s, paid = np.zeros(widths.size), widths.copy()
     rescales = instance.problem is Problem.RESCALING
     for gpu_type, epochs in epochs_by_type(instance, branch):
         speed[epochs] = speeds_along(instance, name, widths, gpu_type)[epochs]
         if instance.gpu_types[gpu_type].spot is not None:
             wall[epochs], held[epochs] = instance.gpu_types[gpu_type].stretch(widths[epochs].astype(np.int64))
         pause_s[epochs] = job_class.rescale_s_of(gpu_type) if rescales else 0.0
+        if instance.whole_nodes:
+            node = instance.gpu_types[gpu_type].gpus_per_node or 1
+            paid[epochs] = node * -(-widths[epochs] // node)
     if branch.gpu_types is not None:
         types = branch.gpu_types
         for epoch in [epoch for epoch in range(1, widths.size) if types[epoch] != types[epoch - 1]]:
             change[epoch] = True
             pause_s[epoch] += job_class.type_change_s_of(types[epoch - 1], types[epoch]) if rescales else 0.0
     pause_s[~change] = 0.0
-    return EpochTimes(job_class.epoch_size_gpu_hours / speed, pause_s / SECONDS_PER_HOUR, wall, held, change)
+    return EpochTimes(job_class.epoch_size_gpu_hours / speed, pause_s / SECONDS_PER_HOUR, wall, held, change, paid)
 
 
 def speeds_along(instance: BoaInstance, name: str, widths: FloatArray, gpu_type: str | None = None) -> FloatArray:

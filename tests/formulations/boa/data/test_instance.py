@@ -195,7 +195,7 @@ def test_data_that_does_not_fit_together_is_refused(path: str, value: object, me
             1,
             r"gpu_types\.t4\.price: unknown field 'price'; did you mean 'price_date'|'price_source'",
         ),
-        ("gpus", {}, "gpus: unknown field 'gpus'; did you mean 'gpu_types'"),
+        ("gpus", {}, "gpus: unknown field 'gpus'; did you mean 'most_gpus'"),
         ("clases", {}, "clases: unknown field 'clases'; did you mean 'classes'"),
     ],
 )

@@ -1,0 +1,129 @@
+"""The solvers' figures of GPUs in use at once: stays from the options, chances by the Fourier transform.
+
+The generating function of a compound Poisson sum is exp(sum of m (g(z) - 1)); its values at the roots of unity are the
+transform of the chances. What lies beyond the last cell would come back at the first ones: there are enough of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Problem
+from optplan.formulations.boa.laws.closed_forms import formula_speed
+from optplan.formulations.boa.laws.demand import (
+    Crowd,
+    Demand,
+    Stay,
+    gather_crowd,
+    name_figures,
+    read_chances,
+    read_figure,
+)
+from optplan.schema import FloatArray, IntArray
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
+
+
+def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence[float] = ()) -> dict[str, float]:
+    """Forecast how many GPUs a plan has in use at once.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem, and widths that keep its rules.
+    over
+        Numbers of GPUs: the share of the time in which more are in use is told, too.
+
+    Returns
+    -------
+    dict
+        ``p50``, ``p95``, ``p99``, ``busiest_p95`` and ``over_N``, with ``.type`` behind them for one of several types;
+        with ``steady_`` in front of them as if arrivals were steady. Without patterns of arrivals these are all.
+    """
+    told: dict[str, float] = {}
+    known: dict[tuple[str, bool], Demand] = {}
+    for name, figure, steady, gpu_type in name_figures(instance, over):
+        if (gpu_type, steady) not in known:
+            known[gpu_type, steady] = find_demand(instance, solution, gpu_type, steady=steady)
+        told[name] = read_figure(known[gpu_type, steady], figure) or 0.0
+    return told
+
+
+def find_demand(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "", *, steady: bool = False) -> Demand:
+    """Find the distribution of GPUs in use of one type, or of all types where none is named."""
+    return transform(gather_crowd(instance, list_stays(instance, solution, gpu_type), steady=steady))
+
+
+def list_stays(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "") -> list[Stay]:
+    """List what jobs hold on a type, or on any, by class, branch and type."""
+    return [
+        stay
+        for name in instance.classes
+        for branch in solution.branches[name]
+        for stay in _follow(instance, name, branch)
+        if gpu_type in {"", stay.gpu_type}
+    ]
+
+
+def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
+    """List the stays of one branch: epochs that follow one another on the same GPUs are one stay."""
+    job_class, options = instance.classes[name], instance.options(name)
+    names = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
+    kinds = np.array([options.gpu_types.index(each) for each in names])
+    changed = np.append(True, (branch.widths[1:] != branch.widths[:-1]) | (kinds[1:] != kinds[:-1]))
+    if instance.problem is Problem.CONTINUOUS:
+        hours, wall, held = _follow_real(instance, name, kinds, branch)
+    else:
+        columns = np.array(
+            [options.find(each, width) for each, width in zip(names, branch.widths.tolist(), strict=True)]
+        )
+        hours = job_class.epoch_size_gpu_hours / _speeds_at(options.speeds, columns)
+        left = np.append(kinds[0], kinds[:-1])
+        hours = hours + changed * (options.pause_h[columns] + options.change_h[left, columns])
+        wall, held = options.wall[columns], options.held[columns]
+    firsts = np.flatnonzero(changed)
+    lasts_h, held_h = np.add.reduceat(hours * wall, firsts), np.add.reduceat(hours * held, firsts)
+    begins_h = np.cumsum(lasts_h) - lasts_h
+    stays = []
+    for kind in np.unique(kinds).tolist():
+        own, gpu_type = kinds[firsts] == kind, options.gpu_types[kind]
+        paid = instance.paid_gpus(gpu_type, branch.widths[firsts][own])
+        rate = job_class.arrival_rate_per_hour * branch.fraction
+        stays.append(Stay(name, gpu_type, paid, rate, begins_h[own], lasts_h[own], held_h[own] / lasts_h[own]))
+    return stays
+
+
+def _speeds_at(speeds: FloatArray, columns: IntArray) -> FloatArray:
+    picked: FloatArray = speeds[np.arange(columns.size) if len(speeds) > 1 else 0, columns]
+    return picked
+
+
+def _follow_real(
+    instance: BoaInstance, name: str, kinds: IntArray, branch: Branch
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the hours (E,) at real widths, by closed forms or fractions of jobs on the hull, and how they stretch."""
+    speed, wall, held = np.empty(kinds.size), np.ones(kinds.size), np.ones(kinds.size)
+    for kind in np.unique(kinds).tolist():
+        gpu_type, own = instance.options(name).gpu_types[kind], kinds == kind
+        curve = instance.classes[name].speedup[gpu_type]
+        if instance.gpu_types[gpu_type].spot is not None:  # these have whole widths only
+            wall[own], held[own] = instance.gpu_types[gpu_type].stretch(branch.widths[own].astype(np.int64))
+        if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
+            speed[own] = formula_speed(curve, branch.widths)[own]
+        else:
+            allowed, table = instance.allowed_widths(name, gpu_type), instance.speeds(name, gpu_type)
+            rows = np.broadcast_to(table, (own.size, allowed.size))[own]
+            speed[own] = speed_on_hull(branch.widths[own], allowed, rows)
+    return instance.classes[name].epoch_size_gpu_hours / speed, wall, held
+
+
+def transform(crowd: Crowd) -> Demand:
+    """Compute the chances (H, N) of a crowd by the fast Fourier transform."""
+    roots = np.exp(-2j * np.pi * np.arange(crowd.size // 2 + 1) / crowd.size)
+    logarithm = np.zeros((len(crowd.jobs), roots.size), dtype=complex)
+    for place, (cells, repeat) in enumerate(zip(crowd.cells.tolist(), crowd.repeat.tolist(), strict=True)):
+        turned = roots**cells
+        clump = (1.0 - repeat) * turned / (1.0 - repeat * turned)
+        logarithm += (crowd.jobs[:, place] * (1.0 - repeat))[:, None] * (clump - 1.0)
+    return read_chances(crowd, np.maximum(np.fft.irfft(np.exp(logarithm), crowd.size, axis=1), 0.0))

@@ -1,0 +1,121 @@
+"""The judge's figures of GPUs in use at once: stays from the widths alone, chances by Panjer's recursion.
+
+A sum of clumps is compound Poisson, so n P(n) = sum over y of y q(y) P(n - y), q(y) the mean number of clumps that
+hold y cells (Panjer 1981). P(0) underflows where hundreds of jobs run, so the recursion starts at 1 and keeps its scale
+apart.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.judge.following import follow_epochs, types_along
+from optplan.formulations.boa.laws.demand import (
+    STEADY,
+    Crowd,
+    Demand,
+    Stay,
+    gather_crowd,
+    name_figures,
+    read_chances,
+    read_figure,
+)
+from optplan.schema import FloatArray
+
+#: Beyond this, chances are scaled down.
+_LARGE = 1e200
+
+
+def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str]) -> dict[str, float]:
+    """Compute figures of GPUs in use at once from the widths.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem, and widths that keep its rules; limits are not looked at.
+    figures
+        Names of more than those that are told of every plan, as ``over_200`` or ``steady_over_200.t4``.
+
+    Returns
+    -------
+    dict
+        By name, with all that are told of every plan; figures that do not exist are absent.
+    """
+    found: dict[str, float] = {}
+    known: dict[tuple[str, bool], Demand] = {}
+    for name in dict.fromkeys([*(name for name, *_ in name_figures(instance)), *figures]):
+        figure, _, gpu_type = name.partition(".")
+        steady = figure.startswith(STEADY)
+        if gpu_type and gpu_type not in instance.gpu_types:
+            continue
+        if (gpu_type, steady) not in known:
+            known[gpu_type, steady] = find_demand(instance, solution, gpu_type, steady=steady)
+        value = read_figure(known[gpu_type, steady], figure.removeprefix(STEADY))
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def find_demand(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "", *, steady: bool = False) -> Demand:
+    """Find the distribution of GPUs in use of one type, or of all types where none is named."""
+    stays = [stay for stay in list_stays(instance, solution) if gpu_type in {"", stay.gpu_type}]
+    return recur(gather_crowd(instance, stays, steady=steady))
+
+
+def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
+    """List what jobs hold, by class, branch and GPU type."""
+    stays = []
+    for name, job_class in instance.classes.items():
+        for branch in solution.branches[name]:
+            times, types = follow_epochs(instance, name, branch), types_along(instance, branch)
+            total_h, held_h = times.total_h, times.held_h
+            ends_h = np.append(0.0, np.cumsum(total_h))
+            bounds = [*np.flatnonzero(times.change).tolist(), branch.widths.size]
+            phases = list(pairwise(bounds))
+            for gpu_type in sorted(set(types.tolist())):
+                own = [(first, end) for first, end in phases if types[first] == gpu_type]
+                firsts = np.array([first for first, _ in own])
+                lasts_h = np.array([total_h[first:end].sum() for first, end in own])
+                stays.append(
+                    Stay(
+                        job_class=name,
+                        gpu_type=gpu_type,
+                        gpus=times.paid[firsts],
+                        rate_per_hour=job_class.arrival_rate_per_hour * branch.fraction,
+                        begins_h=ends_h[firsts],
+                        lasts_h=lasts_h,
+                        held=np.array([held_h[first:end].sum() for first, end in own]) / lasts_h,
+                    )
+                )
+    return stays
+
+
+def recur(crowd: Crowd) -> Demand:
+    """Compute the chances (H, N) of a crowd by Panjer's recursion."""
+    hours, size = len(crowd.jobs), crowd.size
+    weights = np.zeros((size, hours))
+    clumps = crowd.jobs * (1.0 - crowd.repeat)
+    for place, (cells, repeat) in enumerate(zip(crowd.cells.astype(int).tolist(), crowd.repeat.tolist(), strict=True)):
+        held = np.arange(cells, size, cells)
+        members = np.arange(held.size)
+        share = (1.0 - repeat) * repeat**members  # 0**0 is 1: clumps of one
+        weights[held] += (held * share)[:, None] * clumps[:, place]
+    chances = np.zeros((size, hours))
+    chances[0] = 1.0
+    scale = -clumps.sum(axis=1)
+    for n in range(1, size):
+        chances[n] = np.einsum("yh,yh->h", weights[1 : n + 1], chances[n - 1 :: -1]) / n
+        if (chances[n] > _LARGE).any():
+            large = np.where(chances[n] > _LARGE, _LARGE, 1.0)
+            chances[: n + 1] /= large
+            scale += np.log(large)
+    return read_chances(crowd, _unscale(chances, scale).T)
+
+
+def _unscale(chances: FloatArray, scale: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        unscaled: FloatArray = np.exp(np.log(chances) + scale)
+    return unscaled

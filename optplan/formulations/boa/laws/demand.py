@@ -1,0 +1,256 @@
+"""How many GPUs are in use at once: the law of arrivals that both sides start from, and how its tail is read.
+
+Nobody queues, so stays on GPUs are an infinite-server queue: seen at time x of the day, the jobs that are in a stay
+which begins ``o`` hours after arrival and lasts ``t`` came in (x - o - t, x - o]. Arrivals are Poisson with a rate that
+follows the day, in clumps of geometric size that move together, so the GPUs in use are compound Poisson, and over the
+day a mixture of these. Steady arrivals are the case of one time of the day and clumps of one; then the law holds
+whatever the distribution of sizes, and otherwise sizes are taken at their means. The paper has means only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from optplan.formulations.boa.data.arrivals import HOURS_OF_DAY
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.schema import FloatArray
+
+#: What is told of every plan; with this in front as if arrivals were steady.
+FIGURES = ("p50", "p95", "p99", "busiest_p95")
+STEADY = "steady_"
+#: Cells of a distribution; where more GPUs matter, they are counted by several.
+_MOST_CELLS = 4096
+#: Chance, at any time of the day, that is left beyond the last cell.
+_LEFT = 1e-12
+#: What a chance may miss a level by and still reach it: rounding must not decide.
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Stay:
+    """Stays of a class's jobs on GPUs, each as long as a phase of the job with one width.
+
+    Parameters
+    ----------
+    job_class, gpu_type
+        Names.
+    gpus
+        (P,) Held, or paid for.
+    rate_per_hour
+        Jobs that come to it.
+    begins_h, lasts_h
+        (P,) Hours after the job's arrival, and hours.
+    held
+        (P,) Share of these for which the GPUs are held.
+    """
+
+    job_class: str
+    gpu_type: str
+    gpus: FloatArray
+    rate_per_hour: float
+    begins_h: FloatArray
+    lasts_h: FloatArray
+    held: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Jobs in the cluster at some times of the day, by what they hold.
+
+    Parameters
+    ----------
+    cells
+        (D,) Cells of GPUs that a job holds, each of ``unit`` GPUs.
+    repeat
+        (D,) Chance that a clump of such jobs goes on.
+    jobs
+        (H, D) Mean number of jobs.
+    always
+        (H,) Cells that are in use besides, whatever comes.
+    unit, size
+        GPUs in a cell, and number of cells that matter.
+    """
+
+    cells: FloatArray
+    repeat: FloatArray
+    jobs: FloatArray
+    always: FloatArray
+    unit: int
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """The distribution of GPUs in use.
+
+    Parameters
+    ----------
+    chances
+        (H, N) By time of the day: chance of each number of cells.
+    unit
+        GPUs in a cell.
+    """
+
+    chances: FloatArray
+    unit: int = 1
+    _below: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Sum the chances up."""
+        object.__setattr__(self, "_below", np.cumsum(self.chances, axis=1))
+
+    @cached_property
+    def any_time(self) -> FloatArray:
+        """(N,) Chance of each number of cells at a time of the day that nobody chose."""
+        chances: FloatArray = self.chances.mean(axis=0)
+        return chances
+
+    @property
+    def mean(self) -> float:
+        """Time average."""
+        return float(self.any_time @ np.arange(self.any_time.size)) * self.unit
+
+    def quantile(self, level: float) -> float:
+        """Return the least number of GPUs that is enough for a share of the time."""
+        return self._quantile(self._below.mean(axis=0), level)
+
+    def busiest(self, level: float) -> float:
+        """Return the same within the hour of the day that needs most."""
+        return max(self._quantile(below, level) for below in self._below)
+
+    def over(self, gpus: float) -> float:
+        """Return the share of the time in which more GPUs are in use."""
+        first = int(gpus // self.unit) + 1
+        return float(self.any_time[first:].sum())
+
+    def _quantile(self, below: FloatArray, level: float) -> float:
+        reached = np.searchsorted(below, level - _SLACK)
+        return float(min(int(reached), below.size - 1) * self.unit)
+
+
+def read_chances(crowd: Crowd, chances: FloatArray) -> Demand:
+    """Return the distribution of a crowd from its chances (H, N) of each number of cells; add what is always there."""
+    whole = np.floor(crowd.always).astype(np.int64)
+    part = (crowd.always - whole)[:, None]
+    moved = np.zeros((len(chances), chances.shape[1] + int(whole.max()) + 1))
+    for hour, first in enumerate(whole.tolist()):
+        row = chances[hour]
+        moved[hour, first : first + row.size] += (1.0 - part[hour]) * row
+        moved[hour, first + 1 : first + 1 + row.size] += part[hour] * row
+    return Demand(moved, crowd.unit)
+
+
+def name_figures(instance: BoaInstance, over: Sequence[float] = ()) -> list[tuple[str, str, bool, str]]:
+    """Name the figures that are told of a plan, and those of numbers of GPUs: name, figure, whether steady, type."""
+    figures = [*FIGURES, *(f"over_{gpus:g}" for gpus in over)]
+    if instance.most_gpus is not None:
+        figures.append(f"over_{instance.most_gpus.gpus:g}")
+    types = ["", *(instance.gpu_types if len(instance.gpu_types) > 1 else ())]
+    return [
+        (f"{STEADY if steady else ''}{figure}{f'.{gpu_type}' if gpu_type else ''}", figure, steady, gpu_type)
+        for steady in ((False, True) if has_patterns(instance) else (True,))
+        for gpu_type in types
+        for figure in dict.fromkeys(figures)
+        if not (steady and figure == "busiest_p95")  # no hour is busier than another
+    ]
+
+
+def read_figure(demand: Demand, figure: str) -> float | None:
+    """Return a figure by its name: ``p95``, ``busiest_p95``, or ``over_200``; None where there is none of the name."""
+    kind, _, number = figure.rpartition("_")
+    if kind in {"", "busiest"} and number in {"p50", "p95", "p99"}:
+        level = int(number[1:]) / 100
+        return demand.quantile(level) if not kind else demand.busiest(level)
+    if kind != "over":
+        return None
+    try:
+        return demand.over(float(number))
+    except (ValueError, OverflowError):
+        return None
+
+
+def has_patterns(instance: BoaInstance) -> bool:
+    """Whether anything is known of when jobs of any class arrive."""
+    return any(job_class.arrivals is not None for job_class in instance.classes.values())
+
+
+def gather_crowd(instance: BoaInstance, stays: list[Stay], *, steady: bool) -> Crowd:
+    """Count the jobs that hold so many GPUs, at each hour of the day or, where arrivals are steady, at any time.
+
+    Parameters
+    ----------
+    instance
+        Its classes' patterns; a class without one arrives steadily.
+    stays
+        Of all classes, on the types that count.
+    steady
+        Whether to leave the patterns out.
+    """
+    patterned = not steady and any(instance.classes[stay.job_class].arrivals is not None for stay in stays)
+    times = np.arange(HOURS_OF_DAY) + 0.5 if patterned else np.zeros(1)
+    gpus, repeat, jobs = [np.zeros(0)], [np.zeros(0)], [np.zeros((times.size, 0))]
+    for stay in stays:
+        pattern = None if steady else instance.classes[stay.job_class].arrivals
+        if pattern is None:
+            span = np.broadcast_to(stay.lasts_h, (times.size, stay.lasts_h.size))
+        else:
+            ends = times[:, None] - stay.begins_h
+            span = _sum_rates(pattern.relative, ends) - _sum_rates(pattern.relative, ends - stay.lasts_h)
+        gpus.append(stay.gpus)
+        repeat.append(np.full(stay.gpus.size, 0.0 if pattern is None else pattern.repeat))
+        jobs.append(stay.rate_per_hour * stay.held * np.maximum(span, 0.0))
+    return _merge(np.concatenate(gpus), np.concatenate(repeat), np.concatenate(jobs, axis=1))
+
+
+def _sum_rates(relative: FloatArray, until_h: FloatArray) -> FloatArray:
+    """Return the integral of a rate that repeats every day, from hour 0 to some hours, which may be negative."""
+    before = np.append(0.0, np.cumsum(relative))
+    days, hours = np.divmod(until_h, HOURS_OF_DAY)
+    whole = np.minimum(hours.astype(np.int64), HOURS_OF_DAY - 1)
+    summed: FloatArray = days * before[-1] + before[whole] + (hours - whole) * relative[whole]
+    return summed
+
+
+def _merge(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> Crowd:
+    """Put jobs that hold as many GPUs together.
+
+    A real width counts as the whole ones next to it, in shares that keep the mean. In cells of several GPUs there are
+    fewer jobs of whole cells, and so much always in use, that mean and variance are kept: with as many jobs as that
+    needs, nobody sees more of the distribution.
+    """
+    size = _count_gpus(gpus, repeat, jobs)
+    unit = max(1, -(-size // _MOST_CELLS))
+    if unit == 1:
+        below = np.floor(gpus)
+        cells, repeat = np.concatenate([below, below + 1]), np.tile(repeat, 2)
+        jobs = np.concatenate([jobs * (1.0 - gpus + below), jobs * (gpus - below)], axis=1)
+        always = np.zeros(len(jobs))
+    else:
+        cells = np.ceil(gpus / unit)
+        filled = gpus / (cells * unit)
+        always = jobs @ (gpus * (1.0 - filled)) / unit
+        jobs = jobs * filled**2
+    kept = (cells > 0) & (jobs > 0).any(axis=0)
+    keys, place = np.unique(np.stack([cells, repeat])[:, kept], axis=1, return_inverse=True)
+    merged = np.zeros((len(jobs), keys.shape[1]))
+    np.add.at(merged.T, place.ravel(), jobs[:, kept].T)
+    return Crowd(keys[0], keys[1], merged, always, unit, -(-size // unit) + 1)
+
+
+def _count_gpus(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> int:
+    """Return a number of GPUs that more than :data:`_LEFT` of the time never exceeds (Chernoff), at any time."""
+    if not gpus.size:
+        return 1
+    # A clump that goes on for long needs a slope below that at which its generating function ends.
+    steepest = np.min(np.where(repeat > 0.0, -np.log(np.maximum(repeat, 1e-300)), 40.0) / np.maximum(gpus, 1e-300))
+    slopes = steepest * np.geomspace(1e-6, 0.95, 120)
+    most = np.full(len(jobs), np.inf)
+    for slope in slopes.tolist():
+        rise = np.exp(np.minimum(slope * gpus, 300.0))
+        cumulant = jobs @ ((1.0 - repeat) * ((1.0 - repeat) * rise / (1.0 - repeat * rise) - 1.0))
+        most = np.minimum(most, (cumulant - np.log(_LEFT)) / slope)
+    return int(min(np.ceil(most.max()), 2.0**50)) + 1

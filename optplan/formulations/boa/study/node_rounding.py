@@ -1,0 +1,107 @@
+"""What nodes cost beyond the GPUs in use: an estimate for jobs that share nodes, and the sum for jobs that do not.
+
+A job on k GPUs of nodes of g fills floor(k / g) nodes; what is over shares nodes with what is over of other jobs. Seen
+at any time, the jobs of each width are Poisson, so nodes are sum of floor(k / g) m_k and the expected bins of Poisson
+numbers of remainders (with g = 4 n3 + ceil(n2 / 2) + ceil((n1 - n3 - 2 (n2 mod 2))+ / 4)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.demand import list_stays
+from optplan.schema import IntArray
+
+#: Draws of the remainders; the error of the mean is far below what clumps and fragments cost besides.
+_DRAWS = 4000
+
+
+@dataclass(frozen=True)
+class NodeRounding:
+    """GPUs on average, of one type.
+
+    Parameters
+    ----------
+    gpus_per_node
+        Of its nodes.
+    in_use
+        That jobs hold.
+    shared
+        Of the nodes that are rented where jobs share them.
+    apart
+        The same where every job has nodes of its own.
+    """
+
+    gpus_per_node: int
+    in_use: float
+    shared: float
+    apart: float
+
+
+def estimate_rounding(instance: BoaInstance, solution: BoaSolution, seed: int = 0) -> dict[str, NodeRounding]:
+    """Estimate what whole nodes cost, by GPU type of which the nodes are known.
+
+    Parameters
+    ----------
+    instance, solution
+        The problem, and widths that keep its rules.
+    seed
+        Of the draws of remainders.
+    """
+    found = {}
+    for gpu_type, kind in instance.gpu_types.items():
+        node = kind.gpus_per_node
+        if node is None:
+            continue
+        stays = list_stays(instance.replace(whole_nodes=None), solution, gpu_type)
+        jobs = np.concatenate([np.zeros(0), *(s.rate_per_hour * s.lasts_h * s.held for s in stays)])
+        gpus = np.concatenate([np.zeros(0), *(stay.gpus for stay in stays)])
+        means = np.bincount(np.ceil(gpus).astype(int) % node, weights=jobs, minlength=node)
+        drawn = np.random.default_rng(seed).poisson(means[1:], (_DRAWS, node - 1))
+        bins = pack(drawn, node)
+        found[gpu_type] = NodeRounding(
+            gpus_per_node=node,
+            in_use=float(jobs @ gpus),
+            shared=float((jobs @ np.floor(gpus / node) + bins.mean()) * node),
+            apart=float(jobs @ np.ceil(gpus / node) * node),
+        )
+    return found
+
+
+def pack(counts: IntArray, node: int) -> IntArray:
+    """Return the nodes (S,) that remainders need, the largest first, each where it leaves least.
+
+    Parameters
+    ----------
+    counts
+        (S, node - 1) How many remainders of 1, 2, ... GPUs there are in each case.
+    node
+        GPUs of a node.
+    """
+    left = np.zeros((len(counts), node), dtype=np.int64)  # nodes by GPUs that are free on them
+    bins = np.zeros(len(counts), dtype=np.int64)
+    for size in range(node - 1, 0, -1):
+        todo = counts[:, size - 1].astype(np.int64)
+        for free in range(size, node):
+            todo = _fill(left, free, size, todo)
+        fits = node // size
+        new = -(-todo // fits)
+        bins += new
+        over = new * fits - todo
+        left[:, node - fits * size] += new - (over > 0)
+        left[np.arange(len(counts)), np.where(over > 0, node - (fits - over) * size, 0)] += over > 0
+    return bins
+
+
+def _fill(left: IntArray, free: int, size: int, todo: IntArray) -> IntArray:
+    """Put remainders of a size on nodes with so many free GPUs; return how many are left over."""
+    fits = free // size
+    put = np.minimum(todo, left[:, free] * fits)
+    full, part = np.divmod(put, fits)
+    left[:, free] -= full + (part > 0)
+    left[:, free - fits * size] += full
+    left[np.arange(len(left)), free - part * size] += part > 0
+    return np.asarray(todo - put)

@@ -1,0 +1,145 @@
+"""GPUs in use at once: how many are enough how often, what that rests on, and what whole nodes cost beyond them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optplan.contracts import Result, Solution
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.exact.demand import find_demand, forecast_demand
+from optplan.formulations.boa.laws.demand import FIGURES, STEADY, Demand, has_patterns
+from optplan.formulations.boa.study.node_rounding import estimate_rounding
+from optplan.reporting.pages import Block, Charts, Items, Section
+from optplan.reporting.phrases import NOTHING, format_gpus, format_share
+from optplan.reporting.style import BLUE, GREY, color_types, escape_text, new_figure
+from optplan.reporting.tables import Column, Table, numbers
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_WORDS = {"p50": "P50", "p95": "P95", "p99": "P99", "busiest_p95": "busiest hour's P95"}
+_STEADY_WORDS = "if arrivals were steady"
+_ASSUMED = (
+    "Arrivals are assumed to be steady and one by one: the instance does not say when jobs come. Real ones need a "
+    "fifth to a third more GPUs at P95 and P99; `optplan import` learns `arrivals` from a log."
+)
+_KNOWN = (
+    "Arrivals follow each class's hours of the day and come in its clumps; sizes are taken at their means. The lines "
+    "of steady arrivals are there to compare: sizing by them falls short."
+)
+_READING = (
+    "The share of the time (vertical, each mark a tenth of the one above) in which more than so many GPUs are in use. "
+    "The plan's mean says what is paid for; a quota or a cluster has to hold the tail."
+)
+#: The least chance that the chart shows, and its points.
+_LEAST_CHANCE = 1e-4
+_MOST_POINTS = 400
+
+
+def list_demand(instance: BoaInstance, result: Result[Solution]) -> Table | None:
+    """List how many GPUs are enough for how much of the time; None without a plan."""
+    solution = result.solution
+    if not isinstance(solution, BoaSolution):
+        return None
+    told = result.demand or forecast_demand(instance, solution)
+    over = list(dict.fromkeys(name.partition(".")[0].removeprefix(STEADY) for name in told if "over_" in name))
+    shown = [name for name in FIGURES if name in told or STEADY + name in told]
+    rows = []
+    for gpu_type in ("", *instance.gpu_types):
+        suffix = f".{gpu_type}" if gpu_type else ""
+        for steady in (False, True):
+            prefix = STEADY if steady else ""
+            if f"{prefix}p95{suffix}" not in told:
+                continue
+            mean = result.measures.get(f"gpus{suffix}", 0.0)
+            figures = [told.get(f"{prefix}{name}{suffix}") for name in shown]
+            chances = [told.get(f"{prefix}{name}{suffix}") for name in over]
+            rows.append(
+                [
+                    f"{gpu_type or 'all'}{f', {_STEADY_WORDS}' if steady else ''}",
+                    format_gpus(mean),
+                    *(NOTHING if figure is None else f"{figure:,.0f}" for figure in figures),
+                    *(NOTHING if chance is None else format_share(chance) for chance in chances),
+                ]
+            )
+    names = [f"over {name.removeprefix('over_')}" for name in over]
+    caption = "GPUs in use at once: mean, and how many are enough for 50, 95 and 99 % of the time"
+    return Table(caption, (Column("GPUs"), *numbers("mean", *(_WORDS[name] for name in shown), *names)), rows)
+
+
+def say_demand(instance: BoaInstance, result: Result[Solution]) -> list[str]:
+    """Say what the figures rest on, and what whole nodes cost."""
+    return [_KNOWN if has_patterns(instance) else _ASSUMED, *say_rounding(instance, result)]
+
+
+def say_rounding(instance: BoaInstance, result: Result[Solution]) -> list[str]:
+    """Say what whole nodes cost beyond the GPUs in use; nothing where nodes are not known."""
+    solution = result.solution
+    if not isinstance(solution, BoaSolution):
+        return []
+    said = []
+    for gpu_type, found in estimate_rounding(instance, solution).items():
+        if not found.in_use:
+            continue
+        nodes = f"nodes of {found.gpus_per_node} {gpu_type}"
+        shared, apart = (f"{gpus / found.in_use - 1.0:.1%}" for gpus in (found.shared, found.apart))
+        if instance.whole_nodes:
+            said.append(
+                f"Jobs share no nodes: {format_gpus(found.apart)} GPUs of {nodes} are paid for on average, {apart} "
+                f"more than the {format_gpus(found.in_use)} in use."
+            )
+        else:
+            said.append(
+                f"On {nodes} that jobs share, about {format_gpus(found.shared)} GPUs are rented on average "
+                f"(estimated), {shared} more than the {format_gpus(found.in_use)} in use; were no node shared, "
+                f"{format_gpus(found.apart)}, {apart} more."
+            )
+    return said
+
+
+def tell_demand(instance: BoaInstance, result: Result[Solution]) -> list[Section]:
+    """Tell how many GPUs are in use at once; nothing without a plan."""
+    table = list_demand(instance, result)
+    if table is None or not isinstance(result.solution, BoaSolution):
+        return []
+    label = "Line chart: share of the time with more than so many GPUs in use; the table has the main figures"
+    chart = Charts([(label, draw_demand(instance, result.solution))], _READING)
+    blocks: list[Block] = [table, chart, Items(say_demand(instance, result))]
+    return [Section("demand", "GPUs in use at once", blocks, "GPUs at once")]
+
+
+def draw_demand(instance: BoaInstance, solution: BoaSolution) -> Figure:
+    """Draw the chance of more than so many GPUs, of all types and of each."""
+    figure = new_figure(height=320)
+    patterned = has_patterns(instance)
+    lines = [("", not patterned, "all", BLUE)]
+    if patterned:
+        lines.append(("", True, f"all, {_STEADY_WORDS}", GREY))
+    if len(instance.gpu_types) > 1:
+        lines += [(name, not patterned, name, color) for name, color in color_types(instance.gpu_types).items()]
+    for gpu_type, steady, name, color in lines:
+        gpus, chances = _list_points(find_demand(instance, solution, gpu_type, steady=steady))
+        figure.add_scatter(
+            x=gpus,
+            y=chances,
+            name=escape_text(name),
+            mode="lines",
+            line={"color": color, "dash": "dash" if gpu_type or (steady and patterned) else "solid"},
+            hovertemplate="more than %{x:,.0f} GPUs: %{y:.2%} of the time<extra></extra>",
+        )
+    if instance.most_gpus is not None:
+        figure.add_vline(x=instance.most_gpus.gpus, line={"color": GREY, "dash": "dot"})
+    figure.update_xaxes(title_text="GPUs", rangemode="tozero")
+    figure.update_yaxes(title_text="share of the time with more", type="log", tickformat=".2~%")
+    figure.update_layout(showlegend=len(lines) > 1)
+    return figure
+
+
+def _list_points(demand: Demand) -> tuple[list[float], list[float]]:
+    """List numbers of GPUs, and the share of the time in which more are in use."""
+    more = np.clip(1.0 - np.cumsum(demand.any_time), 0.0, 1.0)
+    shown = int(np.count_nonzero(more >= _LEAST_CHANCE)) + 1
+    places = np.unique(np.linspace(0, min(shown, more.size - 1), _MOST_POINTS).astype(int))
+    return (places * float(demand.unit)).tolist(), np.maximum(more[places], _LEAST_CHANCE / 10).tolist()
