@@ -95,6 +95,7 @@ SLOW = (
     "runtime/test_virtual.py",
     "simulation/cluster/pollux/test_dividing.py",
     "simulation/cluster/test_closed_forms.py",
+    "simulation/cluster/test_predictions.py",
     "simulation/cluster/test_profiled_jobs.py",
     "simulation/test_sweeps.py",
     "solvers/paths/held/test_held.py",

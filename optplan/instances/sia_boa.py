@@ -15,6 +15,7 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass
+from optplan.instances.arrival_patterns import learn_patterns, tell_patterns
 from optplan.instances.job_counts import warn_few_jobs
 from optplan.instances.sia import (
     APPLICATIONS,
@@ -88,7 +89,8 @@ def build_sia_instance(
     -------
     BoaInstance
         Problem rescaling, named after the file, without budget or price. ``speedup.*.provenance`` says of each width
-        whether its speedup was measured or comes from the fitted goodput model.
+        whether its speedup was measured or comes from the fitted goodput model. Classes have the pattern of their
+        arrivals where the trace has a whole day.
 
     Raises
     ------
@@ -108,6 +110,11 @@ def build_sia_instance(
     for application in kept:
         derived[application], why = _derive_on_all(profiles, application, limits, timing=timing, slowdown=slowdown)
         absent += why
+    patterns = learn_patterns(
+        {a: jobs.submission_s[jobs.application_index == jobs.applications.index(a)] / SECONDS_PER_HOUR for a in kept},
+        0.0,
+        jobs.span_s / SECONDS_PER_HOUR,
+    )
     instance = BoaInstance(
         name=f"{Path(workload).stem}-{'-'.join(gpus)}",
         description=(
@@ -116,9 +123,16 @@ def build_sia_instance(
         ),
         source=_tell_source(jobs, Path(workload), limits, derived, timing=Timing(timing), slowdown=slowdown)
         | ({} if has_suffixes else {"type of GPU": f"{gpus[0]}, as given: the profiles do not say it"})
-        | ({"cannot run": "; ".join(absent)} if absent else {}),
-        classes={a: _make_class(jobs, list(profiles_of.values())) for a, profiles_of in derived.items()},
-        gpu_types={name_gpu(each): GpuType() for each in gpus},
+        | ({"cannot run": "; ".join(absent)} if absent else {})
+        | tell_patterns(patterns, hours="the start of the trace"),
+        classes={
+            a: _make_class(jobs, list(profiles_of.values())).replace(arrivals=patterns.get(a))
+            for a, profiles_of in derived.items()
+        },
+        gpu_types={
+            name_gpu(each): GpuType(gpus_per_node=GPU_NODES[each].gpus_per_node if each in GPU_NODES else None)
+            for each in gpus
+        },
     )
     warn_few_jobs(instance, jobs.jobs_per_application)
     return instance

@@ -289,6 +289,7 @@ def test_an_application_that_can_run_nowhere(made_up: tuple[Path, Path]) -> None
     [
         ("boa-newtrace", "model", {"aws": 128}),
         ("boa-newtrace-tables", "tables", {"aws": 128}),
+        ("boa-newtrace-slowdown", "tables", {"aws": 128}),
         ("boa-philly", "model", {"aws": 128}),
         ("boa-newtrace-types", "tables", CAPS),
     ],
@@ -299,10 +300,15 @@ def test_the_library_holds_what_the_reader_derives(
     """To the digits kept: times of epochs agree to 2e-5 with those derived anew from the public data."""
     family = "philly" if "philly" in name else "newtrace"
     workload = data_pack / f"sia/workloads/{family}/workload-1.csv"
-    derived = build_sia_instance(workload, data_pack / "sia/traces", tuple(caps), timing=timing, max_width=caps)
+    slow = name.endswith("-slowdown")
+    derived = build_sia_instance(
+        workload, data_pack / "sia/traces", tuple(caps), timing=timing, max_width=caps, slowdown=slow
+    )
     stored = read_instance(name)
     assert isinstance(stored, BoaInstance)
     assert list(stored.classes) == list(derived.classes)
+    if slow:
+        assert {n: c.arrivals for n, c in stored.classes.items()} == {n: c.arrivals for n, c in derived.classes.items()}
     for each, job_class in stored.classes.items():
         ours, theirs = stored.options(each), derived.options(each)
         assert ours.gpu_types == theirs.gpu_types

@@ -14,6 +14,7 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.formulations.boa.data.logged_jobs import LoggedJobs
+from optplan.instances.arrival_patterns import learn_patterns, tell_patterns
 from optplan.instances.job_counts import warn_few_jobs
 from optplan.instances.job_logs.naming import Classes
 from optplan.instances.job_logs.rates import Rate, estimate_rate
@@ -125,14 +126,17 @@ def build_log_instance(
     widest = max(job.gpus for job in jobs)
     max_width = terms.max_width or max(widest, _LEAST_MAX_WIDTH)
     spread = _pool_spread(estimates)
+    submits_h = {name: np.array([job.submit_s for job in e.jobs]) / SECONDS_PER_HOUR for name, e in estimates.items()}
+    patterns = learn_patterns(submits_h, since_s / SECONDS_PER_HOUR, until_s / SECONDS_PER_HOUR)
     instance = BoaInstance(
         name=terms.name,
         description=f"{sum(len(e.jobs) for e in estimates.values()):,} jobs of {len(estimates)} classes of a log.",
         source=_tell_source(estimates, terms, (since_s, until_s), max_width, left_out)
-        | _tell_pauses(estimates, speedups.measured.rescale_s, terms),
+        | _tell_pauses(estimates, speedups.measured.rescale_s, terms)
+        | tell_patterns(patterns, hours="midnight UTC"),
         classes={
             name: _make_class(name, estimate, gpu_type, max_width, terms, spread, until_s - since_s).replace(
-                rescale_s=_find_pause(name, speedups, terms)
+                rescale_s=_find_pause(name, speedups, terms), arrivals=patterns.get(name)
             )
             for name, estimate in estimates.items()
         },
