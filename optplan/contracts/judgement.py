@@ -47,6 +47,24 @@ class Check(FrozenModel):
     holds: bool
     message: str
 
+    @classmethod
+    def exactly(cls, family: str, message: str, *, holds: bool, sides: tuple[float, float], index: str = "") -> Check:
+        """Return a check of counts and choices, which are compared without a tolerance."""
+        left, right = map(float, sides)
+        return cls(family=family, index=index, left=left, right=right, tolerance=0.0, holds=holds, message=message)
+
+    @classmethod
+    def at_most(cls, family: str, used: float, amount: float, message: str) -> Check:
+        """Return the check of a limit: what is exactly at it, up to the judge's tolerance, keeps it."""
+        return cls(
+            family=family,
+            left=used,
+            right=amount,
+            tolerance=JUDGE_TOLERANCE * amount,
+            holds=used <= amount * (1 + JUDGE_TOLERANCE),
+            message=message,
+        )
+
 
 class Verification(FrozenModel):
     """The outcome of ``verify``.

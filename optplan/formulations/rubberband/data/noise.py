@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -24,7 +24,26 @@ from optplan.schema import (
 _MEAN_TOLERANCE = 1e-6
 
 
-class NormalNoise(FrozenModel):
+class _Spread(FrozenModel):
+    """Noise with a standard deviation: of seconds on any number of GPUs, or of a fraction of the mean."""
+
+    form: str
+    sd_s: AmountOrZero | None = None
+    sd_fraction: AmountOrZero | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.sd_s is None) == (self.sd_fraction is None):
+            message = "give either sd_s (seconds) or sd_fraction (of the mean)"
+            raise ValueError(message)
+        return self
+
+    def deviation_s(self, mean_s: float) -> float:
+        """Return the standard deviation around a mean."""
+        return self.sd_s if self.sd_s is not None else (self.sd_fraction or 0.0) * mean_s
+
+
+class NormalNoise(_Spread):
     """Normally distributed around the mean; times below zero count as zero.
 
     Parameters
@@ -36,42 +55,20 @@ class NormalNoise(FrozenModel):
     """
 
     form: Literal["normal"] = "normal"
-    sd_s: AmountOrZero | None = None
-    sd_fraction: AmountOrZero | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> NormalNoise:
-        _require_one_deviation(self.sd_s, self.sd_fraction)
-        return self
 
     def around(self, mean_s: float) -> Distribution:
         """Return the distribution of a time with that mean."""
-        return NormalDistribution(mean_s=mean_s, sd_s=_deviation(self.sd_s, self.sd_fraction, mean_s))
+        return NormalDistribution(mean_s=mean_s, sd_s=self.deviation_s(mean_s))
 
 
-class LogNormalNoise(FrozenModel):
-    """Log-normally distributed with the given mean.
-
-    Parameters
-    ----------
-    sd_s
-        Standard deviation of an iteration's time in seconds, on any number of GPUs; or
-    sd_fraction
-        the same as a fraction of the mean.
-    """
+class LogNormalNoise(_Spread):
+    """Log-normally distributed with the given mean; parameters as of :class:`NormalNoise`."""
 
     form: Literal["log-normal"] = "log-normal"
-    sd_s: AmountOrZero | None = None
-    sd_fraction: AmountOrZero | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> LogNormalNoise:
-        _require_one_deviation(self.sd_s, self.sd_fraction)
-        return self
 
     def around(self, mean_s: float) -> Distribution:
         """Return the distribution of a time with that mean."""
-        return LogNormalDistribution(mean_s=mean_s, sd_s=_deviation(self.sd_s, self.sd_fraction, mean_s))
+        return LogNormalDistribution(mean_s=mean_s, sd_s=self.deviation_s(mean_s))
 
 
 class EmpiricalNoise(FrozenModel):
@@ -106,13 +103,3 @@ class EmpiricalNoise(FrozenModel):
 
 #: Any noise, as the type of a field; its own field ``form`` says which it is.
 Noise = Annotated[NormalNoise | LogNormalNoise | EmpiricalNoise, Field(discriminator="form")]
-
-
-def _require_one_deviation(sd_s: float | None, sd_fraction: float | None) -> None:
-    if (sd_s is None) == (sd_fraction is None):
-        message = "give either sd_s (seconds) or sd_fraction (of the mean)"
-        raise ValueError(message)
-
-
-def _deviation(sd_s: float | None, sd_fraction: float | None, mean_s: float) -> float:
-    return sd_s if sd_s is not None else (sd_fraction or 0.0) * mean_s

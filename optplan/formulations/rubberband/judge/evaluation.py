@@ -37,7 +37,7 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.judge.completion import completion_quantile, on_time_probability
 from optplan.formulations.rubberband.judge.stages import cost_of
-from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE, TOLERANCE
+from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE
 from optplan.formulations.rubberband.laws.execution import group_held
 from optplan.formulations.rubberband.laws.lives import expected_latest_s, missing_s
 from optplan.schema import FloatArray, IntArray
@@ -243,16 +243,8 @@ def expected_shortfall_s(
 def _check_shape(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:
     wanted = [len(chain) for chain in instance.brackets]
     given = [len(chain) for chain in solution.brackets]
-    return [
-        Check(
-            family="stages",
-            left=float(sum(given)),
-            right=float(sum(wanted)),
-            tolerance=0.0,
-            holds=given == wanted,
-            message=f"the solution must have one allocation for each stage: {wanted} by bracket, got {given}",
-        )
-    ]
+    message = f"the solution must have one allocation for each stage: {wanted} by bracket, got {given}"
+    return [Check.exactly("stages", message, holds=given == wanted, sides=(sum(given), sum(wanted)))]
 
 
 def _check_allocations(instance: RubberBandInstance, solution: RubberBandSolution) -> list[Check]:
@@ -269,50 +261,26 @@ def _check_allocation(
     several = len(instance.brackets) > 1
     index = f"bracket {bracket + 1} stage {number + 1}" if several else f"stage {number + 1}"
     reason = explain_refusal(instance, instance.brackets[bracket][number], allocation.gpus)
-    checks = [
-        Check(
-            family="allocation",
-            index=index,
-            left=float(allocation.gpus),
-            right=float(allocation.gpus),
-            tolerance=0.0,
-            holds=not reason,
-            message=reason or "the trials of a stage must be able to run on its GPUs",
-        )
-    ]
+    message = reason or "the trials of a stage must be able to run on its GPUs"
+    sides = (allocation.gpus, allocation.gpus)
+    checks = [Check.exactly("allocation", message, holds=not reason, sides=sides, index=index)]
     if reason:
         return checks
     needed = int(cost_of(instance, bracket, number, allocation.gpus).instances[0])
     most = instance.cloud.most_instances
     enough = allocation.instances >= needed
     within = most is None or allocation.instances <= most
-    checks.append(
-        Check(
-            family="instances",
-            index=index,
-            left=float(needed if within else allocation.instances),
-            right=float(allocation.instances if within else most or 0),
-            tolerance=0.0,
-            holds=enough and within,
-            message="the instances held must be at least those needed"
-            if within
-            else "the instances held must be at most those the cloud allows",
-        )
-    )
+    sides = (needed, allocation.instances) if within else (allocation.instances, most or 0)
+    message = "least those needed" if within else "most those the cloud allows"
+    message = f"the instances held must be at {message}"
+    checks.append(Check.exactly("instances", message, holds=enough and within, sides=sides, index=index))
     return checks
 
 
 def _check_limit(instance: RubberBandInstance, limit: str, used: float) -> Check:
     amount = instance.limits[limit]
     what = "completion time must not exceed the deadline" if limit == DEADLINE else "cost must not exceed the budget"
-    return Check(
-        family=limit,
-        left=used,
-        right=amount,
-        tolerance=TOLERANCE * amount,
-        holds=used <= amount * (1 + TOLERANCE),
-        message=f"the expected {what}",
-    )
+    return Check.at_most(limit, used, amount, f"the expected {what}")
 
 
 def _check_confidence(wanted: float, chance: float) -> Check:

@@ -223,24 +223,9 @@ def _check_halving(instance: SeerInstance, number: int, trials: tuple[int, ...])
 def _check_limit(instance: SeerInstance, limit: str, used: float) -> Check:
     amount = instance.limits[limit]
     what = "GPU-minutes, training and pausing," if limit == BUDGET else "rounds and pauses"
-    return Check(
-        family=limit,
-        left=used,
-        right=amount,
-        tolerance=TOLERANCE * amount,
-        holds=used <= amount * (1 + TOLERANCE),
-        message=f"{what} must not exceed the {limit}",
-    )
+    return Check.at_most(limit, used, amount, f"{what} must not exceed the {limit}")
 
 
 def _check(family: str, index: str, left: float, right: float, message: str, *, holds: bool) -> Check:
-    tolerance = TOLERANCE * abs(right)
-    return Check(
-        family=family,
-        index=index,
-        left=float(left),
-        right=float(right),
-        tolerance=tolerance,
-        holds=holds,
-        message=message,
-    )
+    sides = {"left": float(left), "right": float(right), "tolerance": TOLERANCE * abs(right)}
+    return Check(family=family, index=index, **sides, holds=holds, message=message)

@@ -63,7 +63,9 @@ def evaluate(instance: SriftInstance, solution: SriftSolution) -> Evaluation:
     checks += _check_fleet(instance, groups, counts)
     measures = measure_fleet(IterationModel(instance), groups)
     consumption = {DEADLINE: measures["time_s"], BUDGET: measures["cost_usd"]}
-    checks += [_check_limit(limit, amount, consumption[limit]) for limit, amount in instance.limits.items()]
+    for limit, amount in instance.limits.items():
+        message = f"the {'time' if limit == DEADLINE else 'cost'} must not exceed the {limit}"
+        checks.append(Check.at_most(limit, consumption[limit], amount, message))
     objective = consumption[BUDGET if instance.objective is Objective.COST else DEADLINE]
     return Evaluation(objective, consumption, measures, tuple(checks))
 
@@ -149,16 +151,5 @@ def _expect(instance: SriftInstance, groups: Sequence[VmGroup], work_s: float) -
     return expect_training(work_s, interruption_rate_per_s(instance, groups), instance.interruptions)
 
 
-def _check_limit(limit: str, amount: float, used: float) -> Check:
-    return Check(
-        family=limit,
-        left=used,
-        right=amount,
-        tolerance=TOLERANCE * amount,
-        holds=used <= amount * (1 + TOLERANCE),
-        message=f"the {'time' if limit == DEADLINE else 'cost'} must not exceed the {limit}",
-    )
-
-
 def _check(family: str, index: str, left: float, right: float, message: str, *, holds: bool) -> Check:
-    return Check(family=family, index=index, left=left, right=right, tolerance=0.0, holds=holds, message=message)
+    return Check.exactly(family, message, holds=holds, sides=(left, right), index=index)
