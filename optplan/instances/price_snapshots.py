@@ -43,11 +43,6 @@ class PricedName(NamedTuple):
     spot: bool
 
 
-def names_snapshot(text: str) -> bool:
-    """Whether a text names a price of a snapshot, and is no amount of money."""
-    return text.partition(":")[0].casefold() in PROVIDERS
-
-
 def read_priced_name(text: str) -> PricedName:
     """Take a name apart.
 
