@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,11 @@ from optplan.benchmarking.paper.running import Curves, Runner, gather
 from optplan.benchmarking.paper.setting import Setting, is_known
 from optplan.benchmarking.paper.traces import Trace, make_bursts, measure_variation
 from optplan.benchmarking.paper.watching import watch
+from optplan.instances.files import format_json, write_text
+from optplan.instances.plain_data import read_data
 from optplan.instances.sia import Timing, read_workload
-from optplan.simulation.cluster.cells import Cell
+from optplan.instances.sia_workloads import Workload
+from optplan.simulation.cluster.cells import REVISION, Cell
 from optplan.simulation.cluster.policies.in_turn import InTurn
 from optplan.simulation.cluster.profiled_jobs import make_jobs
 from optplan.simulation.cluster.replaying import replay
@@ -33,8 +38,8 @@ FIXED = {
     "reservation, fixed cluster": "reservation",
 }
 POLLUX, AUTOSCALED = "Pollux", "Pollux with autoscaling"
-#: Of fixed clusters, those that take seconds, and those that take minutes.
-_QUICK, _SLOW = ("least attained service", "reservation, fixed cluster"), ("Pollux", "equal share")
+#: Of fixed clusters, those that take less than a second.
+_QUICK = ("least attained service", "reservation, fixed cluster")
 #: The only one of the Sia artifact's width tables that the quick form replays.
 _QUICK_TABLE = "layered-paths-130"
 #: How the policy that chooses its cluster is called, followed by its target.
@@ -103,13 +108,17 @@ class Experiments:
         groups |= {ONE_WIDTH: self.width_cells(trace), "reservation": {"": self.setting.cell(trace, "reservation")}}
         return gather(self.runner, trace.name, groups | self._fix(trace, _QUICK, self.setting.scope.nodes))
 
-    def compare_slow(self, trace: Trace, nodes: Sequence[int]) -> Curves:
-        """Figures 4 and 6: the policies that take minutes, on clusters of so many nodes."""
-        groups = self._fix(trace, _SLOW, nodes)
+    def compare_pollux(self, trace: Trace, nodes: Sequence[int]) -> Curves:
+        """Figures 4 and 6: Pollux on clusters of so many nodes, and on one that it sizes."""
+        groups = self._fix(trace, (POLLUX,), nodes)
         if is_known(f"{_AUTOSCALED_NAME}:0.5"):
             targets = self.setting.scope.targets
             groups[AUTOSCALED] = {f"{c:g}": self.setting.cell(trace, f"{_AUTOSCALED_NAME}:{c:g}") for c in targets}
-        return gather(self.runner, f"{trace.name}, slow policies", groups)
+        return gather(self.runner, f"{trace.name}, Pollux", groups)
+
+    def share_equally(self, trace: Trace, nodes: Sequence[int]) -> Curves:
+        """Figures 4 and 6: equal share, which takes minutes, on clusters of so many nodes."""
+        return gather(self.runner, f"{trace.name}, equal share", self._fix(trace, ("equal share",), nodes))
 
     def compute_again(self, trace: Trace, budgets_gpus: Sequence[float]) -> Curves:
         """Figure 6: BOA that starts from a plan's instance, and calculates widths again every 15 minutes."""
@@ -148,18 +157,18 @@ class Experiments:
         }
         return gather(self.runner, "figure 8", groups)
 
-    def vary_arrivals(self, trace: Trace, budget_gpus: float, *, slow: bool) -> list[dict[str, Any]]:
-        """Figure 9: the same jobs in bursts; by C^2 and seed what each policy comes to, slow ones only on request."""
+    def vary_arrivals(self, trace: Trace, budget_gpus: float) -> list[dict[str, Any]]:
+        """Figure 9: the same jobs in bursts; by C^2 and seed what each policy comes to."""
         planned = self.plan(trace, EXACT, budget_gpus)
         nodes = round(budget_gpus / 4)
         rows = []
         for variation, seed in itertools.product(self.setting.scope.variations, self.setting.scope.seeds):
             bursts = make_bursts(trace, variation, seed, self.setting.folder / "traces")
             cells = {} if planned is None else {EXACT: self.setting.cell(bursts, planned)}
-            for name in ("least attained service", *([POLLUX] if slow else [])):
+            for name in ("least attained service", POLLUX):
                 if is_known(FIXED[name]):
                     cells[name] = self.setting.cell(bursts, FIXED[name], nodes=nodes)
-            if slow and is_known(f"{_AUTOSCALED_NAME}:0.5"):
+            if is_known(f"{_AUTOSCALED_NAME}:0.5"):
                 cells[AUTOSCALED] = self.setting.cell(bursts, f"{_AUTOSCALED_NAME}:0.7")
             self.runner.run("figure 9", cells.values())
             measured = measure_variation(bursts)
@@ -205,7 +214,7 @@ class Experiments:
 
 
 def replay_sia_tables(setting: Setting) -> list[dict[str, Any]]:
-    """Replay the width tables that were replayed in the Sia artifact's simulator, and compare job by job.
+    """Replay the width tables that were replayed in the Sia artifact's simulator, and compare job by job, once.
 
     Returns
     -------
@@ -214,10 +223,22 @@ def replay_sia_tables(setting: Setting) -> list[dict[str, Any]]:
         and ``within_5``: completion time here over there, less one, and the share within 5 %.
     """
     folder = setting.data / "sia" / "replays"
+    workload = setting.data / "sia" / "workloads" / "newtrace" / "workload-1.csv"
+    sums = setting.checksums
+    read = [sums.of_file(str(path)) for path in (folder / "widths.json", folder / "jobs.csv", workload)]
+    parts = (REVISION, setting.scope.jobs is None, sums.of_folder(str(setting.profiles)), *read)
+    path = setting.folder / f"sia-replays-{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}.json"
+    if not path.is_file():
+        told = {"rows": _replay_sia_tables(setting, folder, read_workload(workload))}
+        write_text(format_json(told) + "\n", path, overwrite=True)
+    rows: list[dict[str, Any]] = read_data(path)["rows"]
+    return rows
+
+
+def _replay_sia_tables(setting: Setting, folder: Path, trace: Workload) -> list[dict[str, Any]]:
     tables = json.loads((folder / "widths.json").read_text(encoding="utf-8"))
     with (folder / "jobs.csv").open(encoding="utf-8", newline="") as file:
         there = list(csv.DictReader(file))
-    trace = read_workload(setting.data / "sia" / "workloads" / "newtrace" / "workload-1.csv")
     rows = []
     for plan, timing in itertools.product(tables, (Timing.TABLES, Timing.MODEL_BATCHES)):
         if setting.scope.jobs is not None and plan != _QUICK_TABLE:

@@ -62,25 +62,27 @@ def gather_all(runner: Runner) -> Gathered:
         if quick
         else (FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS)
     )
-    sia = replay_sia_tables(setting)
+    # A cluster of the 85 jobs is as much smaller as their budgets are.
+    few_nodes = sorted({max(1, round(gpus / 4)) for gpus in scope.few_gpus[::3]})
+    filtered_nodes = [max(1, nodes * 3 // 4) for nodes in scope.nodes]
+    on_few = experiments.compare_policies(few, scope.few_gpus) | experiments.compare_pollux(few, few_nodes)
     on_new = experiments.compare_policies(newtrace, scope.budgets_gpus)
-    on_few = experiments.compare_policies(few, scope.few_gpus)
+    on_new |= experiments.compare_pollux(newtrace, scope.nodes)
     on_filtered = experiments.compare_policies(filtered, scope.filtered_gpus)
+    on_filtered |= experiments.compare_pollux(filtered, filtered_nodes)
+    watched_few = experiments.watch_policies(few, at_few)
+    watched = experiments.watch_policies(newtrace, at_new)
+    information = experiments.compare_information(newtrace, scope.budgets_gpus)
     others = [setting.newtrace(number) for number in range(2, 2 + scope.others)]
     step = max(1, len(scope.budgets_gpus) // _PREDICTED)
     predictions = experiments.predict(newtrace, [newtrace, *others], scope.budgets_gpus[::step])
-    information = experiments.compare_information(newtrace, scope.budgets_gpus)
-    experiments.vary_arrivals(newtrace, at_bursts, slow=False)
+    sia = replay_sia_tables(setting)
     elsewhere = experiments.replay_elsewhere()
-    watched_few = experiments.watch_policies(few, at_few)
-    watched = experiments.watch_policies(newtrace, at_new)
-    # A cluster of the 85 jobs is as much smaller as their budgets are.
-    few_nodes = sorted({max(1, round(gpus / 4)) for gpus in scope.few_gpus[::3]})
-    on_few |= experiments.compare_slow(few, few_nodes)
-    on_filtered |= experiments.compare_slow(filtered, [max(1, nodes * 3 // 4) for nodes in scope.nodes])
-    on_new |= experiments.compare_slow(newtrace, scope.nodes)
+    arrivals = experiments.vary_arrivals(newtrace, at_bursts)
     on_new |= experiments.compute_again(newtrace, scope.online_gpus)
-    arrivals = experiments.vary_arrivals(newtrace, at_bursts, slow=True)
+    on_few |= experiments.share_equally(few, few_nodes)
+    on_filtered |= experiments.share_equally(filtered, filtered_nodes)
+    on_new |= experiments.share_equally(newtrace, scope.nodes)
     solve_s: dict[str, list[float]] = {}
     for (_, name, _, _), planned in experiments.plans.items():
         if planned is not None:

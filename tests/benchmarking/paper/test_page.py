@@ -19,7 +19,17 @@ from optplan.errors import UsageError
 
 #: Smaller still than the quick form.
 _LEAST = dataclasses.replace(
-    setting.QUICK, budgets_gpus=(4, 6), filtered_gpus=(3, 5), few_gpus=(8, 14), philly_gpus=(50,), nodes=(4,), jobs=12
+    setting.QUICK,
+    budgets_gpus=(4, 6),
+    filtered_gpus=(5,),
+    few_gpus=(8, 14),
+    philly_gpus=(50,),
+    elsewhere_gpus=(6,),
+    online_gpus=(),
+    widths=(4,),
+    nodes=(4,),
+    variations=(10.0,),
+    jobs=6,
 )
 
 
@@ -53,6 +63,7 @@ def test_the_page_is_made_and_resumed(data_pack: Path, tmp_path: Path, monkeypat
 
     monkeypatch.setattr(running, "run", refuse)
     monkeypatch.setattr("optplan.benchmarking.paper.watching.replay", refuse)
+    monkeypatch.setattr("optplan.benchmarking.paper.experiments.replay", refuse)
     assert main([*asked, "--processes", "1"]) == 0
     again = (tmp_path / "docs" / "paper.md").read_text(encoding="utf-8")
     assert _without_times(again) == _without_times(page)
