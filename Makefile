@@ -75,7 +75,7 @@ bench: $(STAMPS)/plot-$(CHECKSUM) ## Run every benchmark suite in its quick form
 	@mkdir -p out
 	$(BIN)/$(BENCH)
 
-bench-paper: $(STAMPS)/plot-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
+bench-paper: $(STAMPS)/pollux-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
 	$(BIN)/python -P -m optplan.benchmarking.paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
 
 docs: $(STAMPS)/docs-$(CHECKSUM) ## Build the documentation in site/; warnings are errors

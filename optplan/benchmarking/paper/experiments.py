@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,13 @@ FIXED = {
     "equal share": "equal-share",
     "reservation, fixed cluster": "reservation",
 }
-POLLUX, AUTOSCALED = "Pollux", "Pollux with autoscaling"
+POLLUX, AUTOSCALED, SEARCHED = "Pollux", "Pollux with autoscaling", "Pollux, NSGA-II 100 x 100"
 #: Of fixed clusters, those that take less than a second.
 _QUICK = ("least attained service", "reservation, fixed cluster")
 #: The only one of the Sia artifact's width tables that the quick form replays.
 _QUICK_TABLE = "layered-paths-130"
 #: How the policy that chooses its cluster is called, followed by its target.
-_AUTOSCALED_NAME = "pollux-autoscaled"
+_AUTOSCALED_NAME, _NSGA2 = "pollux-autoscaled", "pollux-nsga2"
 #: What newtrace/workload-1 gives Pollux in the Sia artifact's simulator, on nodes of 4 T4: GPUs, node-rounded
 #: GPU-hours, mean and P95 of the completion times (s).
 POLLUX_THERE = (
@@ -115,6 +116,13 @@ class Experiments:
             targets = self.setting.scope.targets
             groups[AUTOSCALED] = {f"{c:g}": self.setting.cell(trace, f"{_AUTOSCALED_NAME}:{c:g}") for c in targets}
         return gather(self.runner, f"{trace.name}, Pollux", groups)
+
+    def search_as_published(self, trace: Trace, nodes: int) -> Curves:
+        """Pollux at one size with the published search, NSGA-II, 100 divisions changed 100 times, if it is there."""
+        if find_spec("pymoo") is None or not is_known(_NSGA2):
+            return {}
+        cell = self.setting.cell(trace, _NSGA2, nodes=nodes)
+        return gather(self.runner, f"{trace.name}, {SEARCHED}", {SEARCHED: {str(4 * nodes): cell}})
 
     def share_equally(self, trace: Trace, nodes: Sequence[int]) -> Curves:
         """Figures 4 and 6: equal share, which takes minutes, on clusters of so many nodes."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from optplan.benchmarking.paper.claims import average_efficiency, list_claims, own_curve, reclaimed_share
-from optplan.benchmarking.paper.experiments import EXACT, ONE_WIDTH, PUBLISHED, SINGLE
+from optplan.benchmarking.paper.experiments import EXACT, ONE_WIDTH, POLLUX, POLLUX_THERE, PUBLISHED, SINGLE
 from optplan.benchmarking.paper.figures import draw_figures, with_pollux_there
 from optplan.benchmarking.paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
 from optplan.benchmarking.paper.running import Curves
@@ -201,6 +201,7 @@ def _write_figures(told: Gathered, figures: set[str]) -> Iterator[str]:
     yield from _write_points(
         told.newtrace if told.quick else with_pollux_there(told.newtrace), told.spans_h["newtrace"]
     )
+    yield from _write_pollux(told)
     yield from _write_efficiency(told, figures)
     yield from ("## Figure 8: perfect and imperfect information", "")
     yield "Imperfect: planned on the goodput model fitted to the profiles, as AdaptDL's schedulers see."
@@ -238,6 +239,29 @@ def _write_points(curves: Curves, span_h: float) -> Iterator[str]:
         "times exact",
         "P95 (s)",
         "peak GPUs",
+    ]
+    yield from write_table(head, rows)
+
+
+def _write_pollux(told: Gathered) -> Iterator[str]:
+    """Set Pollux here beside Pollux in the Sia artifact's simulator."""
+    yield from ("### Pollux here and in the Sia artifact's simulator", "")
+    yield (
+        "The same trace on the same nodes; here every division is computed, there it is searched for by NSGA-II. "
+        "At most 10 % apart was wanted."
+    )
+    yield ""
+    here = {point.label: point for point in told.newtrace[POLLUX].points} if POLLUX in told.newtrace else {}
+    rows = []
+    for gpus, hours, mean_s, p95_s in POLLUX_THERE:
+        point = here.get(str(gpus))
+        if point is not None:
+            pairs = ((point.node_gpu_hours, hours), (point.mean_s, mean_s), (point.p95_s, p95_s))
+            cells = [text for own, there in pairs for text in (f"{own:,.0f}", f"{there:,}", _say_change(own / there))]
+            rows.append([str(gpus), *cells])
+    head = ["GPUs"]
+    head += [
+        f"{what}{word}" for what in ("node GPU-hours", "mean (s)", "P95 (s)") for word in (" here", " there", ", off")
     ]
     yield from write_table(head, rows)
 
