@@ -13,6 +13,7 @@ so that importing the package is quick and loads no engine.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from importlib import import_module
 
 
@@ -38,6 +39,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(message)
 
 
+@cache  # looking it up takes a good part of a small solve
 def _read_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from optplan.contracts.instance import Solution
 from optplan.contracts.limits import Infeasibility, ShadowPrice
@@ -39,6 +40,18 @@ class Termination(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+class ProvenBefore(Protocol):
+    """What a solver may look at of the result of another instance."""
+
+    @property
+    def objective(self) -> float | None:
+        """Of its solution; None without one."""
+
+    @property
+    def certificates(self) -> Sequence[LagrangianCertificate | EnumeratedCertificate | TreeCertificate]:
+        """What its bound rests on."""
+
+
 @dataclass(frozen=True)
 class SolveRequest:
     """What a solver is asked besides the instance.
@@ -55,6 +68,8 @@ class SolveRequest:
         Of a frontier: the limit that varies, by name; empty for the formulation's own choice.
     certify
         Whether certificates that take space or time are wanted; without them a bound rests on the search.
+    near
+        The result of an instance that differs little; it may save time, and changes no objective by more than the gap.
     """
 
     gap: float = 1e-6
@@ -62,6 +77,7 @@ class SolveRequest:
     stopwatch: Stopwatch = field(default_factory=Stopwatch)
     limit: str = ""
     certify: bool = True
+    near: ProvenBefore | None = None
 
 
 @dataclass(frozen=True)

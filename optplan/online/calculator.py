@@ -138,6 +138,7 @@ class WidthCalculator:
         self._probed: dict[str, tuple[int, ...]] = {}
         self._solved_s = self._looked_s = -math.inf
         self._heard = True
+        self._near: Result[BoaSolution] | None = None
         if state is not None:
             self._restore(state)
 
@@ -292,7 +293,7 @@ class WidthCalculator:
         if budget is None:  # excluded where the calculator begins
             raise RuntimeError("the instance has no budget")
         asked = instance.replace(classes=rest, budget=Amount(budget.value * (1.0 - part), budget.unit))
-        result = solve(asked, gap=self.terms.gap)
+        result = solve(asked, gap=self.terms.gap, near=self._near)
         if result.infeasibility is not None:
             notes.append(f"the budget is too small: {result.infeasibility.reason}")
             least = next((one for one in result.infeasibility.relaxations if one.limit == BUDGET), None)
@@ -305,6 +306,7 @@ class WidthCalculator:
         if result.solution is None:
             notes.append(f"no plan was found: {result.status}")
             return None, result
+        self._near = result
         _, run = as_run(asked, result.solution)
         return BoaSolution(branches={name: probed.get(name) or run.branches[name] for name in instance.classes}), result
 

@@ -73,6 +73,7 @@ class SolveSettings(TypedDict, total=False):
     on_event: Listener | None
     check: bool
     certify: bool
+    near: Result[Any] | None
 
 
 @overload
@@ -95,7 +96,7 @@ def solve(instance: SriftInstance, **settings: Unpack[SolveSettings]) -> Result[
 def solve(instance: Instance, **settings: Unpack[SolveSettings]) -> Result[Solution]: ...
 
 
-def solve(
+def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wanted besides
     instance: Instance,
     *,
     solver: str = AUTO,
@@ -105,6 +106,7 @@ def solve(
     on_event: Listener | None = None,
     check: bool = True,
     certify: bool = True,
+    near: Result[Any] | None = None,
 ) -> Result[Solution]:
     """Solve an instance and have the result verified.
 
@@ -126,6 +128,9 @@ def solve(
         Whether to verify the result; its time is reported apart.
     certify
         Whether to write certificates that take space or time; without them such a bound rests on the search.
+    near
+        The result of an instance that differs little, from which a solver may begin (``layered-paths`` does): it saves
+        time, and changes the objective by no more than the gap.
 
     Returns
     -------
@@ -148,7 +153,8 @@ def solve(
     entry = choose_solver(instance, solver)
     run = entry.load()  # before the clock starts: the first solve of a process imports its solver
     trajectory = Trajectory(on_event)
-    request = SolveRequest(gap=gap, seed=seed, stopwatch=Stopwatch(time_limit_s, trajectory.listen), certify=certify)
+    stopwatch = Stopwatch(time_limit_s, trajectory.listen)
+    request = SolveRequest(gap=gap, seed=seed, stopwatch=stopwatch, certify=certify, near=near)
     start = time.perf_counter()
     with blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
         answer = run(instance, request)

@@ -51,7 +51,9 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     budget, graphs = instance.budget_amount(), state_graphs(instance)
     if instance.policy is Policy.MIXED:
         return _solve_mixed(instance, request, graphs, budget)
-    found = single.solve_pure(graphs, budget, gap=request.gap, effort=Effort(request.stopwatch))
+    found = single.solve_pure(
+        graphs, budget, gap=request.gap, effort=Effort(request.stopwatch), near=find_near(request)
+    )
     if isinstance(found, secants.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
     lagrangian = _certify(instance, found.lagrangian)
@@ -84,6 +86,20 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
         shadow_prices=_price_budget(instance, graphs, found.lagrangian, request),
         counters={"passes": float(found.passes), "labels": float(found.labels), "pairs": float(found.pairs)},
     )
+
+
+def find_near(request: SolveRequest) -> single.Near | None:
+    """Return where the search for the result ended that the request names; None where it names none that says it."""
+    near = request.near
+    if near is None or not near.objective:
+        return None
+    multiplier = allowance = 0.0
+    for certificate in near.certificates:
+        if isinstance(certificate, LagrangianCertificate):
+            multiplier = certificate.multipliers.get(BUDGET, 0.0)
+        elif isinstance(certificate, EnumeratedCertificate):
+            allowance = certificate.allowance / near.objective
+    return single.Near(multiplier, allowance) if multiplier > 0.0 else None
 
 
 def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
@@ -189,7 +205,10 @@ def _merge_layers(costs: PathCosts) -> PathCosts:
 def _solve_mixed(
     instance: BoaInstance, request: SolveRequest, graphs: switching.LinkedGraphs, budget: float
 ) -> Answer[BoaSolution]:
-    bound = secants.maximise_bound(graphs, budget, effort=Effort(request.stopwatch))
+    near = find_near(request)
+    bound = secants.maximise_bound(
+        graphs, budget, effort=Effort(request.stopwatch), near=None if near is None else near.multiplier
+    )
     if isinstance(bound, secants.BudgetShortfall):
         return infeasible_answer(instance, *least_budget(instance))
     plan, certificate = mixing.mix_paths(bound), _certify(instance, bound)
