@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from optplan.benchmarking.boa import read_boa
 from optplan.benchmarking.rows import Row, peak_mb, reset_peak
 from optplan.contracts.result import Result, Status
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.instances.files import read_instance
 from optplan.online.events import Measurement
 from optplan.runtime.serving.keeping import Answer, Keeper
 from optplan.solving import solve
@@ -26,7 +26,7 @@ _MEASUREMENTS, _TOLD_AT_ONCE = 1000, 10
 
 def measure_widths(*, quick: bool) -> Iterator[Row]:
     """Yield the rows: solving again, from nothing and from the result before, and taking measurements in."""
-    known = read_boa(_INSTANCE).replace(budget=_BUDGET)
+    known = read_instance(_INSTANCE, BoaInstance).replace(budget=_BUDGET)
     before = solve(known)
     times = 5 if quick else 25
     yield _measure_solves("from nothing", known, None, times)
@@ -62,7 +62,6 @@ def _measure_solves(how: str, known: BoaInstance, near: Result[BoaSolution] | No
         gap=result.gap,
         bound_proof=result.bound_proof.value,
         seconds=seconds,
-        verify_seconds=None,
         peak_mb=peak_mb(),
         extra={**goal, "least_s": min(took_s), "most_s": max(took_s), "passes": result.counters["passes"]},
     )
@@ -94,4 +93,4 @@ def _measure_intake(known: BoaInstance) -> Row:
     }
     status = "met" if seconds <= INTAKE_GOAL_S and not lost else "missed"
     what = f"{_MEASUREMENTS:,} measurements"
-    return Row(what, "taken in", status, None, None, None, "", seconds, None, peak_mb(), extra)
+    return Row(instance=what, solver="taken in", status=status, seconds=seconds, peak_mb=peak_mb(), extra=extra)

@@ -17,6 +17,8 @@ from optplan.online.events import Arrival, Completion, HintsReported, Measuremen
 from optplan.online.terms import Terms
 from optplan.units import SECONDS_PER_HOUR
 
+#: Hours before which an average over time says nothing.
+_LEAST_WATCHED_H = 0.5
 #: Least rate of a class that stays known: no problem has one of zero.
 _LEAST_RATE = 1e-12
 
@@ -207,8 +209,8 @@ class Knowledge:
         return known.replace(classes=classes)
 
     def used(self) -> float | None:
-        """Return the time-average GPUs of the jobs that ended, over the window; None before any time has passed."""
-        if self._watched_h <= 0.0:
+        """Return the time-average GPUs of the jobs that ended, over the window; None in the first half hour."""
+        if self._watched_h < _LEAST_WATCHED_H:
             return None
         return math.fsum(estimate.gpu_hours for estimate in self.classes.values()) / self._watched_h
 

@@ -68,7 +68,7 @@ class View:
     calculations
         The latest ones, the last first.
     used_gpus
-        Time-average GPUs of the jobs that ended; None before any time has passed.
+        Time-average GPUs of the jobs that ended; None in the first half hour.
     new_classes
         Those that the instance does not have.
     events, refused
