@@ -87,6 +87,7 @@ SLOW = (
     "runtime/exports",
     "runtime/serving/test_kills.py",
     "runtime/test_cluster_agreement.py",
+    "runtime/streams/test_local_streams.py",
     "runtime/test_driver.py",
     "runtime/test_local.py",
     "runtime/test_profiling.py",

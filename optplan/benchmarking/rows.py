@@ -29,6 +29,7 @@ _SUITES = {
     BEST_KNOWN: "optplan.benchmarking.best_known",
     "boa": "optplan.benchmarking.boa",
     "boa-types": "optplan.benchmarking.boa_types",
+    "online": "optplan.benchmarking.online",
     "rubberband": "optplan.benchmarking.rubberband",
     "runtime": "optplan.benchmarking.runtime",
     "seer": "optplan.benchmarking.seer",

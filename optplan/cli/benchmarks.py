@@ -30,7 +30,7 @@ ALL = "all"
 #: Exit code where a recorded value or its proof did not stand.
 _NOT_VERIFIED = 5
 #: Suites whose rows have more to say.
-_SHOWN_AS_WELL = {"runtime": ("extra",)}
+_SHOWN_AS_WELL = {"online": ("extra",), "runtime": ("extra",)}
 
 
 def list_suites() -> list[str]:

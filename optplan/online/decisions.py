@@ -113,10 +113,15 @@ def _look_up(table: Widths, jobs: Sequence[ActiveJob], stock: Stock) -> tuple[li
     demand = dict.fromkeys(rules.gpus_per_node, 0)
     most = {kind: rules.most_of(kind) for kind in demand}
     default = next(iter(demand))
+    looked_up: dict[tuple[str, int, int], tuple[int, str | None]] = {}
     held_at, count = table.held_at, stock.count
     changed = []
     for job in jobs:
-        wanted, kind = held_at(job.job_class, job.epochs_done, job.row)
+        key = (job.job_class, job.epochs_done, job.row)
+        cell = looked_up.get(key)
+        if cell is None:
+            cell = looked_up[key] = held_at(*key)
+        wanted, kind = cell
         place = job.place
         held, held_kind = count(place) if place else (0, "")
         if kind is None:

@@ -31,6 +31,13 @@ class Rows:
             self._row[name] = row
         return self._row[name]
 
+    def restore(self, name: str, job_class: str, row: int) -> None:
+        """Take note of a row that was dealt before."""
+        dealt = self._dealt.setdefault(job_class, [])
+        dealt += [0] * (row + 1 - len(dealt))
+        dealt[row] += 1
+        self._row[name] = row
+
 
 class Outlook:
     """How long jobs are expected to go on under a plan.

@@ -137,6 +137,27 @@ class OperationFailed:
 
 
 @dataclass(frozen=True)
+class JobArrived:
+    """Fact: a job of a stream is there; which row of the width table it follows."""
+
+    t: float
+    job: str
+    job_class: str
+    epochs: int
+    row: int
+    configuration: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TablePublished:
+    """Decision: from now on jobs of a stream hold what another width table says."""
+
+    t: float
+    table: dict[str, Any]
+    why: str
+
+
+@dataclass(frozen=True)
 class TrialDropped:
     """Decision: a trial is given up."""
 
@@ -206,6 +227,8 @@ Record = (
     | StopWanted
     | OperationEnded
     | OperationFailed
+    | JobArrived
+    | TablePublished
     | TrialDropped
     | SegmentEnded
     | Replanned

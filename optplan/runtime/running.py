@@ -164,7 +164,7 @@ def _follow(
             limits = make_limits(plan, options)
             rethink = _make_replanner(state, options)
             driver = Driver(state, rules, executor, journal=journal, limits=limits, rethink=rethink, listener=listener)
-            with _interruptible(driver.interrupt):
+            with interruptible(driver.interrupt):
                 if resumed:
                     driver.resume()
                 driver.follow()
@@ -295,7 +295,7 @@ def _read_meta(journal: Journal, out: Path) -> tuple[Plan, RunOptions]:
 
 
 @contextmanager
-def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
+def interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
     """Turn Ctrl-C into a request: the loop stores everything and pauses. A second one is Python's own."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,0 +1,70 @@
+"""The jobs of a stream: when each arrives, of which class it is, and what it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from optplan.errors import DataError
+from optplan.instances.plain_data import read_data
+from optplan.schema import FrozenModel
+
+
+class StreamJob(FrozenModel):
+    """A job that will arrive.
+
+    Parameters
+    ----------
+    name, job_class
+        Its own name, and that of its class.
+    at_s
+        When it arrives, in seconds since the stream began.
+    epochs
+        How many it trains; None for as many as the plan says of its class.
+    configuration
+        What its trainable is set up with.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+    job_class: Annotated[str, Field(min_length=1)]
+    at_s: Annotated[float, Field(ge=0)] = 0.0
+    epochs: Annotated[int, Field(ge=1)] | None = None
+    configuration: Mapping[str, Any] = Field(default_factory=dict)
+
+
+def read_jobs(path: Path | str) -> list[StreamJob]:
+    """Read a list of jobs from a file of YAML or JSON.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read, is no list, or two jobs have the same name.
+    """
+    data = read_data(Path(path))
+    if not isinstance(data, list):
+        raise DataError("jobs", f"{path} is no list", "list jobs, each with name, job_class and at_s")
+    return order_jobs(StreamJob.parse(each, path=f"jobs.{number}") for number, each in enumerate(data))
+
+
+def order_jobs(jobs: Iterable[StreamJob]) -> list[StreamJob]:
+    """Return jobs in the order of arrival.
+
+    Raises
+    ------
+    DataError
+        When two have the same name.
+    """
+    ordered = sorted(jobs, key=lambda job: (job.at_s, job.name))
+    _require_distinct(ordered)
+    return ordered
+
+
+def _require_distinct(jobs: Sequence[StreamJob]) -> None:
+    seen: set[str] = set()
+    for job in jobs:
+        if job.name in seen:
+            raise DataError(f"jobs.{job.name}", "two jobs have this name", "give each job a name of its own")
+        seen.add(job.name)

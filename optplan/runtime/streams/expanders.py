@@ -1,0 +1,58 @@
+"""Who is told how many nodes are wanted: Ray's autoscaler, or a command of the user's."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+
+from optplan.errors import MissingExtraError, UsageError
+
+#: Seconds that a command has.
+_PATIENCE_S = 60.0
+
+
+def ask_ray(nodes: Mapping[str, int], *, sizes: Mapping[str, int]) -> None:
+    """Ask the autoscaler of the Ray cluster to which this process is connected to scale to so many nodes at once.
+
+    A type that is the name of a resource of the cluster's nodes is asked for besides their GPUs.
+
+    Parameters
+    ----------
+    nodes, sizes
+        By type: how many are wanted, and the GPUs of one.
+    """
+    try:
+        import ray
+        from ray.autoscaler.sdk import request_resources
+    except ModuleNotFoundError:
+        raise MissingExtraError("ray", "ray") from None
+    known = ray.cluster_resources()
+    gpu = "GPU" if known.get("GPU", 0.0) > 0 else "CPU"
+    bundles = []
+    for kind, count in nodes.items():
+        bundle = {gpu: float(sizes[kind])} | ({kind: 1.0} if kind in known else {})
+        bundles += [bundle] * count
+    request_resources(bundles=bundles)
+
+
+def ask_command(command: str, nodes: Mapping[str, int]) -> None:
+    """Run a command for each type, with ``OPTPLAN_GPU_TYPE`` and ``OPTPLAN_NODES`` in its environment.
+
+    Raises
+    ------
+    UsageError
+        When it cannot be run, fails, or takes more than a minute.
+    """
+    for kind, count in nodes.items():
+        own = {**os.environ, "OPTPLAN_GPU_TYPE": kind, "OPTPLAN_NODES": str(count)}
+        try:
+            done = subprocess.run(
+                shlex.split(command), env=own, timeout=_PATIENCE_S, capture_output=True, text=True, check=False
+            )
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            raise UsageError(f"scale_command: {command!r} could not be run ({error})") from None
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise UsageError(f"scale_command: {command!r} ended with exit code {done.returncode} ({last})")

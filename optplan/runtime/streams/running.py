@@ -1,0 +1,313 @@
+"""``run_stream``: serve the jobs of a stream by a BOA plan's widths, in a folder from which it can be resumed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from optplan.errors import DataError, UsageError
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan
+from optplan.online.jobs import Order, Rules
+from optplan.online.rows import Outlook
+from optplan.online.terms import Terms
+from optplan.online.width_table import WidthTable
+from optplan.runtime.folders import FolderSettings
+from optplan.runtime.journal import Journal
+from optplan.runtime.protocol import Executor, Progressed
+from optplan.runtime.records import Record
+from optplan.runtime.running import interruptible
+from optplan.runtime.streams.arrivals import StreamJob, order_jobs
+from optplan.runtime.streams.driving import StreamDriver, StreamTerms
+from optplan.runtime.streams.expanders import ask_command, ask_ray
+from optplan.runtime.streams.learning import Learner
+from optplan.runtime.streams.outcomes import StreamOutcome, describe_stream
+from optplan.runtime.streams.state import StreamState
+from optplan.runtime.trainables import name_trainable
+from optplan.schema import ByName, FrozenModel
+
+_AtLeastOne = Annotated[int, Field(ge=1)]
+_Amount = Annotated[float, Field(ge=0)]
+
+Listener = Callable[[Record | Progressed], None]
+
+
+class StreamOptions(FrozenModel):
+    """How a stream is served; stored with it, so that resuming needs nothing else.
+
+    Parameters
+    ----------
+    executor
+        Where its jobs run.
+    train, command, folder, metric, launcher, address
+        As in :class:`~optplan.runtime.running.RunOptions`; an iteration is an epoch.
+    gpus_per_node
+        By type of GPU; 1 where it is left out.
+    most_gpus, quotas
+        The most GPUs at a time, in all and by type. The local executor has ``slots`` at most.
+    order
+        Who comes first where jobs queue.
+    slots
+        GPUs or CPU slots of this machine, or of a Ray cluster that is made here.
+    retries, grace_s
+        As in :class:`~optplan.runtime.running.RunOptions`.
+    node_start_s
+        On the virtual clock: seconds until a node can be used.
+    scale_command
+        Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
+    sbatch, gres
+        On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``.
+    terms
+        Of the calculator.
+    """
+
+    executor: Literal["virtual", "local", "ray", "slurm"] = "virtual"
+    train: str = ""
+    command: str = ""
+    folder: str = "."
+    metric: str = "loss"
+    launcher: Literal["single", "torchrun"] = "single"
+    address: str = ""
+    gpus_per_node: ByName[_AtLeastOne] = Field(default_factory=dict)
+    most_gpus: _AtLeastOne | None = None
+    quotas: ByName[_AtLeastOne] = Field(default_factory=dict)
+    order: Order = Order.FIRST_COME
+    slots: _AtLeastOne | None = None
+    retries: Annotated[int, Field(ge=0)] = 2
+    grace_s: _Amount = 30.0
+    node_start_s: _Amount = 0.0
+    scale_command: str = ""
+    sbatch: ByName[str] = Field(default_factory=dict)
+    gres: str = "gpu"
+    terms: Terms = Terms()
+
+
+def run_stream(
+    plan: BoaPlan,
+    jobs: Iterable[StreamJob],
+    trainable: object = None,
+    *,
+    instance: BoaInstance | None = None,
+    truth: BoaInstance | None = None,
+    out: Path | str | None = None,
+    listener: Listener | None = None,
+    **options: Any,  # noqa: ANN401 - the fields of StreamOptions
+) -> StreamOutcome:
+    """Serve the jobs of a stream until all of them are over.
+
+    Parameters
+    ----------
+    plan
+        Whose widths hold at first.
+    jobs
+        That will arrive.
+    trainable
+        A class or generator function at the top level of a module, or where to import it (``module:name``).
+    instance
+        What is known of the classes, with the budget: with it widths are calculated again as jobs are seen.
+    truth
+        On the virtual clock, how long epochs really take; None for what ``instance`` says.
+    out
+        Folder of the stream; needed where processes are started, and to resume.
+    listener
+        Is told of every record.
+    **options
+        Fields of :class:`StreamOptions`.
+
+    Returns
+    -------
+    StreamOutcome
+        Also when it was interrupted.
+
+    Raises
+    ------
+    UsageError
+        When options do not fit, or the folder holds something else.
+    DataError
+        When two jobs have the same name, or rules or types do not fit the plan.
+    """
+    if trainable is not None:
+        options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
+    chosen = StreamOptions(**options)
+    if chosen.train:
+        chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
+    truth = truth or instance
+    _check(chosen, truth, out)
+    ordered = order_jobs(jobs)
+    if out is None:
+        return _Stream(plan, ordered, instance, truth, chosen, None).run(listener)
+    journal = Journal(Path(out))
+    try:
+        if not journal.is_new:
+            raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
+        meta = {
+            "plan": plan.to_json_data(),
+            "jobs": [job.to_json_data() for job in ordered],
+            "instance": None if instance is None else instance.to_json_data(),
+            "truth": None if truth is None else truth.to_json_data(),
+            "stream": chosen.to_json_data(),
+        }
+        journal.begin(meta, [])
+        return _Stream(plan, ordered, instance, truth, chosen, journal).run(listener)
+    finally:
+        journal.close()
+
+
+def resume_stream(out: Path | str, *, listener: Listener | None = None) -> StreamOutcome:
+    """Go on with a stream that was paused, or whose driver is gone.
+
+    Raises
+    ------
+    UsageError
+        When no stream is there, or another driver serves it.
+    """
+    journal = Journal(Path(out))
+    try:
+        return _read(journal, Path(out)).run(listener, resumed=True)
+    finally:
+        journal.close()
+
+
+def read_stream(out: Path | str) -> StreamOutcome:
+    """Describe the stream in a folder, whether or not a driver serves it."""
+    journal = Journal(Path(out), writable=False)
+    try:
+        return _read(journal, Path(out)).describe()
+    finally:
+        journal.close()
+
+
+def is_stream(out: Path | str) -> bool:
+    """Whether the folder of a run holds a stream."""
+    if not Path(out).is_dir():
+        return False
+    journal = Journal(Path(out), writable=False)
+    try:
+        return journal.read_meta("stream") is not None
+    finally:
+        journal.close()
+
+
+def _read(journal: Journal, out: Path) -> _Stream:
+    options = journal.read_meta("stream")
+    if options is None:
+        raise UsageError(f"{out}: no stream is there; give the folder that --out named")
+    plan = BoaPlan.parse(journal.read_meta("plan"), path="plan")
+    jobs = [StreamJob.parse(each, path="jobs") for each in journal.read_meta("jobs")]
+    instance, truth = (_parse_known(journal.read_meta(name)) for name in ("instance", "truth"))
+    return _Stream(plan, jobs, instance, truth, StreamOptions.parse(options, path="stream"), journal)
+
+
+def _parse_known(data: Any) -> BoaInstance | None:  # noqa: ANN401 - plain data, as it was written
+    return None if data is None else BoaInstance.parse(data, path="instance")
+
+
+def _check(options: StreamOptions, truth: BoaInstance | None, out: object) -> None:
+    if options.executor == "virtual":
+        if truth is None:
+            raise UsageError("instance: on the virtual clock it says how long epochs take; give one, or an executor")
+        return
+    if bool(options.train) is bool(options.command):
+        raise UsageError(f"train: executor {options.executor!r} needs one thing to train; give --train or --command")
+    if out is None:
+        raise UsageError("out: a folder is needed for what the jobs write")
+
+
+class _Stream:
+    """What a stream is made from."""
+
+    def __init__(
+        self,
+        plan: BoaPlan,
+        jobs: Sequence[StreamJob],
+        instance: BoaInstance | None,
+        truth: BoaInstance | None,
+        options: StreamOptions,
+        journal: Journal | None,
+    ) -> None:
+        unknown = sorted(options.gpus_per_node.keys() - plan.resources.keys())
+        if unknown:
+            known = ", ".join(plan.resources)
+            raise DataError(f"gpus_per_node.{unknown[0]}", "the plan has no such type", f"known types are {known}")
+        self._plan, self._jobs, self._options, self._journal = plan, jobs, options, journal
+        self._instance, self._truth = instance, truth
+        self._sizes = {name: options.gpus_per_node.get(name, 1) for name in plan.resources}
+        self._state = StreamState(WidthTable.from_plan(plan))
+        for record in () if journal is None else journal.replay():
+            self._state.apply(record)
+
+    def describe(self) -> StreamOutcome:
+        """Say how it stands."""
+        return describe_stream(self._state, self._plan, self._sizes)
+
+    def run(self, listener: Listener | None, *, resumed: bool = False) -> StreamOutcome:
+        """Serve it."""
+        if self._state.ended is not None:
+            return self.describe()
+        options = self._options
+        limits = [each for each in (options.most_gpus, options.slots) if each is not None]
+        terms = StreamTerms(
+            rules=Rules(self._sizes, min(limits, default=None), options.quotas, options.order),
+            epochs={unit.id: unit.epochs for unit in self._plan.units},
+            outlook=Outlook(self._plan),
+            retries=options.retries,
+            grace_s=options.grace_s,
+        )
+        executor = self._make_executor()
+        try:
+            driver = StreamDriver(
+                self._state,
+                self._jobs,
+                terms,
+                executor,
+                learner=None if self._instance is None else Learner(self._instance, options.terms),
+                expander=self._make_expander(),
+                journal=self._journal,
+                listener=listener,
+            )
+            with interruptible(driver.interrupt):
+                if resumed:
+                    driver.resume()
+                driver.follow()
+        finally:
+            executor.close()
+        return self.describe()
+
+    def _make_expander(self) -> Callable[[Any], None] | None:
+        if self._options.scale_command:
+            return partial(ask_command, self._options.scale_command)
+        if self._options.executor == "ray" and self._options.address:
+            return partial(ask_ray, sizes=self._sizes)
+        return None
+
+    def _make_executor(self) -> Executor:
+        options, now_s = self._options, self._state.t
+        if options.executor == "virtual":
+            from optplan.runtime.streams.virtual import VirtualStreamExecutor
+
+            assert self._truth is not None  # checked before
+            return VirtualStreamExecutor(self._truth, node_start_s=options.node_start_s, now_s=now_s)
+        assert self._journal is not None  # checked before
+        if self._state.paused is None and self._state.nodes:  # a driver was killed: time went on
+            now_s += max(0.0, time.time() - self._journal.read_last_wall())
+        names = FolderSettings.__dataclass_fields__.keys() & StreamOptions.model_fields.keys()
+        settings = {name: getattr(options, name) for name in names} | {"root": self._journal.folder}
+        if options.executor == "slurm":
+            from optplan.runtime.slurm import SlurmExecutor, SlurmSettings
+
+            settings |= {"sbatch": options.sbatch, "gres": options.gres}
+            return SlurmExecutor(self._sizes, SlurmSettings(**settings), now_s=now_s)
+        settings["slots"] = options.slots
+        if options.executor == "ray":
+            from optplan.runtime.ray_cluster import RayExecutor, RaySettings
+
+            settings |= {"address": options.address, "slots": options.slots or sum(self._sizes.values())}
+            return RayExecutor(self._sizes, RaySettings(**settings), now_s=now_s)
+        from optplan.runtime.local import LocalExecutor, LocalSettings
+
+        return LocalExecutor(self._sizes, LocalSettings(**settings), now_s=now_s)
