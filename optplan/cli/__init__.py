@@ -29,6 +29,7 @@ from optplan.cli.failures import EXIT_INTERRUPTED, EXIT_USAGE, report
 from optplan.cli.frontiers import frontier
 from optplan.cli.imports import import_data
 from optplan.cli.job_imports import import_jobs
+from optplan.cli.largest import largest
 from optplan.cli.measuring import probe
 from optplan.cli.price_imports import import_prices
 from optplan.cli.profiling import profile
@@ -92,6 +93,7 @@ _COMMANDS = (
     sensitivity,
     replan,
     scaling,
+    largest,
     simulate,
     run,
     status,

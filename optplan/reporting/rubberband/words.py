@@ -15,6 +15,7 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
 )
 from optplan.formulations.rubberband.laws.execution import list_runs
+from optplan.formulations.rubberband.study.largest import LargestSearch
 from optplan.reporting.phrases import ROUNDING, format_share
 from optplan.reporting.sections import say_bound
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
@@ -136,3 +137,19 @@ def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
             return "That is proven: every plan takes longer, whatever it costs."
         return "That is proven: every plan costs more, however long it takes."
     return say_bound(result, partial(format_objective, instance), plan="plan of stage sizes")
+
+
+def say_largest(found: LargestSearch) -> str:
+    """Say how large a search may be, and why it may not be larger."""
+    one = {"trials": "1 trial", "iterations": "1 iteration of each trial"}[found.growing.value]
+    many = {"trials": "trials", "iterations": "iterations of each trial"}[found.growing.value]
+    if found.instance is None:
+        why = found.refusal.infeasibility if found.refusal is not None else None
+        return f"Not even {one} keeps the limits{f': {why.reason}' if why is not None else ''}."
+    size = one if found.size == 1 else f"{found.size:,} {many}"
+    said = f"The largest search {describe_limit(found.instance)} has {size}."
+    if found.refusal is None:
+        return f"{said} Larger ones cannot be stated."
+    if found.refusal.infeasibility is None:
+        return f"{said} Whether one of {found.size + 1:,} keeps the limits is not known: give it more time."
+    return f"{said} That is proven: of {found.size + 1:,}, {found.refusal.infeasibility.reason}."

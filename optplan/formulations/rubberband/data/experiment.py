@@ -16,16 +16,16 @@ from pydantic import Field, field_validator, model_validator
 from optplan.schema import NUMBER, FrozenModel
 
 #: Most trials, which are listed one by one, most iterations, and most stages: a slip of the pen must not fill memory.
-_MOST_TRIALS = 1_000_000
-_MOST_ITERATIONS = 1_000_000_000
+MOST_TRIALS = 1_000_000
+MOST_ITERATIONS = 1_000_000_000
 _MOST_STAGES = 2_000
 
 #: Quotients this close, relatively, to a whole number are that number.
 _WHOLE_TOLERANCE = 1e-9
 
-_Trials = Annotated[int, Field(ge=1, le=_MOST_TRIALS), NUMBER]
-_Iterations = Annotated[int, Field(ge=1, le=_MOST_ITERATIONS), NUMBER]
-_Eta = Annotated[float, Field(gt=1, le=_MOST_TRIALS), NUMBER]
+_Trials = Annotated[int, Field(ge=1, le=MOST_TRIALS), NUMBER]
+_Iterations = Annotated[int, Field(ge=1, le=MOST_ITERATIONS), NUMBER]
+_Eta = Annotated[float, Field(gt=1, le=MOST_TRIALS), NUMBER]
 
 
 class Stage(FrozenModel):

@@ -1,0 +1,180 @@
+"""The largest search of a given shape that a deadline and a budget can buy.
+
+A *shape* is the stages of a search in their proportions. Of size n, with trials growing, stage i has
+max(1, floor(n_i n / n_1)) trials; with iterations growing, max(1, floor(x_i n / sum of x)) iterations. A plan for a
+size is one for every smaller size: each stage has no more trials or iterations, so on the GPUs that its trials had it
+takes no longer, needs no more instances, and costs no more, minimum charges included. So where no plan keeps the limits
+at a size, none does at a larger one: a size that can be planned, beside the next one that cannot, is the proof. Only
+mode ``any`` has that property: the paper's rule may allow many trials on GPUs that it forbids fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any
+
+from optplan.contracts.result import Result
+from optplan.errors import UnsupportedError, UsageError
+from optplan.formulations.rubberband.data.experiment import MOST_ITERATIONS, MOST_TRIALS, Stage, StagesExperiment
+from optplan.formulations.rubberband.data.instance import Mode, RubberBandInstance, RubberBandSolution
+
+_Result = Result[RubberBandSolution]
+
+
+class Growing(StrEnum):
+    """What a larger search has more of."""
+
+    #: Trials, of as many iterations.
+    TRIALS = "trials"
+    #: Iterations, of as many trials.
+    ITERATIONS = "iterations"
+
+
+@dataclass(frozen=True)
+class LargestSearch:
+    """The answer: a search, its plan, and why there is no larger one.
+
+    Parameters
+    ----------
+    growing
+        What was grown.
+    size
+        Trials of the first stage, or iterations of a trial in all; 0 where even 1 does not keep the limits.
+    instance, result
+        The search of that size and its best plan; None where there is none.
+    larger, refusal
+        The search of one more, and that no plan for it keeps the limits; None where what is allowed ends before.
+    solves
+        How many sizes were looked at.
+    """
+
+    growing: Growing
+    size: int
+    instance: RubberBandInstance | None
+    result: _Result | None
+    larger: RubberBandInstance | None
+    refusal: _Result | None
+    solves: int
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no larger search keeps the limits: one more is proven to need more, or is not allowed."""
+        return self.refusal is None or self.refusal.infeasibility is not None
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return the answer as plain data, with the instances and results that ``verify`` takes."""
+        named = {"instance": self.instance, "result": self.result, "larger": self.larger, "refusal": self.refusal}
+        records = {name: None if record is None else record.to_json_data() for name, record in named.items()}
+        return {"growing": self.growing.value, "size": self.size, "proven": self.is_proven, **records}
+
+
+def require_shape(instance: RubberBandInstance) -> tuple[Stage, ...]:
+    """Return the stages that are made larger.
+
+    Raises
+    ------
+    UnsupportedError
+        When there are several brackets, or the mode is not ``any``.
+    """
+    if len(instance.brackets) > 1 or any(a.trials < b.trials for a, b in pairwise(instance.brackets[0])):
+        raise UnsupportedError("a search of several brackets has no one size; give the stages of one of them")
+    if instance.mode is not Mode.ANY:
+        message = "mode fair may allow a search on GPUs that it forbids a smaller one, so that no size is the largest"
+        raise UnsupportedError(f"{message}; ask for mode any")
+    return instance.brackets[0]
+
+
+def resize(instance: RubberBandInstance, growing: Growing, size: int) -> RubberBandInstance:
+    """Return the search of the instance's shape and another size.
+
+    Parameters
+    ----------
+    instance
+        A search of one bracket.
+    growing
+        What is meant by size.
+    size
+        Trials of the first stage, or iterations of a trial in all.
+    """
+    stages = require_shape(instance)
+    if growing is Growing.TRIALS:
+        first = stages[0].trials
+        changed = [stage.replace(trials=max(1, stage.trials * size // first)) for stage in stages]
+    else:
+        total = sum(stage.iterations for stage in stages)
+        changed = [stage.replace(iterations=max(1, stage.iterations * size // total)) for stage in stages]
+    return instance.replace(experiment=StagesExperiment(stages=tuple(changed)))
+
+
+def find_largest(
+    instance: RubberBandInstance, growing: Growing, solve: Callable[..., _Result], *, time_limit_s: float | None = None
+) -> LargestSearch:
+    """Find the largest search of a shape that keeps the instance's limits, by doubling and then halving sizes.
+
+    Parameters
+    ----------
+    instance
+        The shape, with its deadline and budget; one of them is enough.
+    growing
+        What grows.
+    solve
+        As :func:`optplan.solve`.
+    time_limit_s
+        Seconds for each size; where the time is too short to know, the answer is not proven.
+
+    Raises
+    ------
+    UnsupportedError
+        When the instance has no one size.
+    UsageError
+        When it has no limit.
+    """
+    stages = require_shape(instance)
+    if not instance.has_limit and instance.ceiling is None:
+        raise UsageError(f"instance {instance.name!r} has no limit; give --deadline, --budget, or both")
+    asked = instance if instance.has_limit else instance.exchanged()
+    found: dict[int, _Result] = {}
+
+    def fits(size: int) -> bool:
+        found[size] = solve(resize(asked, growing, size), check=False, time_limit_s=time_limit_s)
+        return found[size].solution is not None
+
+    most = MOST_TRIALS if growing is Growing.TRIALS else MOST_ITERATIONS
+    now = stages[0].trials if growing is Growing.TRIALS else sum(stage.iterations for stage in stages)
+    low, high = _bracket(fits, now, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    best, larger = (resize(asked, growing, size) if 0 < size <= most else None for size in (low, high))
+    settings = {"time_limit_s": time_limit_s}
+    return LargestSearch(
+        growing=growing,
+        size=low,
+        instance=best,
+        result=None if best is None else solve(best, **settings),
+        larger=larger,
+        refusal=None if larger is None else solve(larger, **settings),
+        solves=len(found),
+    )
+
+
+def _bracket(fits: Callable[[int], bool], now: int, most: int) -> tuple[int, int]:
+    """Return a size that fits, or 0, and a larger one that does not, or one beyond what is allowed."""
+    size = now
+    if fits(size):
+        while size < most:
+            larger = min(2 * size, most)
+            if not fits(larger):
+                return size, larger
+            size = larger
+        return size, most + 1
+    while size > 1:
+        smaller = size // 2
+        if fits(smaller):
+            return smaller, size
+        size = smaller
+    return 0, 1
+
