@@ -79,10 +79,10 @@ class Rows:
         for number in range(len(self.graphs)) if swept is None else swept:
             self._sweep(number, np.arange(start, len(self.weights)))
 
-    def complete(self) -> None:
-        """Sweep for all graphs what was swept for some only."""
-        for number, least in enumerate(self.least):
-            self._sweep(number, np.flatnonzero(least[:, 0] == 0.0))
+    def complete(self, graphs: Sequence[int] | None = None) -> None:
+        """Sweep for some graphs, or for all, what was swept for others only."""
+        for number in range(len(self.graphs)) if graphs is None else graphs:
+            self._sweep(number, np.flatnonzero(self.least[number][:, 0] == 0.0))
 
     def _sweep(self, number: int, rows: IntArray) -> None:
         for first in range(0, rows.size, _BATCH):

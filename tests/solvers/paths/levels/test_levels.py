@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from optplan.solvers.paths.bounds import LinkedShortfall, maximise_bound
 from optplan.solvers.paths.closing import solve_pure
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import keep_limits
-from optplan.solvers.paths.levels import sieve as levels
 from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
 from optplan.solvers.paths.levels.segments import BlockSearch
 from optplan.solvers.paths.levels.sieve import Sieve
@@ -114,6 +113,40 @@ def test_levels_find_the_optimum(
     assert keep_limits(np.asarray(sums)[1:], limits)
 
 
+@settings(max_examples=60)
+@given(seed=SEEDS, hubs=st.booleans())
+def test_plans_that_are_sought_keep_the_limits_and_no_two_graphs_gain_more(
+    random_costs: Maker,
+    random_limits: Callable[..., FloatArray],
+    path_table: Callable[[PathCosts], FloatArray],
+    pure_optimum: Callable[..., float],
+    seed: int,
+    hubs: bool,
+) -> None:
+    """A plan that was sought is a plan, never better than the best one, and the best one of each pair of graphs."""
+    costs = random_costs(seed, hubs=hubs)
+    tables = [path_table(each) for each in costs]
+    limits = random_limits(seed, tables)
+    found = maximise_bound(LinkedGraphs.from_costs(costs, limits))
+    blocks = layer_blocks(costs, draw_kinds(seed, costs))
+    if isinstance(found, LinkedShortfall) or not found.bound > 0.0:
+        return
+    assert blocks is not None
+    sieve = Sieve(blocks, limits, found.bound, found.multipliers, Effort())
+    if not sieve.seek(3.0 * found.bound):
+        return
+    assert sieve.plan is not None
+    sums = np.array([graph.add_up(nodes[None])[0] for graph, nodes in zip(blocks, sieve.plan, strict=True)])
+    assert keep_limits(sums.sum(axis=0)[1:], limits)
+    assert sums[:, 0].sum() == pytest.approx(sieve.value, rel=1e-12)
+    assert sieve.value >= pure_optimum(tables, limits) * (1.0 - 1e-9)
+    assert sieve.bound == found.bound
+    for free in combinations(range(len(costs)), min(2, len(costs))):
+        fixed = [sums[None, number] for number in range(len(costs)) if number not in free]
+        best = pure_optimum([tables[number] for number in free] + fixed, limits)
+        assert sieve.value <= best * (1.0 + 1e-5)
+
+
 def test_forbidden_nodes_are_in_no_plan(random_costs: Maker) -> None:
     """A node whose value is infinite is avoided, and lies in a block of its own that has no path worth a look."""
     costs = random_costs(5, hubs=False)
@@ -134,7 +167,14 @@ def test_kinds_that_are_too_many_or_none_are_left_to_others(random_costs: Maker)
     assert layer_blocks(costs, [np.full(each.group.size, 4) for each in costs]) is None
 
 
-@pytest.mark.parametrize("most", [("_MOST_TOTALS", 1), ("_MOST_LISTS", 2), ("_LABELS", (1,))])
+@pytest.mark.parametrize(
+    "most",
+    [
+        ("board._MOST_TOTALS", 1),
+        ("board._MOST_LISTS", 2),
+        ("sieve._MORE_LABELS", (1,)),
+    ],
+)
 def test_levels_that_are_too_large_leave_the_rest_to_branching(
     random_costs: Maker,
     random_limits: Callable[..., FloatArray],
@@ -144,8 +184,9 @@ def test_levels_that_are_too_large_leave_the_rest_to_branching(
     most: tuple[str, object],
 ) -> None:
     """Whatever count ends the levels, the optimum is proven all the same."""
-    monkeypatch.setattr(levels, *most)
-    monkeypatch.setattr(levels, "_FEW_PATHS", 0)
+    monkeypatch.setattr(f"optplan.solvers.paths.levels.{most[0]}", most[1])
+    monkeypatch.setattr("optplan.solvers.paths.levels.sieve._LABELS", (1,))
+    monkeypatch.setattr("optplan.solvers.paths.levels.board._FEW_PATHS", 0)
     monkeypatch.setattr("optplan.solvers.paths.closing._Closing._enumerate_all", lambda _: None)
     solved = 0
     for seed in range(12):
