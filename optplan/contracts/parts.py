@@ -161,9 +161,14 @@ class CheckTree(Protocol):
     """The judge of :class:`~optplan.contracts.TreeCertificate`."""
 
     def __call__(self, instance: Any, certificate: TreeCertificate, stopwatch: Stopwatch, /) -> None:  # noqa: ANN401
-        """Raise RefutedError unless the certificate proves its claim, whatever its content is.
+        """Check that the certificate proves its claim, whatever its content is.
 
-        Calls ``stopwatch.require()`` in every long loop.
+        Raises
+        ------
+        RefutedError
+            When it does not.
+        OutOfTime
+            When the stopwatch expires, which every long loop looks at.
         """
 
 
@@ -206,7 +211,20 @@ class BuildPlan(Protocol):
     """From a solution to a plan."""
 
     def __call__(self, instance: Any, result: Result[Any], /, *, explanation: Explanation | None) -> Plan:  # noqa: ANN401
-        """Turn a result with a solution into actions that an executor can run."""
+        """Turn a result with a solution into actions that an executor can run.
+
+        Parameters
+        ----------
+        instance, result
+            The problem, and its result.
+        explanation
+            Of the result, where the formulation has explanations; becomes the plan's reasons.
+
+        Raises
+        ------
+        UsageError
+            When the result has no solution.
+        """
 
 
 class ContinuePlan(Protocol):
@@ -233,7 +251,20 @@ class Calibrate(Protocol):
     """From an instance and what was measured to an instance that says so."""
 
     def __call__(self, instance: Any, plan: Any, standing: Standing, /) -> tuple[Instance, tuple[str, ...]]:  # noqa: ANN401
-        """Return the instance with what was measured in place of what it said, and a line for each change."""
+        """Return the instance with what was measured in place of what it said, and a line for each change.
+
+        Parameters
+        ----------
+        instance, plan
+            What the plan was made from, and the plan that was followed.
+        standing
+            What was measured.
+
+        Raises
+        ------
+        UsageError
+            When nothing was measured.
+        """
 
 
 class BuildFrontier(Protocol):

@@ -218,25 +218,11 @@ def build_plan(
 ) -> BoaPlan:
     """Turn widths into segments.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result, with a solution.
-    explanation
-        Of the result; becomes the plan's reasons.
-
     Returns
     -------
     BoaPlan
         Real widths (problem continuous) become two whole widths for fractions of the *jobs*, never within an epoch, so
         that the GPU use of every epoch stays what it was; ``expected`` is what the plan itself amounts to.
-
-    Raises
-    ------
-    UsageError
-        When the result has no solution.
     """
     solution = require_solution(result)
     run_instance, run_solution = as_run(instance, solution)

@@ -115,22 +115,7 @@ class RubberBandPlan(Plan):
 def build_plan(
     instance: RubberBandInstance, result: Result[RubberBandSolution], *, explanation: Explanation | None = None
 ) -> RubberBandPlan:
-    """Turn allocations into timed stages.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result, with a solution.
-    explanation
-        There are none for searches.
-
-    Raises
-    ------
-    UsageError
-        When the result has no solution, or there is an explanation.
-    """
+    """Turn allocations into timed stages, as :class:`~optplan.contracts.parts.BuildPlan`; there are no explanations."""
     solution = require_solution(result)
     if explanation is not None:
         raise UsageError("explanation: plans of searches have none; leave it out")

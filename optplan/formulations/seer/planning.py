@@ -69,15 +69,6 @@ def build_plan(
 ) -> SeerPlan:
     """Turn numbers of trials into skewed stages.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result, with a solution.
-    explanation
-        Not used.
-
     Raises
     ------
     UsageError

@@ -128,22 +128,7 @@ class SriftPlan(Plan):
 def build_plan(
     instance: SriftInstance, result: Result[SriftSolution], *, explanation: Explanation | None = None
 ) -> SriftPlan:
-    """Turn a fleet into VMs to start and to keep, with their ranks and batches.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result, with a solution.
-    explanation
-        There are none for fleets.
-
-    Raises
-    ------
-    UsageError
-        When the result has no solution, or there is an explanation.
-    """
+    """Turn a fleet into VMs to start and to keep, with their ranks and batches; there are no explanations."""
     solution = require_solution(result)
     if explanation is not None:
         raise UsageError("explanation: plans of fleets have none; leave it out")

@@ -58,22 +58,7 @@ def list_proofs(instance: RubberBandInstance) -> frozenset[BoundProof]:
 
 
 def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Raise unless a certificate proves its claim; see the module's text.
-
-    Parameters
-    ----------
-    certificate
-        What is claimed, by which rule.
-    stopwatch
-        Its time must suffice.
-
-    Raises
-    ------
-    RefutedError
-        When it does not.
-    OutOfTime
-        When the stopwatch expires.
-    """
+    """Raise unless a certificate proves its claim; see the module's text."""
     if certificate.limit not in ("", *instance.limits):
         message = f"there is no limit {certificate.limit!r}"
         raise RefutedError(message)

@@ -45,10 +45,6 @@ def calibrate(
 
     Parameters
     ----------
-    instance
-        What the plan was made from.
-    plan
-        Not used.
     standing
         What was measured: latencies of iterations at the widths that trials had, what starting and storing them took,
         launches, and prices.

@@ -89,15 +89,6 @@ def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: 
         Its content: ``pairs``, for each bracket but the narrowest, from the widest on, two packed lists of whole
         numbers (:mod:`optplan.contracts.packing`): spent in units of budget * 2^-33 / brackets, trained in units of
         bound * 2^-33 / brackets.
-    stopwatch
-        For the judge's time limit.
-
-    Raises
-    ------
-    RefutedError
-        When it does not.
-    OutOfTime
-        When the judge's time is over.
     """
     published = instance.brackets
     if certificate.rule != RULE:

@@ -24,10 +24,6 @@ def calibrate(instance: SeerInstance, plan: SeerPlan, standing: Standing) -> tup
 
     Parameters
     ----------
-    instance
-        What the plan was made from.
-    plan
-        The plan that was followed.
     standing
         What was measured: ``resize_s`` becomes the mean time until trials trained again in rounds after the first, and
         where there is a prior, its scaling the iterations a second at the widths that trials had.

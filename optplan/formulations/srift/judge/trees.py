@@ -52,22 +52,7 @@ def list_proofs(_: SriftInstance) -> frozenset[BoundProof]:
 
 
 def check_tree(instance: SriftInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Check that a certificate proves what it claims.
-
-    Parameters
-    ----------
-    certificate
-        Its content may be anything.
-    stopwatch
-        When to end.
-
-    Raises
-    ------
-    RefutedError
-        When it does not.
-    OutOfTime
-        When time is over before that is known.
-    """
+    """Check that a certificate proves what it claims; see the module's text."""
     claim = _read_claim(instance, certificate)
     order, trees = _read_content(instance, certificate.content)
     try:

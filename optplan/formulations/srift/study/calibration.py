@@ -25,10 +25,6 @@ def calibrate(instance: SriftInstance, plan: SriftPlan, standing: Standing) -> t
 
     Parameters
     ----------
-    instance
-        What the plan was made from.
-    plan
-        The fleet that trained.
     standing
         What was measured: the mean of launches; where VMs may be lost, the mean time until training went on; and
         passes on the fleet's GPUs are multiplied by the one factor with which an iteration takes what it took. How that
