@@ -14,17 +14,20 @@ class Interference:
     ----------
     loss
         Share of its speed that a job on several nodes loses while another such job is on one of them.
+
+    Attributes
+    ----------
+    slowed
+        Those who are slowed down now.
+    stretch
+        By which factor their epochs take longer.
     """
 
     def __init__(self, loss: float) -> None:
-        self._stretch = 1.0 / (1.0 - loss)
+        self.stretch = 1.0 / (1.0 - loss)
         self._jobs_on: defaultdict[int, set[int]] = defaultdict(set)
         self._places: dict[int, Places] = {}
-        self._slowed: set[int] = set()
-
-    def stretch(self, job: int) -> float:
-        """Return the factor of the time that a job takes now."""
-        return self._stretch if job in self._slowed else 1.0
+        self.slowed: set[int] = set()
 
     def join(self, job: int, places: Places) -> list[int]:
         """Let a job be on its nodes.
@@ -32,9 +35,10 @@ class Interference:
         Returns
         -------
         list
-            Jobs whose factor is to change: :meth:`turn` changes it once what they did so far is accounted for.
+            Jobs that come to be slowed down, or cease to be: :meth:`turn` changes that once what they did so far is
+            accounted for.
         """
-        if self._stretch == 1.0 or len(places) < 2:
+        if self.stretch == 1.0 or len(places) < 2:
             return []
         self._places[job] = places
         for node, _ in places:
@@ -44,18 +48,18 @@ class Interference:
     def leave(self, job: int) -> list[int]:
         """Let a job be nowhere; returns the same."""
         places = self._places.pop(job, ())
-        self._slowed.discard(job)
+        self.slowed.discard(job)
         for node, _ in places:
             self._jobs_on[node].discard(job)
         return self._list_changes(places)
 
     def turn(self, job: int) -> None:
-        """Change a job's factor."""
-        self._slowed ^= {job}
+        """Slow a job down, or no longer."""
+        self.slowed ^= {job}
 
     def _list_changes(self, places: Places) -> list[int]:
         there = sorted(set().union(*(self._jobs_on[node] for node, _ in places)))
-        return [job for job in there if self._is_beside_others(job) is not (job in self._slowed)]
+        return [job for job in there if self._is_beside_others(job) is not (job in self.slowed)]
 
     def _is_beside_others(self, job: int) -> bool:
         return any(len(self._jobs_on[node]) > 1 for node, _ in self._places[job])

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from optplan.errors import InternalError, UsageError
 from optplan.simulation.cluster.jobs import Places
 
+_NONE: frozenset[int] = frozenset()
+
 
 class Nodes:
     """Nodes with the same number of GPUs: a fixed number of them, or as many as are needed.
@@ -136,6 +138,8 @@ class Nodes:
 
     def list_starting(self, now_s: float) -> frozenset[int]:
         """List the nodes that cannot be used yet."""
+        if not self._ready_s:
+            return _NONE
         return frozenset(node for node, ready_s in self._ready_s.items() if ready_s > now_s)
 
     def rent(self, count: int, now_s: float) -> None:

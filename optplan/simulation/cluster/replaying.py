@@ -14,7 +14,6 @@ import numpy as np
 
 from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
-from optplan.schema import FloatArray
 from optplan.simulation.cluster.interference import Interference
 from optplan.simulation.cluster.jobs import Application, Job, consolidate, spread_of
 from optplan.simulation.cluster.nodes import Nodes
@@ -113,7 +112,7 @@ class _Cluster:
         self._next_round = 0
         # By job: its next event, and the times of its epochs.
         self._ticket: list[int | None] = [None] * len(jobs)
-        self._epochs_s: list[FloatArray] = [np.empty(0)] * len(jobs)
+        self._epochs_s: list[list[float]] = [[]] * len(jobs)
         self._timeline = [(0.0, 0, nodes.rented)]
         # Events that end nodes, by node; the losses of a trace that are to come, and which share is lost next, if any.
         self._interruptions = Interruptions(world, seed)
@@ -134,17 +133,22 @@ class _Cluster:
         self._watch_nodes()
         while self._goes_on:
             at_s = clock.next_at
-            happened = []
+            happened: list[int] = []
             while clock.next_at == at_s:
-                happened.append(clock.advance())
-            self._apply(sorted(number for number in happened if number is not None))
+                item = clock.advance()
+                assert item is not None
+                happened.append(item)
+            happened.sort()
+            self._apply(happened)
             self._ask(rounds=_ROUND in happened)
             if self._round is not None and not self._active and len(clock) - self._num_node_events == 1:
                 clock.cancel(self._round)  # nobody is there, and nobody will come
-            self._watch_nodes()
+            if self._nodes.came or self._nodes.went:
+                self._watch_nodes()
             self._note()
         for job in list(self._active):
             self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
+        self._note(last=True)
 
     @property
     def _num_node_events(self) -> int:
@@ -174,27 +178,30 @@ class _Cluster:
 
     def _apply(self, numbers: Sequence[int]) -> None:
         """Apply what happens at one time: to jobs in their order, then to nodes."""
-        jobs = [number for number in numbers if number >= 0]
-        for number in jobs:
-            self._ticket[number] = None
-        for number in (*jobs, *(number for number in numbers if number < 0)):
+        for number in numbers:
+            if number >= 0:
+                self._ticket[number] = None
+        for number in numbers:
+            if number >= 0:
+                self._advance(number, self._jobs[number])
+        for number in numbers:
             if number == _ROUND:
                 self._round = None
-                continue
-            if number < _ROUND:
+            elif number < 0:
                 self._interrupt(number)
-                continue
-            job = self._jobs[number]
-            if job not in self._active:
-                self._admit(number, job)
-                continue
-            self._settle(number, job)
-            job.epochs_done, job.left = job.epochs_done + 1, 1.0
-            if job.epochs_done == job.truth.num_epochs:
-                self._complete(number, job)
-            else:
-                self._changed.add(number)
-                self._go_on(number, job)
+
+    def _advance(self, number: int, job: Job) -> None:
+        """Let a job arrive, or end its epoch."""
+        if job not in self._active:
+            self._admit(number, job)
+            return
+        self._settle(number, job)
+        job.epochs_done, job.left = job.epochs_done + 1, 1.0
+        if job.epochs_done == job.truth.num_epochs:
+            self._complete(number, job)
+        else:
+            self._changed.add(number)
+            self._go_on(number, job)
 
     def _admit(self, number: int, job: Job) -> None:
         """Let a job arrive, unless it is empty or can never run."""
@@ -220,16 +227,17 @@ class _Cluster:
             self._share(self._policy.allocate(self._see(leaving)))
             self._nodes.retire(leaving, self._clock.now)
             self._changed.clear()
+        if interval_s is None or self._round is not None or not self._active:
+            return
         # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever.
-        goes_on = self._active and (self._running or self._goes_on or not rounds)
-        if interval_s is not None and self._round is None and goes_on:
+        if self._running or self._goes_on or not rounds:
             self._next_round = max(self._next_round, math.ceil(self._clock.now / interval_s))
             self._round = self._clock.schedule(self._next_round * interval_s, _ROUND)
             self._next_round += 1
 
     def _see(self, leaving: Collection[int] = ()) -> Sight:
         """Return what the policy sees, without nodes that are about to leave."""
-        changed = [self._jobs[number] for number in sorted(self._changed) if self._jobs[number] in self._active]
+        changed = [job for number in sorted(self._changed) if (job := self._jobs[number]) in self._active]
         nodes = self._nodes
         gpus, free = nodes.gpus - len(leaving) * nodes.gpus_per_node, nodes.gpus - nodes.used
         staying: Sequence[int] = nodes.names if nodes.is_fixed else ()
@@ -284,7 +292,7 @@ class _Cluster:
         job.started_s = now_s if job.started_s is None else job.started_s
         factors = self._world.draw_factors(job.name, job.truth.num_epochs, self._seed)
         job.gpus, job.places = sum(spread), places
-        self._epochs_s[number] = epochs_s if factors is None else epochs_s * factors
+        self._epochs_s[number] = (epochs_s if factors is None else epochs_s * factors).tolist()
         self._running += 1
         job.goes_on_s = ready_s + job.truth.rescale_s
         self._turn(self._interference.join(number, places))
@@ -299,7 +307,9 @@ class _Cluster:
 
     def _epoch_s(self, number: int, job: Job) -> float:
         """Return the seconds of a job's present epoch on what it holds."""
-        return float(self._epochs_s[number][job.epochs_done]) * self._interference.stretch(number)
+        epoch_s = self._epochs_s[number][job.epochs_done]
+        slowed = self._interference.slowed
+        return epoch_s * self._interference.stretch if slowed and number in slowed else epoch_s
 
     def _settle(self, number: int, job: Job) -> None:
         """Account for the time since a job was last looked at."""
@@ -406,10 +416,10 @@ class _Cluster:
         job.problem = problem
         self._active.pop(job, None)
 
-    def _note(self) -> None:
-        """Remember what is in use from now on."""
+    def _note(self, *, last: bool = False) -> None:
+        """Remember what is in use from now on, and when all is over."""
         entry = (self._clock.now, self._nodes.used, self._nodes.rented)
         if self._timeline[-1][0] == entry[0]:
             self._timeline[-1] = entry
-        elif self._timeline[-1][1:] != entry[1:] or not self._goes_on:
+        elif last or self._timeline[-1][1:] != entry[1:]:
             self._timeline.append(entry)
