@@ -79,6 +79,7 @@ SLOW = (
     "instances/test_library.py",
     "instances/test_sia.py",
     "instances/test_sia_boa.py",
+    "instances/test_sia_learning.py",
     "measurement/test_torch_profiler.py",
     "reporting/boa/test_browser.py",
     "reporting/boa/test_report.py",

@@ -63,6 +63,13 @@ _RENAMED = {
     help="Efficiency that pollux-autoscaled keeps: a number such as 0.5, or a band such as 0.35:0.65.",
 )
 @click.option(
+    "--knowledge",
+    type=click.Choice(["truth", "learned"]),
+    default="truth",
+    show_default=True,
+    help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
+)
+@click.option(
     "--gpu",
     default="aws",
     show_default=True,

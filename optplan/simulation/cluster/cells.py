@@ -17,6 +17,7 @@ from optplan.schema import FrozenModel
 from optplan.simulation.cluster.jobs import Job, Spread
 from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.naming import is_file, make_policy, plan_path
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.profiled_jobs import Batch, ProfiledApplication, make_jobs
 from optplan.simulation.cluster.replaying import replay
 from optplan.simulation.cluster.world import World
@@ -41,6 +42,8 @@ class Cell(FrozenModel):
         The path of a BOA plan, or a name: see :func:`~optplan.simulation.cluster.policies.naming.make_policy`.
     target
         Target efficiency, or band, of ``pollux-autoscaled``.
+    knowledge
+        What Pollux knows about speeds.
     gpu
         Type of the nodes: a suffix of the profiles.
     nodes
@@ -65,6 +68,7 @@ class Cell(FrozenModel):
     profiles: str
     policy: str
     target: str | None = None
+    knowledge: Knowledge = Knowledge.TRUTH
     gpu: str = "aws"
     nodes: _AtLeastOne | None = None
     slowdown: bool = False
@@ -90,7 +94,7 @@ class Cell(FrozenModel):
         UsageError
             When the policy has no such name, or cannot work on the cluster.
         """
-        policy = make_policy(self.policy, target=self.target)
+        policy = make_policy(self.policy, target=self.target, knowledge=self.knowledge)
         jobs, gpus_per_node = make_jobs(
             repeat_workload(read_workload(self.workload), self.repeat, seed=self.seed),
             self.profiles,

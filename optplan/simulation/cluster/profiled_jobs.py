@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from functools import lru_cache, partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from optplan.instances.sia import (
     derive_epochs,
     read_profile,
 )
+from optplan.instances.sia_learning import fit_speeds
 from optplan.instances.sia_profiles import stamp_profiles
 from optplan.schema import FloatArray, IntArray
 from optplan.simulation.cluster.jobs import Job, Spread, consolidate
@@ -140,7 +141,8 @@ class ProfiledApplication:
     ) -> None:
         self._facts = APPLICATIONS[name]
         self._gpus_per_node = gpus_per_node
-        where, stamp = (str(profiles_dir), name, gpu), stamp_profiles(profiles_dir, name)
+        self._where = where = (str(profiles_dir), name, gpu)
+        stamp = stamp_profiles(profiles_dir, name)
         self._times = _keep_times(where, gpus_per_node, Timing(timing), fixed_batch, slowdown, stamp)
         self.provenance: dict[Spread, str] = {}
 
@@ -169,6 +171,13 @@ class ProfiledApplication:
     def least_width(self) -> int:
         """The fewest GPUs on which it runs when they are together, if they are up to 64; 0 where there are none."""
         return next((k for k in range(1, _DERIVED_TOGETHER + 1) if self._runs_on(k)), 0)
+
+    def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
+        """Return the speeds that the fitted model predicts after some spreads were seen.
+
+        See :func:`optplan.instances.sia_learning.fit_speeds`.
+        """
+        return fit_speeds(self._where[0], self._facts, self._where[2], spreads, most_gpus)
 
     def _runs_on(self, gpus: int) -> bool:
         return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None

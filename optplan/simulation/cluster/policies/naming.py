@@ -22,6 +22,7 @@ from optplan.simulation.cluster.policies.reservation import hold_reservations
 from optplan.simulation.cluster.policies.scheduled import Autoscaled, Scheduled
 from optplan.simulation.cluster.policies.width_table import follow_plan
 from optplan.simulation.cluster.policy import Policy
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 
 #: What is followed by a number of GPUs, as in ``one-width:8``.
 ONE_WIDTH = "one-width"
@@ -37,9 +38,12 @@ POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
         "reservation": hold_reservations,
         "equal-share": EqualShare,
         "least-attained": LeastAttained,
-        "pollux": Pollux,
-        "pollux-nsga2": PolluxNsga2,
     }
+)
+
+#: Policies that believe something about speeds.
+BELIEVERS: Mapping[str, Callable[[Knowledge], Policy]] = MappingProxyType(
+    {"pollux": Pollux, "pollux-nsga2": PolluxNsga2}
 )
 
 #: Schedulers that follow a BOA plan: on a cluster of fixed size in an order, or one that grows and shrinks.
@@ -51,17 +55,19 @@ SCHEDULERS: Mapping[str, Callable[[BoaPlan], Policy]] = MappingProxyType(
 )
 
 
-def make_policy(text: str, *, target: str | None = None) -> Policy:
+def make_policy(text: str, *, target: str | None = None, knowledge: Knowledge | str = Knowledge.TRUTH) -> Policy:
     """Return the policy that a text names.
 
     Parameters
     ----------
     text
-        A name of :data:`POLICIES`, ``one-width:N``, ``pollux-autoscaled:TARGET``, the path of a BOA plan (``.json`` or
-        ``.yaml``), or a name of :data:`SCHEDULERS`, a colon and that path; or ``boa-online:`` and the path of a BOA
-        instance with a budget.
+        A name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``, the path of a
+        BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon and that path; or ``boa-online:``
+        and the path of a BOA instance with a budget.
     target
         The target of ``pollux-autoscaled``, where it does not stand in the text.
+    knowledge
+        What a policy of :data:`BELIEVERS` or ``pollux-autoscaled`` knows about speeds; others need none.
 
     Raises
     ------
@@ -76,7 +82,11 @@ def make_policy(text: str, *, target: str | None = None) -> Policy:
     if name == ONE_WIDTH and colon and number.isdecimal():
         return hold_one_width(int(number))
     if name == POLLUX_AUTOSCALED:
-        return PolluxAutoscaled(number)
+        return PolluxAutoscaled(number, Knowledge(knowledge))
+    if text in BELIEVERS:
+        return BELIEVERS[text](Knowledge(knowledge))
+    if knowledge != Knowledge.TRUTH:
+        raise UsageError(f"knowledge: {text} believes nothing about speeds; leave it out, or choose Pollux")
     if text in POLICIES:
         return POLICIES[text]()
     if is_file(text):
@@ -86,6 +96,7 @@ def make_policy(text: str, *, target: str | None = None) -> Policy:
         return SCHEDULERS[name](plan) if name in SCHEDULERS else follow_plan(plan)
     known = [
         *POLICIES,
+        *BELIEVERS,
         f"{ONE_WIDTH}:8",
         f"{POLLUX_AUTOSCALED}:0.5",
         *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),

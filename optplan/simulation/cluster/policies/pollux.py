@@ -20,7 +20,7 @@ from optplan.schema import FloatArray
 from optplan.simulation.cluster.jobs import Application, Job, Places
 from optplan.simulation.cluster.policies.rounds import ROUND_S
 from optplan.simulation.cluster.policy import Sight
-from optplan.simulation.cluster.pollux.beliefs import MOST_GPUS, Beliefs, Speeds, Truth
+from optplan.simulation.cluster.pollux.beliefs import BELIEFS, MOST_GPUS, Beliefs, Knowledge, Speeds
 from optplan.simulation.cluster.pollux.dividing import divide
 from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor
 
@@ -33,6 +33,8 @@ class Pollux:
 
     Parameters
     ----------
+    knowledge
+        What it knows about speeds.
     interval_s
         Length of a round, seconds.
 
@@ -44,8 +46,9 @@ class Pollux:
 
     name = "pollux"
 
-    def __init__(self, interval_s: float = ROUND_S) -> None:
+    def __init__(self, knowledge: Knowledge = Knowledge.TRUTH, interval_s: float = ROUND_S) -> None:
         self.interval_s = interval_s
+        self._knowledge = knowledge
         self.rounds = self.proven = 0
         self._beliefs: Beliefs | None = None
         self._widest: dict[Job, int] = {}
@@ -79,12 +82,14 @@ class Pollux:
         return division.places
 
     def _watch(self, sight: Sight) -> None:
-        """Remember the most GPUs on which each job has been seen to run."""
+        """Remember the most GPUs on which each job has been seen to run, and what else that teaches."""
         if self._beliefs is None:
-            self._beliefs = Truth(sight.gpus_per_node)
+            self._beliefs = BELIEFS[self._knowledge](sight.gpus_per_node)
         for job in sight.jobs:
-            runs = job.gpus and job.goes_on_s < sight.now_s
-            self._widest[job] = max(self._widest.get(job, 0), job.gpus if runs else 0)
+            self._widest.setdefault(job, 0)
+            if job.gpus and job.goes_on_s < sight.now_s:
+                self._widest[job] = max(self._widest[job], job.gpus)
+                self._beliefs.watch(job)
 
     def _look_up(self, job: Job) -> Speeds:
         """Return what is believed about a job in its present epoch."""

@@ -18,6 +18,7 @@ from optplan.errors import UsageError
 from optplan.simulation.cluster.jobs import Job
 from optplan.simulation.cluster.policies.pollux import Pollux, speed_on
 from optplan.simulation.cluster.policy import Sight
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.pollux.dividing import share_gpus, trace
 
 #: Half of the band, as a share of the target and of what is above it.
@@ -58,10 +59,12 @@ class PolluxAutoscaled(Pollux):
     ----------
     target
         As :func:`read_band` has it.
+    knowledge
+        What it knows about speeds.
     """
 
-    def __init__(self, target: str) -> None:
-        super().__init__()
+    def __init__(self, target: str, knowledge: Knowledge = Knowledge.TRUTH) -> None:
+        super().__init__(knowledge)
         self.name = f"pollux-autoscaled:{target}"
         self._low, self._target, self._high = read_band(target)
 

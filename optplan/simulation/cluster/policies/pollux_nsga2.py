@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from optplan.simulation.cluster.jobs import Job, Places
 from optplan.simulation.cluster.policies.pollux import Pollux
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.pollux.fitness import Round
 from optplan.simulation.cluster.pollux.genetic import GENERATIONS, POPULATION, States, carry_over, search, state_of
 
@@ -19,6 +20,8 @@ class PolluxNsga2(Pollux):
 
     Parameters
     ----------
+    knowledge
+        What it knows about speeds.
     population, generations
         Divisions that change at once, and how often.
     seed
@@ -27,8 +30,14 @@ class PolluxNsga2(Pollux):
 
     name = "pollux-nsga2"
 
-    def __init__(self, population: int = POPULATION, generations: int = GENERATIONS, seed: int = 0) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        knowledge: Knowledge = Knowledge.TRUTH,
+        population: int = POPULATION,
+        generations: int = GENERATIONS,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(knowledge)
         self._population, self._generations, self._seed = population, generations, seed
         self._states: States | None = None
         self._rows: dict[Job, int] = {}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from optplan.errors import UsageError
 from optplan.schema import FloatArray
-from optplan.simulation.cluster.jobs import Application, Job, Spread, consolidate
+from optplan.simulation.cluster.jobs import Application, Job, Spread, consolidate, spread_of
 
 #: The most GPUs of a job, as in the simulators published with Pollux and Sia.
 MOST_GPUS = 64
@@ -28,8 +32,20 @@ class Speeds:
     across: FloatArray
 
 
+class Knowledge(StrEnum):
+    """What a policy knows about speeds."""
+
+    #: All, as it was measured.
+    TRUTH = "truth"
+    #: What a model says that each job fits to what it has run on.
+    LEARNED = "learned"
+
+
 class Beliefs(Protocol):
     """How fast jobs are."""
+
+    def watch(self, job: Job) -> None:
+        """See that a job has run on what it holds."""
 
     def look_up(self, job: Job) -> Speeds:
         """Return the speeds of a job in its present epoch."""
@@ -48,6 +64,9 @@ class Truth:
         self._gpus_per_node = gpus_per_node
         self._known: dict[Application, tuple[FloatArray, FloatArray]] = {}
 
+    def watch(self, job: Job) -> None:
+        """Nothing is new."""
+
     def look_up(self, job: Job) -> Speeds:
         """Look the present epoch up."""
         if job.truth not in self._known:
@@ -63,6 +82,52 @@ class Truth:
             if 1 < gpus <= self._gpus_per_node:
                 across[:, gpus] = _speeds(truth, (gpus - gpus // 2, gpus // 2))
         return within, across
+
+
+@runtime_checkable
+class Learnable(Application, Protocol):
+    """An application about which jobs can learn while they run."""
+
+    def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
+        """Return the speeds of every epoch that a model predicts after some spreads were seen.
+
+        Returns
+        -------
+        tuple
+            On GPUs of one node, however many that has, and of several nodes; both (epochs, K + 1).
+        """
+
+
+class Learned:
+    """What each job has learned: the model fitted to the spreads that it has run on, and linear speedups before.
+
+    Pollux' agents fit it to the local batches that they have used; here a job that has run on a spread knows it at all
+    local batches that were measured there.
+    """
+
+    def __init__(self, _: int) -> None:
+        self._seen: dict[Job, frozenset[Spread]] = {}
+        self._runs: dict[Application, FloatArray] = {}
+
+    def watch(self, job: Job) -> None:
+        """Remember how its GPUs are spread."""
+        self._seen[job] = self._seen.get(job, frozenset()) | {spread_of(job.places)}
+
+    def look_up(self, job: Job) -> Speeds:
+        """Return what the model says; widths on which a job can truly not run are known to it."""
+        truth = job.truth
+        if not isinstance(truth, Learnable):
+            raise UsageError(f"knowledge: nothing can be learned about {job.application}; choose {Knowledge.TRUTH}")
+        within, across = truth.fit_speeds(self._seen.get(job, frozenset()), MOST_GPUS)
+        if truth not in self._runs:
+            self._runs[truth] = np.array([truth.largest_width(gpus) == gpus for gpus in range(within.shape[1])], float)
+        return Speeds(within[job.epochs_done] * self._runs[truth], across[job.epochs_done] * self._runs[truth])
+
+
+#: What is believed by what is known, for nodes of a number of GPUs.
+BELIEFS: Mapping[Knowledge, Callable[[int], Beliefs]] = MappingProxyType(
+    {Knowledge.TRUTH: Truth, Knowledge.LEARNED: Learned}
+)
 
 
 def _speeds(truth: Application, spread: Spread) -> FloatArray | float:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pytest
 
 from optplan.errors import UsageError
-from optplan.simulation.cluster.jobs import Job, TabledApplication
+from optplan.schema import FloatArray
+from optplan.simulation.cluster.jobs import Job, Spread, TabledApplication
 from optplan.simulation.cluster.policies.naming import make_policy
 from optplan.simulation.cluster.policies.pollux import Pollux
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.replaying import replay
 
 #: Twice as quick on two GPUs, four times on four; a pause of 10 s.
@@ -45,3 +49,29 @@ def test_it_needs_a_size() -> None:
     """What is divided has to have an end."""
     with pytest.raises(UsageError, match=r"pollux.*--nodes"):
         replay([Job("a", "linear", 0.0, LINEAR)], Pollux(), gpus_per_node=4)
+
+
+def test_what_a_job_learns() -> None:
+    """Before it has run, speedups are linear; then they are what the model says of the spreads that it has run on."""
+
+    class Taught(TabledApplication):
+        def fit_speeds(self, spreads: Collection[Spread], most_gpus: int) -> tuple[FloatArray, FloatArray]:
+            assert most_gpus == 64
+            known.append(set(spreads))
+            gpus = np.arange(5.0)
+            return gpus[None], (0.0 if spreads else 1.0) * gpus[None]
+
+    known: list[set[Spread]] = []
+    taught = Taught({k: np.array([600.0 / k]) for k in (1, 2)}, num_epochs=1)
+    outcome = replay([Job("a", "taught", 1.0, taught)], Pollux(Knowledge.LEARNED), gpus_per_node=4, nodes=2)
+    # Four GPUs would be believed to be quicker, but it is known not to run on more than two.
+    assert outcome.gpus_used.tolist() == [0, 1, 2, 0]
+    assert known[:3] == [set(), {(1,)}, {(1,), (2,)}]
+
+
+def test_knowledge_of_those_who_know_nothing() -> None:
+    """Policies without beliefs refuse it, and nothing is learned about applications without a model."""
+    with pytest.raises(UsageError, match="believes nothing"):
+        make_policy("equal-share", knowledge="learned")
+    with pytest.raises(UsageError, match="nothing can be learned about linear"):
+        replay([Job("a", "linear", 1.0, LINEAR)], make_policy("pollux", knowledge="learned"), gpus_per_node=4, nodes=1)
