@@ -13,6 +13,9 @@ import pytest
 from optplan.benchmarking.paper import running, setting
 from optplan.benchmarking.paper.__main__ import main
 from optplan.benchmarking.paper.charts import Axis, Line, draw
+from optplan.benchmarking.paper.claims import list_claims
+from optplan.benchmarking.paper.curves import Curve, Point
+from optplan.benchmarking.paper.experiments import AUTOSCALED, EXACT
 from optplan.benchmarking.paper.gathering import Gathered
 from optplan.benchmarking.paper.pages import write_page
 from optplan.errors import UsageError
@@ -84,11 +87,11 @@ def test_a_run_without_time_begins_nothing(data_pack: Path, tmp_path: Path) -> N
     assert not where.cells_folder.exists()
 
 
-def test_what_was_not_run_says_so(tmp_path: Path) -> None:
-    """A page of nothing: the cells that are left are counted, and claims say that they were not run."""
+def make_gathered(**known: Any) -> Gathered:  # noqa: ANN401
+    """Gather nothing but what is given."""
     trace = {"jobs": 85, "span_h": 8.0, "variation": 2.65, "applications": {"bert": 85}}
     empty = ("few", "filtered", "newtrace", "elsewhere", "information", "watched_few", "watched", "solve_s")
-    known: dict[str, Any] = {
+    nothing: dict[str, Any] = {
         **{name: {} for name in empty},
         **{name: [] for name in ("arrivals", "predictions", "sia")},
         **{"date": "2026-11-22", "machine": "a machine", "versions": "optplan 1", "seconds": 1.0, "quick": True},
@@ -96,7 +99,12 @@ def test_what_was_not_run_says_so(tmp_path: Path) -> None:
         "traces": dict.fromkeys(("newtrace-1", "filtertrace", "workload-1-of-85"), trace),
         "spans_h": {"few": 8.0, "filtered": 48.0, "newtrace": 48.0},
     }
-    told = Gathered(**known)
+    return Gathered(**(nothing | known))
+
+
+def test_what_was_not_run_says_so(tmp_path: Path) -> None:
+    """A page of nothing: the cells that are left are counted, and claims say that they were not run."""
+    told = make_gathered()
     write_page(told, tmp_path, command="make bench-paper")
     page = (tmp_path / "paper.md").read_text(encoding="utf-8")
     assert "**7 cells are not run yet**" in page
@@ -105,6 +113,32 @@ def test_what_was_not_run_says_so(tmp_path: Path) -> None:
         in page
     )
     assert "| 6.1 | interarrival times of newTrace have C² = 2.65 | 2.65 to 2.65 in its 1 samples | holds |" in page
+
+
+def make_curve(name: str, *points: tuple[float, float]) -> Curve:
+    """Make a curve of (node GPU-hours, mean), with P95 twice the mean."""
+    return Curve(name, [Point("", hours, hours, mean, 2 * mean, 1) for hours, mean in points])
+
+
+def test_claims_are_judged_by_their_factors() -> None:
+    """Up to 1.5 times shorter is less than 1.7 on filterTrace; up to 1.8 times reaches newTrace's."""
+    own = make_curve(EXACT, (100.0, 400.0), (400.0, 100.0))
+    near, far = make_curve(AUTOSCALED, (200.0, 300.0)), make_curve(AUTOSCALED, (200.0, 360.0))
+    told = make_gathered(filtered={EXACT: own, AUTOSCALED: near}, newtrace={EXACT: own, AUTOSCALED: far})
+    claims = {claim.where: claim for claim in list_claims(told) if claim.where in {"figure 6a", "figure 6c"}}
+    assert claims["figure 6a"].verdict == "less: 1.50 for 1.7"
+    assert claims["figure 6a"].here == "1.50 to 1.50 times shorter, at 1 sizes"
+    assert claims["figure 6c"].verdict == "holds"
+
+
+def test_errors_of_prediction_are_judged_away_from_the_least_use() -> None:
+    """From 110 GPU-hours on 2 % more is unchanged, though at 100 the mean doubles."""
+    perfect = make_curve("perfect", (100.0, 400.0), (400.0, 100.0))
+    imperfect = make_curve("imperfect", (100.0, 800.0), (400.0, 102.0))
+    told = make_gathered(information={f"{EXACT}, perfect": perfect, f"{EXACT}, imperfect": imperfect})
+    (claim,) = [one for one in list_claims(told) if one.says.startswith(EXACT)]
+    expected = "mean +2.0 % in the median, at most +2.0 %; within a tenth of the least GPU-hours up to +100 %"
+    assert (claim.here, claim.verdict) == (expected, "holds")
 
 
 def test_a_folder_without_data_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
