@@ -81,6 +81,7 @@ def serve() -> None:
     "--watch", metavar="DIR", type=_FOLDER, help="Folder whose files are taken: events, hints, sacct's lists."
 )
 @click.option("--slurm", metavar="sacct|FILE", help="Ask sacct every minute, or follow the file of jobcomp/filetxt.")
+@click.option("--cpus-per-gpu", type=click.IntRange(min=1), help="Where Slurm's file counts no GPUs, but processors.")
 @click.option("--timezone", metavar="ZONE", default="UTC", show_default=True, help="Of the times in Slurm's files.")
 @click.option("--class-pattern", metavar="REGEX", default="", help="Finds a job's class in its name.")
 @click.option("--window", metavar="TIME", callback=read_duration, help="What was seen so long ago weighs 1/e: 72h.")
@@ -98,6 +99,7 @@ def boa(
     names: tuple[str, ...],
     watch: Path | None,
     slurm: str | None,
+    cpus_per_gpu: int | None,
     timezone: str,
     class_pattern: str,
     window: float | None,
@@ -134,7 +136,7 @@ def boa(
     keeper.start()
     try:
         door = Door(read_token(folder), *listen, names=names)
-        sources = make_sources(keeper, SlurmJobs(class_names, clock), watch=watch, slurm=slurm)
+        sources = make_sources(keeper, SlurmJobs(class_names, clock, cpus_per_gpu), watch=watch, slurm=slurm)
         return asyncio.run(_serve(keeper, door, class_names, sources))
     finally:
         keeper.stop()

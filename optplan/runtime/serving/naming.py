@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 
 #: What may stand between a class and the rest of a name.
-_SEPARATORS = "-_./:"
+_SEPARATORS = "-_./: "
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,13 @@ class SlurmJobs:
         Which class a job belongs to, by its name.
     clock
         Reads times as Slurm writes them.
+    cpus_per_gpu
+        How many processors come with a GPU: without slurmdbd, Slurm counts no GPUs for jobcomp/filetxt, but processors.
     """
 
     class_names: ClassNames
     clock: Clock
+    cpus_per_gpu: int | None = None
 
     def read_list(self, path: Path, instance: BoaInstance) -> tuple[list[OnlineEvent], LeftOut]:
         """Read what ``sacct --parsable2`` printed.
@@ -148,6 +151,8 @@ class SlurmJobs:
         gpus, gpu_type = read_gpus(fields.get("Tres", ""))
         if not gpus and (match := _GRES.search(fields.get("Gres", ""))):
             gpus = int(match[1]) * int(fields.get("NodeCnt", "1"))
+        if not gpus and self.cpus_per_gpu is not None:
+            gpus = int(fields["ProcCnt"]) // self.cpus_per_gpu
         if start_s is not None and end_s is not None and end_s < start_s:
             problem = "it ends before it starts"
             raise ValueError(problem)

@@ -160,6 +160,20 @@ def test_a_line_of_jobcomp_says_all_that_is_known(jobs: SlurmJobs, stream: BoaIn
     assert not str(left_out)
 
 
+def test_a_line_of_jobcomp_without_a_database_counts_processors(stream: BoaInstance) -> None:
+    """Slurm 22.05 without slurmdbd wrote this line for a job with a GPU: it says of processors only."""
+    line = (
+        "JobId=1 UserId=root(0) GroupId=root(0) Name=a one JobState=COMPLETED Partition=main TimeLimit=525600 "
+        "StartTime=2026-11-22T20:30:42 EndTime=2026-11-22T20:30:44 NodeList=n1 NodeCnt=1 ProcCnt=8 WorkDir=/tmp "
+        "ReservationName= Tres=cpu=8,mem=1000M,node=1,billing=8 Account= QOS= WcKey= Cluster=unknown "
+        "SubmitTime=2026-11-22T20:30:41 EligibleTime=2026-11-22T20:30:41 DerivedExitCode=0:0 ExitCode=0:0 "
+    )
+    assert SlurmJobs(ClassNames(), Clock()).read_completions([line], stream)[0] == []
+    arrival, end = SlurmJobs(ClassNames(), Clock(), cpus_per_gpu=4).read_completions([line], stream)[0]
+    assert isinstance(end, Completion)
+    assert (arrival.job_class, end.ran[0].gpus, end.ran[0].seconds, end.whole) == ("a", 2, 2.0, True)
+
+
 def test_sacct_is_asked(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs, monkeypatch: pytest.MonkeyPatch) -> None:
     """What sacct prints counts once however often it is asked; where there is none, or it fails, that is said."""
     monkeypatch.setenv("PATH", str(tmp_path))
