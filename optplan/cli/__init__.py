@@ -42,6 +42,7 @@ from optplan.cli.serving import serve
 from optplan.cli.simulating import simulate
 from optplan.cli.solving import solve
 from optplan.cli.spot_imports import import_spot_trace
+from optplan.cli.streaming import stream
 from optplan.cli.verification import verify
 
 #: Columns of the help, on terminals that have them.
@@ -96,6 +97,7 @@ _COMMANDS = (
     largest,
     simulate,
     run,
+    stream,
     status,
     logs,
     stop,

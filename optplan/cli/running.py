@@ -16,6 +16,7 @@ from optplan.cli.commands import Command
 from optplan.cli.console import note, print_answer, print_json, print_text
 from optplan.cli.options import read_budget, read_duration
 from optplan.cli.outputs import Outputs
+from optplan.cli.streaming import show_stream
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import Amount, BudgetUnit, parse_bytes
 
@@ -149,11 +150,15 @@ def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json
     """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
     from optplan.runtime.outcomes import describe
     from optplan.runtime.running import read_run
+    from optplan.runtime.streams.running import is_stream, read_stream
 
     outputs = Outputs({"--report": page}, force=force, as_json=as_json)
     if len(folders) > 1:
         return _compare(folders, outputs)
     folder = folders[0]
+    if is_stream(folder):
+        show_stream(read_stream(folder), outputs)
+        return outputs.exit_code(0)
     state, rules, _ = read_run(folder)
     outcome = describe(state, rules)
     if not as_json:

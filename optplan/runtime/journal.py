@@ -22,7 +22,8 @@ from optplan.runtime.records import Record, decode, encode
 #: Version of the tables; a reader migrates older ones, or refuses them by name.
 SCHEMA_VERSION = 1
 
-_JOURNAL = "journal.sqlite"
+#: Name of the file in a run's folder.
+JOURNAL = "journal.sqlite"
 _LOCK = "driver.lock"
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -51,7 +52,7 @@ class Journal:
     def __init__(self, folder: Path, *, writable: bool = True) -> None:
         self.folder = folder
         self._lock: int | None = None
-        path = folder / _JOURNAL
+        path = folder / JOURNAL
         if not writable and not path.is_file():
             raise UsageError(f"{folder}: no run is there; give the folder that --out named")
         try:

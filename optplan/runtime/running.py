@@ -271,8 +271,8 @@ def _count_slots(plan: Plan) -> int:
 def _require_followable(plan: Plan) -> None:
     if any(unit.kind is UnitKind.JOB_CLASS for unit in plan.units):
         raise UsageError(
-            "plan: it is one of streams of jobs, which a cluster's scheduler looks up as they arrive and end "
-            "(choose_way and held_at of optplan.formulations.boa.planning); run follows searches and single jobs"
+            "plan: it is one of streams of jobs; `optplan stream` serves their jobs by it as they arrive, and run "
+            "follows searches and single jobs"
         )
 
 
@@ -289,6 +289,8 @@ def _read_meta(journal: Journal, out: Path) -> tuple[Plan, RunOptions]:
     from optplan.instances.parsing import parse_plan
 
     data = journal.read_meta("plan")
+    if journal.read_meta("stream") is not None:
+        raise UsageError(f"{out}: holds a stream of jobs; `optplan stream --resume {out}` goes on with it")
     if data is None:
         raise UsageError(f"{out}: no run is there; give the folder that --out named")
     return parse_plan(data, path="plan"), RunOptions.parse(journal.read_meta("options"), path="options")

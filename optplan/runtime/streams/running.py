@@ -18,7 +18,7 @@ from optplan.online.rows import Outlook
 from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
 from optplan.runtime.folders import FolderSettings
-from optplan.runtime.journal import Journal
+from optplan.runtime.journal import JOURNAL, Journal
 from optplan.runtime.protocol import Executor, Progressed
 from optplan.runtime.records import Record
 from optplan.runtime.running import interruptible
@@ -184,7 +184,7 @@ def read_stream(out: Path | str) -> StreamOutcome:
 
 def is_stream(out: Path | str) -> bool:
     """Whether the folder of a run holds a stream."""
-    if not Path(out).is_dir():
+    if not Path(out, JOURNAL).is_file():
         return False
     journal = Journal(Path(out), writable=False)
     try:

@@ -14,16 +14,22 @@ from optplan.solving import solve
 
 @pytest.fixture(scope="session")
 def make_instance() -> Callable[..., BoaInstance]:
-    """Return what makes an instance of one class ``a``: epochs of a second on one slot, speedups at 1, 2 and 4."""
+    """Return what makes an instance of one class ``a``: seconds of an epoch on one slot, speedups at 1, 2 and 4."""
 
-    def make(speedup: tuple[float, float, float], per_hour: float = 900.0, epochs: int = 3) -> BoaInstance:
+    def make(
+        speedup: tuple[float, float, float],
+        per_hour: float = 900.0,
+        epochs: int = 3,
+        epoch_s: float = 1.0,
+        budget: str = "1.5gpu",
+    ) -> BoaInstance:
         curve = {"cpu": {"form": "table", "gpus": [1, 2, 4], "speedup": list(speedup)}}
         stated = {
             "arrival_rate_per_hour": per_hour,
-            "epoch_size_gpu_hours": [1.0 / 3600.0] * epochs,
+            "epoch_size_gpu_hours": [epoch_s / 3600.0] * epochs,
             "speedup": curve,
         }
-        fields = {"name": "small", "formulation": "boa", "gpu_types": {"cpu": {}}, "budget": "1.5gpu"}
+        fields = {"name": "small", "formulation": "boa", "gpu_types": {"cpu": {}}, "budget": budget}
         return BoaInstance.parse({**fields, "classes": {"a": stated}, "problem": "whole"})
 
     return make

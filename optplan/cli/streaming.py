@@ -1,0 +1,166 @@
+"""``optplan stream``: the jobs of a stream, served by a BOA plan's widths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import note
+from optplan.cli.options import read_duration
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+
+if TYPE_CHECKING:
+    from optplan.runtime.protocol import Progressed
+    from optplan.runtime.records import Record
+    from optplan.runtime.streams.outcomes import StreamOutcome
+
+_FILE = click.Path(path_type=Path)
+_AT_LEAST_ONE = click.IntRange(min=1)
+
+
+@click.command(
+    cls=Command,
+    short_help="Serve a stream of jobs by a BOA plan's widths: virtual, here, on Ray or Slurm.",
+    examples=(
+        "optplan stream plan.json jobs.yaml --truth instance.json",
+        "optplan stream plan.json jobs.yaml --learn instance.json --train train.py:train --executor local --out s1",
+        "optplan stream --resume s1",
+    ),
+)
+@click.argument("plan", required=False, metavar="PLAN", type=_FILE)
+@click.argument("jobs", required=False, metavar="JOBS", type=_FILE)
+@click.option("--learn", metavar="INSTANCE", help="Calculate widths again from what jobs show, starting from this.")
+@click.option("--truth", metavar="INSTANCE", help="On the virtual clock: how long epochs take; by default as --learn.")
+@click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable.")
+@click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train.")
+@click.option(
+    "--executor",
+    type=click.Choice(["virtual", "local", "ray", "slurm"]),
+    help="Where jobs run; the virtual clock by default.",
+)
+@click.option("--out", metavar="DIR", type=_FILE, help="Folder of the stream; with it the stream can be resumed.")
+@click.option("--resume", "resumed", metavar="DIR", type=_FILE, help="Go on with the stream in a folder.")
+@click.option("--gpus-per-node", "node_gpus", type=_AT_LEAST_ONE, metavar="N", help="GPUs of a node; 1 by default.")
+@click.option("--most-gpus", type=_AT_LEAST_ONE, metavar="N", help="The most GPUs at a time; jobs queue for them.")
+@click.option(
+    "--order",
+    type=click.Choice(["first-come", "least-attained", "weighted-shortest"]),
+    help="Who comes first where jobs queue; first-come by default.",
+)
+@click.option("--slots", type=_AT_LEAST_ONE, metavar="N", help="GPUs or CPU slots of this machine that may be used.")
+@click.option("--node-start", "node_start_s", metavar="TIME", callback=read_duration, help="On the virtual clock.")
+@click.option(
+    "--scale-command", metavar="TEXT", help="Run with OPTPLAN_GPU_TYPE and OPTPLAN_NODES as nodes are wanted."
+)
+@click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
+@click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a job, or one a GPU.")
+@click.option("--metric", metavar="NAME", help="What jobs have to show after each epoch; loss by default.")
+@click.option("--retries", type=click.IntRange(min=0), help="Failures of a job that are forgiven; 2 by default.")
+@click.option("--grace", "grace_s", metavar="TIME", callback=read_duration, help="Time to store a checkpoint: 30s.")
+@click.option("--every", "every_s", metavar="TIME", callback=read_duration, help="Calculate widths so often: 15min.")
+@click.option("--window", "window_s", metavar="TIME", callback=read_duration, help="What was seen fades over: 72h.")
+@click.option("--events", metavar="FILE", type=_FILE, help="Write every event as a line of JSON.")
+@click.option("--force", is_flag=True, help="Replace the file of --events.")
+def stream(
+    plan: Path | None,
+    jobs: Path | None,
+    *,
+    learn: str | None,
+    truth: str | None,
+    out: Path | None,
+    resumed: Path | None,
+    events: Path | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,  # noqa: ANN401 - fields of StreamOptions, None where they were not given
+) -> int:
+    """Serve the jobs of a stream until all are over: each holds what the PLAN of BOA says, as nodes are there.
+
+    JOBS is a list of YAML or JSON: name, job_class, at_s (seconds since the beginning), and where they are needed
+    epochs and configuration. An epoch is one iteration of what is trained. With --learn, the speed of every epoch,
+    arrivals and completions go to BOA's width calculator, and jobs take new widths as soon as it has better ones.
+
+    Exits with 0 when all jobs are completed, 1 when one was given up, 130 when it was interrupted.
+    """
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.boa.planning import BoaPlan
+    from optplan.instances.files import read_instance, read_plan
+    from optplan.runtime.streams.arrivals import read_jobs
+    from optplan.runtime.streams.running import resume_stream, run_stream
+
+    outputs = Outputs({"--events": events}, force=force, as_json=as_json)
+    heard: list[Record | Progressed] = []
+
+    def listen(record: Record | Progressed) -> None:
+        if events is not None:
+            heard.append(record)
+        _tell(record)
+
+    if resumed is not None:
+        if plan is not None or any(value is not None for value in (*options.values(), learn, truth, out)):
+            raise UsageError("--resume: nothing else can be given; the stream has its own plan, jobs and options")
+        outcome = resume_stream(resumed, listener=listen)
+    elif plan is None or jobs is None:
+        raise UsageError("PLAN or JOBS is missing; `optplan solve INSTANCE --plan plan.json` writes a plan")
+    else:
+        followed = read_plan(plan, BoaPlan)
+        given = _name_options(options, followed.resources)
+        outcome = run_stream(
+            followed,
+            read_jobs(jobs),
+            instance=None if learn is None else read_instance(learn, BoaInstance),
+            truth=None if truth is None else read_instance(truth, BoaInstance),
+            out=out,
+            listener=listen,
+            **given,
+        )
+    show_stream(outcome, outputs)
+    outputs.save_text("--events", lambda _: _write_events(heard))
+    return outputs.exit_code(outcome.code)
+
+
+def show_stream(outcome: StreamOutcome, outputs: Outputs) -> None:
+    """Print what became of a stream, or how it stands."""
+    from optplan.reporting.streams import class_table, list_facts
+    from optplan.reporting.tables import fact_table
+
+    outputs.answer(outcome, lambda: [class_table(outcome), "", fact_table(list_facts(outcome))])
+
+
+def _name_options(options: dict[str, Any], types: Any) -> dict[str, Any]:  # noqa: ANN401 - names of resources
+    """Return the fields of StreamOptions that were given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    terms: dict[str, float] = {}
+    if "node_gpus" in given:
+        given["gpus_per_node"] = dict.fromkeys(types, given.pop("node_gpus"))
+    if "every_s" in given:
+        terms["every_s"] = given.pop("every_s")
+        terms["settle_s"] = min(5.0, terms["every_s"] / 4.0)
+    if "window_s" in given:
+        terms["window_h"] = given.pop("window_s") / 3600.0
+    return given | ({"terms": terms} if terms else {})
+
+
+def _tell(record: Record | Progressed) -> None:
+    """Say what a reader should know while a stream is served."""
+    from optplan.runtime.records import OperationFailed, TablePublished, TrialDropped
+    from optplan.units import format_duration
+
+    match record:
+        case TablePublished():
+            note(f"[{format_duration(record.t)}] new widths: {record.why}")
+        case OperationFailed():
+            note(f"[{format_duration(record.t)}] {record.operation} {record.why}")
+        case TrialDropped():
+            note(f"[{format_duration(record.t)}] {record.trial} is given up: {record.why}")
+
+
+def _write_events(heard: list[Any]) -> str:
+    from optplan.runtime.protocol import Progressed
+    from optplan.runtime.records import encode
+
+    return "".join(f"{encode(record)}\n" for record in heard if not isinstance(record, Progressed))

@@ -1,0 +1,60 @@
+"""``optplan stream``: a stream on the virtual clock, its folder, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+
+@pytest.fixture
+def files(run: Runner, write_instance: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Write an instance, its plan of two GPUs a job (0.625 h), and four jobs, one an hour."""
+    instance, plan, jobs = write_instance(), tmp_path / "plan.json", tmp_path / "jobs.json"
+    assert run("solve", instance, "--plan", plan).code == 0
+    listed = [{"name": f"job-{number}", "job_class": "job", "at_s": 3600.0 * number} for number in range(4)]
+    jobs.write_text(json.dumps(listed), encoding="utf-8")
+    return instance, plan, jobs
+
+
+def test_a_stream_as_planned(run: Runner, files: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Four jobs take 0.625 h and 1.25 GPU-hours each; events are written, and the folder says how it went."""
+    instance, plan, jobs = files
+    out, events = tmp_path / "s1", tmp_path / "events.jsonl"
+    told = run("stream", plan, jobs, "--truth", instance, "--out", out, "--events", events, "--json")
+    assert told.code == 0
+    (one,) = told.data["classes"]
+    assert (one["completed"], one["actual_jct_s"], one["planned_jct_s"]) == (4, 2250.0, 2250.0)
+    assert one["actual_gpu_hours"] == pytest.approx(1.25)
+    kinds = [json.loads(line)["kind"] for line in events.read_text(encoding="utf-8").splitlines()]
+    assert kinds.count("JobArrived") == 4
+    assert kinds[-1] in {"Ended", "NodeChanged"}
+    status = run("status", out)
+    assert status.code == 0
+    assert "37 min 30 s (planned 37 min 30 s)" in status.out
+    assert run("stream", "--resume", out).code == 0
+    assert "holds a stream of jobs" in run("run", "--resume", out).err
+
+
+def test_a_stream_that_queues_and_learns(run: Runner, files: tuple[Path, Path, Path]) -> None:
+    """On two GPUs in all, jobs queue in the order given; with --learn the calculator is asked."""
+    instance, plan, jobs = files
+    options = ("--most-gpus", "2", "--order", "weighted-shortest", "--gpus-per-node", "2", "--node-start", "60s")
+    told = run("stream", plan, jobs, "--learn", instance, *options, "--every", "30min", "--window", "10h", "--json")
+    assert told.code == 0
+    assert told.data["classes"][0]["completed"] == 4
+
+
+def test_what_is_refused(run: Runner, files: tuple[Path, Path, Path]) -> None:
+    """Nothing to go by, a resume with other options, and a plan of streams under `optplan run`."""
+    instance, plan, jobs = files
+    assert "how long epochs take" in run("stream", plan, jobs).err
+    assert "PLAN or JOBS is missing" in run("stream", plan).err
+    assert "nothing else can be given" in run("stream", "--resume", "there", "--truth", instance).err
+    assert "`optplan stream` serves" in run("run", plan).err
