@@ -157,7 +157,7 @@ def _tell_plan(
     plans = [(result.solver, plan)]
     plans += [(rival.solver, plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
     sizes = name_plan(instance, result.solution) if result.solution is not None else ""
-    chart = (f"Instances held over time; instances and GPUs of a trial, stage by stage: {sizes}.", draw_sizes(plans))
+    chart = (f"Instances held over time; stage by stage: {sizes}.", draw_sizes(plans))
     reading = (
         "The area under a line is what instances cost. Early stages have many trials and can use a large cluster; "
         "late ones cannot."

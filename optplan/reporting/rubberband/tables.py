@@ -17,7 +17,7 @@ from optplan.reporting.rubberband.words import (
     format_least,
     format_objective,
     name_objective,
-    name_plan,
+    name_sizes,
 )
 from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
 from optplan.reporting.tables import Column, Table, numbers
@@ -30,7 +30,8 @@ _STAGE_COLUMNS = (
 _COMPARISON_COLUMNS = (
     Column("solver"),
     *numbers("cost", "time", "difference"),
-    Column("instances x GPUs a trial"),
+    Column("instances"),
+    Column("GPUs a trial"),
     *STANDING_COLUMNS,
 )
 
@@ -123,7 +124,7 @@ def compare_results(instance: RubberBandInstance, results: Sequence[Result[Solut
                 format_cost(result.measures["expected_usd"]) if found else result.status.value,
                 format_duration(result.measures["expected_s"]) if found else NOTHING,
                 NOTHING if number == 0 or above is None else compare_amounts(above),
-                name_plan(instance, result.solution) if result.solution is not None else NOTHING,
+                *(name_sizes(instance, result.solution) if result.solution is not None else (NOTHING, NOTHING)),
                 *write_standing(result),
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import cast
 
 from optplan.contracts import Instance, Result, Solution, Status
 from optplan.errors import UsageError
@@ -94,14 +95,19 @@ def describe_experiment(instance: RubberBandInstance) -> str:
 
 
 def name_plan(instance: Instance, solution: Solution) -> str:
-    """Say in a few words how large the cluster is, stage by stage."""
+    """Say in a few words how large the cluster is, stage by stage: ``2 → 1 instances, 1 → 2 GPUs a trial``."""
     if not isinstance(solution, RubberBandSolution):
         return ""
-    search, chains = require_search(instance), []
-    for bracket in range(len(solution.brackets)):
-        runs = list_runs(search, solution, bracket)
-        chains.append(" → ".join(f"{run.held} x{run.gpus_per_trial}" for run in runs))
-    return "; ".join(chains)
+    instances, gpus = name_sizes(instance, solution)
+    return f"{instances} instances, {gpus} GPUs a trial"
+
+
+def name_sizes(instance: Instance, solution: Solution) -> tuple[str, str]:
+    """Write the instances held and the GPUs of a trial, each stage by stage: ``2 → 1``; brackets stand apart."""
+    search, brackets = require_search(instance), cast(RubberBandSolution, solution).brackets
+    runs = [list_runs(search, cast(RubberBandSolution, solution), bracket) for bracket in range(len(brackets))]
+    instances = "; ".join(" → ".join(f"{run.held:,}" for run in chain) for chain in runs)
+    return instances, "; ".join(" → ".join(f"{run.gpus_per_trial:,}" for run in chain) for chain in runs)
 
 
 def say_answer(instance: RubberBandInstance, result: Result[Solution], *, in_full: bool = True) -> str:
