@@ -55,14 +55,21 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
         if ":" in value:
             prices[key] = value
             continue
-        amount = parse_budget(value, what=flag(option))
-        if amount.unit not in PERIOD_HOURS:
-            message = (
-                f"{flag(option)}: got {text!r}; money for an hour, a day or a month is needed, as in 0.978usd/hour"
-            )
-            raise UsageError(message)
-        prices[key] = amount.value / PERIOD_HOURS[amount.unit]
+        prices[key] = _parse_price(value, text, flag(option))
     return prices
+
+
+def read_price(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
+    """Read one price into US dollars per hour; click calls this."""
+    return None if text is None else _parse_price(text, text, flag(option))
+
+
+def _parse_price(value: str, text: str, option: str) -> float:
+    amount = parse_budget(value, what=option)
+    if amount.unit not in PERIOD_HOURS:
+        message = f"{option}: got {text!r}; money for an hour, a day or a month is needed, as in 0.978usd/hour"
+        raise UsageError(message)
+    return amount.value / PERIOD_HOURS[amount.unit]
 
 
 def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> int | dict[str, int]:

@@ -10,7 +10,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.imports import list_timings
+from optplan.cli.imports import list_timings, read_price
 from optplan.cli.options import known_name, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -150,6 +150,12 @@ _RENAMED = {
     help="Standard deviation of a factor of mean 1 that each epoch of each job gets; LAW is lognormal or normal.",
 )
 @click.option(
+    "--price",
+    metavar="AMOUNT",
+    callback=read_price,
+    help="Of one GPU, such as 0.978usd/hour: tells the cost of the nodes that were rented, until they were reclaimed.",
+)
+@click.option(
     "--seed",
     "seeds",
     type=int,
@@ -190,6 +196,7 @@ def simulate(
     interruptions: str | None,
     loses_epoch: bool,
     stragglers: str | None,
+    price: float | None,
     results: Path | None,
     processes: int | None,
     engine: str,
@@ -223,6 +230,7 @@ def simulate(
             nodes=count,
             seed=seed,
             node_start_s=node_start or 0.0,
+            price_usd_per_hour=price,
             world=World.parse(world, path="world"),
             **parameters,
         )
@@ -238,7 +246,7 @@ def simulate(
 
         return build_cluster_page(outcome, workloads[0].stem)
 
-    outputs.deliver(data, lambda: _show(outcome, data["not_measured"]))
+    outputs.deliver(data, lambda: _show(outcome, data))
     outputs.save_page("--report", build_page)
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
 
@@ -287,12 +295,13 @@ def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes:
     return outputs.exit_code(0 if any(row["completed"] for row in rows) else _NOTHING_DONE)
 
 
-def _show(outcome: Outcome, unmeasured: dict[str, dict[str, list[str]]]) -> list[RenderableType]:
+def _show(outcome: Outcome, data: dict[str, Any]) -> list[RenderableType]:
     from optplan.reporting.cluster_views import list_applications, list_facts, say_problems
     from optplan.reporting.tables import fact_table, plain_text
 
-    parts: list[RenderableType] = [fact_table(list_facts(outcome)), "", list_applications(outcome)]
-    for name, by_word in unmeasured.items():
+    cost = [] if data["cost_usd"] is None else [("cost of the nodes", f"${data['cost_usd']:,.2f}")]
+    parts: list[RenderableType] = [fact_table([*list_facts(outcome), *cost]), "", list_applications(outcome)]
+    for name, by_word in data["not_measured"].items():
         told = "; ".join(f"{word}: {len(spreads)}" for word, spreads in by_word.items())
         parts.append(plain_text(f"{name}: placements that were not measured are {told}"))
     problems = say_problems(outcome)

@@ -95,6 +95,17 @@ def test_a_cluster_that_is_less_than_ideal(run: Runner, profiles: tuple[str, str
     assert ideal["billed_gpu_hours"] == ideal["node_gpu_hours"]
     assert told["interruptions"] == sum(job["interruptions"] for job in told["jobs"]) > 0
     assert told["world"]["straggling_law"] == "normal"
+    assert told["cost_usd"] is None
+
+
+def test_the_cost_of_nodes(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
+    """Whole nodes are paid, until they are reclaimed, at the price of each of their GPUs."""
+    trace.write_text("\n".join(trace.read_text().splitlines()[:3]))
+    asked = ("simulate", trace, *profiles, "--policy", "one-width:2", "--reclaim", "30min", "--price", "24usd/day")
+    told = run(*asked, "--json").data
+    assert told["cost_usd"] == pytest.approx(told["node_gpu_hours"] + 4 * 0.5)
+    assert f"cost of the nodes                 ${told['cost_usd']:.2f}" in run(*asked).out
+    assert "0.978usd/hour" in run("simulate", trace, *profiles, "--policy", "one-gpu", "--price", "3gpu").err
 
 
 @pytest.mark.parametrize(

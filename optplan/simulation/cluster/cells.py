@@ -26,7 +26,8 @@ from optplan.simulation.cluster.world import World
 REVISION = 2
 
 _Seconds = Annotated[float, Field(ge=0)]
-_AtLeastOne = Annotated[int, Field(ge=1)]
+_Nodes = Annotated[int, Field(ge=1, le=1_000_000)]
+_Times = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class Cell(FrozenModel):
@@ -58,6 +59,8 @@ class Cell(FrozenModel):
         Times that the workload runs, one after another.
     node_start_s
         Seconds until a rented node can be used.
+    price_usd_per_hour
+        Of one GPU; None says nothing of costs.
     world
         What makes the cluster less than ideal.
     seed
@@ -70,12 +73,13 @@ class Cell(FrozenModel):
     target: str | None = None
     knowledge: Knowledge = Knowledge.TRUTH
     gpu: str = "aws"
-    nodes: _AtLeastOne | None = None
+    nodes: _Nodes | None = None
     slowdown: bool = False
     timing: Timing = Timing.TABLES
     batch: Batch = Batch.ADAPTED
-    repeat: _AtLeastOne = 1
+    repeat: _Times = 1
     node_start_s: _Seconds = 0.0
+    price_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
     world: World = World()
     seed: Annotated[int, Field(ge=0)] = 0
 
@@ -112,12 +116,13 @@ class Cell(FrozenModel):
             world=self.world,
             seed=self.seed,
         )
-        told = self.model_dump(mode="json", exclude={"profiles", "policy"})
+        told, price = self.model_dump(mode="json", exclude={"profiles", "policy"}), self.price_usd_per_hour
         return outcome, {
             **told,
             "workload": Path(self.workload).name,
             "plan": Path(self.policy).name if is_file(self.policy) else None,
             "gpus_per_node": gpus_per_node,
+            "cost_usd": None if price is None else price * outcome.billed_gpu_hours,
             **outcome.to_json_data(),
             "not_measured": _list_unmeasured(jobs),
         }

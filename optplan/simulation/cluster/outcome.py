@@ -18,33 +18,51 @@ from optplan.units import SECONDS_PER_HOUR
 _TOLERANCE = 1e-9
 
 
-#: Seconds of the stretches for which figures over time are given.
+#: Seconds of the stretches for which figures over time are given, and how many there are at most: longer ones then.
 STRETCH_S = 600.0
+_MOST_STRETCHES = 16_384
 
 
 class Bins:
-    """An amount that comes about over time, by stretches of :data:`STRETCH_S`."""
+    """An amount that comes about over time, by stretches that double when there are too many.
+
+    Attributes
+    ----------
+    stretch_s
+        Seconds of each.
+    """
 
     def __init__(self) -> None:
+        self.stretch_s = STRETCH_S
         self._totals: list[float] = []
 
     def add(self, from_s: float, to_s: float, amount: float) -> None:
         """Add what came about evenly between two times."""
-        first, last = int(from_s // STRETCH_S), int(to_s // STRETCH_S)
-        self._totals += [0.0] * (last + 1 - len(self._totals))
+        while to_s >= _MOST_STRETCHES * self.stretch_s:
+            self._double()
+        stretch_s = self.stretch_s
+        first, last = int(from_s // stretch_s), int(to_s // stretch_s)
+        if last >= len(self._totals):
+            self._totals += [0.0] * (last + 1 - len(self._totals))
         if first == last:
             self._totals[first] += amount
             return
         for place in range(first, last + 1):
-            part_s = min(to_s, (place + 1) * STRETCH_S) - max(from_s, place * STRETCH_S)
+            part_s = min(to_s, (place + 1) * stretch_s) - max(from_s, place * stretch_s)
             self._totals[place] += amount * part_s / (to_s - from_s)
 
-    def totals(self, end_s: float) -> FloatArray:
+    def close(self, end_s: float) -> FloatArray:
         """Return what came about in each stretch, the last being that which ends at or after a time."""
-        totals = np.zeros(max(1, math.ceil(end_s / STRETCH_S)))
+        while end_s > _MOST_STRETCHES * self.stretch_s:
+            self._double()
+        totals = np.zeros(max(1, math.ceil(end_s / self.stretch_s)))
         totals[: len(self._totals)] = self._totals[: totals.size]
         totals[-1] += sum(self._totals[totals.size :])  # what came about at the very end of the last stretch
         return totals
+
+    def _double(self) -> None:
+        self.stretch_s *= 2.0
+        self._totals = [sum(self._totals[place : place + 2]) for place in range(0, len(self._totals), 2)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +82,9 @@ class Outcome:
     gpus_used, nodes_rented
         (T,) From each of these times on.
     work_gpu_s
-        What jobs did in each stretch of :data:`STRETCH_S`, in GPU-seconds on the fewest GPUs on which they run.
+        What jobs did in each stretch of time, in GPU-seconds on the fewest GPUs on which they run.
+    stretch_s
+        Length of these stretches.
     reclaimed_s
         Seconds for which nodes were paid after they were given back, in all.
     """
@@ -76,6 +96,7 @@ class Outcome:
     gpus_used: IntArray
     nodes_rented: IntArray
     work_gpu_s: FloatArray
+    stretch_s: float
     reclaimed_s: float = 0.0
 
     @property
@@ -142,15 +163,15 @@ class Outcome:
 
         The last stretch may end after the last job: nothing is in use from then on.
         """
-        ends_s = np.arange(self.work_gpu_s.size + 1) * STRETCH_S
+        ends_s = np.arange(self.work_gpu_s.size + 1) * self.stretch_s
         used, rented = (
             np.diff(np.interp(ends_s, self.times_s, np.append(0.0, np.cumsum(counts[:-1] * np.diff(self.times_s)))))
             for counts in (self.gpus_used, self.nodes_rented * self.gpus_per_node)
         )
         return {
-            "stretch_s": STRETCH_S,
-            "gpus_used": (used / STRETCH_S).tolist(),
-            "gpus_rented": (rented / STRETCH_S).tolist(),
+            "stretch_s": self.stretch_s,
+            "gpus_used": (used / self.stretch_s).tolist(),
+            "gpus_rented": (rented / self.stretch_s).tolist(),
             "efficiency": [_divide(*pair) for pair in zip(self.work_gpu_s.tolist(), used.tolist(), strict=True)],
         }
 

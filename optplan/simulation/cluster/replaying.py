@@ -27,6 +27,8 @@ _LOSSES = -2
 _FIRST_NODE = -3
 #: After so many interruptions a job is given up: it might never complete an epoch.
 _MOST_INTERRUPTIONS = 1000
+#: GPUs that a job may need: far above all profiles, and few enough to list the nodes on which they are.
+_MOST_GPUS = 10_000
 
 
 def replay(
@@ -163,7 +165,7 @@ class _Cluster:
     def tell(self) -> Outcome:
         """Return what came of it."""
         times_s, used, rented = (np.array(column) for column in zip(*self._timeline, strict=True))
-        work_gpu_s = self._work.totals(times_s[-1])
+        work_gpu_s = self._work.close(float(times_s[-1]))
         gpus_per_node = self._nodes.gpus_per_node
         return Outcome(
             policy=self._policy.name,
@@ -173,6 +175,7 @@ class _Cluster:
             gpus_used=used,
             nodes_rented=rented,
             work_gpu_s=work_gpu_s,
+            stretch_s=self._work.stretch_s,
             reclaimed_s=self._nodes.reclaimed_s,
         )
 
@@ -211,6 +214,8 @@ class _Cluster:
         need = self._policy.need(job)
         if need > self._nodes.gpus and self._sizing is None:
             self._drop(job, f"{self._policy.name} needs {need} GPUs for it, and the cluster has {self._nodes.gpus:g}")
+        elif need > _MOST_GPUS:
+            self._drop(job, f"{self._policy.name} needs {need} GPUs for it; up to {_MOST_GPUS:,} are simulated")
         elif need < 1:
             self._drop(job, f"{job.application} cannot run on any number of these GPUs")
         elif job.truth.epoch_times_s(consolidate(need, self._nodes.gpus_per_node)) is None:

@@ -300,6 +300,22 @@ def test_work_across_stretches_of_time() -> None:
     assert outcome.tell_over_time()["gpus_used"] == pytest.approx([5 / 6, 1.0, 5 / 6])
 
 
+def test_stretches_of_time_double() -> None:
+    """An arrival after a billion seconds, by a slip of the unit, takes longer stretches and not all of the memory."""
+    outcome = replay([job(), job("b", 1e9)], hold_one_width(2), gpus_per_node=2)
+    told = outcome.tell_over_time()
+    assert outcome.work_gpu_s.size <= 16_384
+    assert told["stretch_s"] == 600.0 * 2**7  # 16,384 of 600 s are 9.8e6 s
+    assert outcome.work_gpu_s.sum() == pytest.approx(320.0)
+    assert sum(told["gpus_used"]) * told["stretch_s"] == pytest.approx(400.0)
+
+
+def test_a_job_that_needs_absurdly_many_gpus() -> None:
+    """It is reported, whatever the memory that listing its nodes would take."""
+    outcome = replay([job(asks=10**12), job("b")], hold_reservations(), gpus_per_node=4)
+    assert outcome.problems == {"a": "reservation needs 1000000000000 GPUs for it; up to 10,000 are simulated"}
+
+
 def test_waiting_is_told() -> None:
     """The second job waits for the first: 170 s before it starts; then both have changed nothing."""
     outcome = replay([job("a"), job("b")], hold_one_width(1), gpus_per_node=1, nodes=1)
