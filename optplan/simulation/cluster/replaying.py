@@ -15,16 +15,15 @@ import numpy as np
 from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.simulation.cluster.interference import Interference
+from optplan.simulation.cluster.interruptions import Interruptions
 from optplan.simulation.cluster.jobs import Application, Job, consolidate, spread_of
 from optplan.simulation.cluster.nodes import Nodes
 from optplan.simulation.cluster.outcome import Bins, Outcome
 from optplan.simulation.cluster.policy import Policy, Sight, SizingPolicy, Wish
-from optplan.simulation.cluster.world import Interruptions, World
+from optplan.simulation.cluster.world import World
 
-#: Events that are no job's: the policy's next round, the next losses of a trace of spot VMs, and the end of a node.
+#: The event that is nobody's: the policy's next round. Those below it are interruptions.
 _ROUND = -1
-_LOSSES = -2
-_FIRST_NODE = -3
 #: After so many interruptions a job is given up: it might never complete an epoch.
 _MOST_INTERRUPTIONS = 1000
 #: GPUs that a job may need: far above all profiles, and few enough to list the nodes on which they are.
@@ -116,11 +115,7 @@ class _Cluster:
         self._ticket: list[int | None] = [None] * len(jobs)
         self._epochs_s: list[list[float]] = [[]] * len(jobs)
         self._timeline = [(0.0, 0, nodes.rented)]
-        # Events that end nodes, by node; the losses of a trace that are to come, and which share is lost next, if any.
-        self._interruptions = Interruptions(world, seed)
-        self._ends: dict[int, int] = {}
-        self._losses = self._interruptions.list_losses()
-        self._share_lost: float | None = None
+        self._interruptions = Interruptions(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
@@ -131,8 +126,6 @@ class _Cluster:
         clock = self._clock
         for number, job in enumerate(self._jobs):
             clock.schedule(job.submitted_s, number)
-        self._expect_losses()
-        self._watch_nodes()
         while self._goes_on:
             at_s = clock.next_at
             happened: list[int] = []
@@ -143,24 +136,19 @@ class _Cluster:
             happened.sort()
             self._apply(happened)
             self._ask(rounds=_ROUND in happened)
-            if self._round is not None and not self._active and len(clock) - self._num_node_events == 1:
+            if self._round is not None and not self._active and len(clock) - self._interruptions.num_events == 1:
                 clock.cancel(self._round)  # nobody is there, and nobody will come
             if self._nodes.came or self._nodes.went:
-                self._watch_nodes()
+                self._interruptions.watch_nodes()
             self._note()
         for job in list(self._active):
             self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
         self._note(last=True)
 
     @property
-    def _num_node_events(self) -> int:
-        """Events that only take nodes away: they go on for ever, and nothing comes of them alone."""
-        return len(self._ends) + (self._share_lost is not None)
-
-    @property
     def _goes_on(self) -> bool:
         """Whether something is to happen to jobs, or a round is to come."""
-        return len(self._clock) > self._num_node_events
+        return len(self._clock) > self._interruptions.num_events
 
     def tell(self) -> Outcome:
         """Return what came of it."""
@@ -364,36 +352,10 @@ class _Cluster:
                 self._clock.cancel(ticket)
                 self._go_on(number, job)
 
-    def _watch_nodes(self) -> None:
-        """Draw when nodes that came are to be taken away, and forget those that went."""
-        nodes = self._nodes
-        for node in nodes.came:
-            lifetime_s = self._interruptions.lifetime_s()
-            if lifetime_s is not None:
-                self._ends[node] = self._clock.schedule(self._clock.now + lifetime_s, _FIRST_NODE - node)
-        for node in nodes.went:
-            ticket = self._ends.pop(node, None)
-            if ticket is not None:
-                self._clock.cancel(ticket)
-        nodes.came.clear()
-        nodes.went.clear()
-
-    def _expect_losses(self) -> None:
-        """Schedule the next losses of the trace."""
-        at_s, self._share_lost = next(self._losses, (0.0, None))
-        if self._share_lost is not None:
-            self._clock.schedule(at_s, _LOSSES)
-
-    def _interrupt(self, number: int) -> None:
+    def _interrupt(self, event: int) -> None:
         """Take nodes away; those who were there wait until the policy gives them others."""
-        nodes, now_s = self._nodes, self._clock.now
-        if number == _LOSSES:
-            assert self._share_lost is not None
-            lost = self._interruptions.choose(nodes.names, self._share_lost)
-            self._expect_losses()
-        else:
-            lost = [_FIRST_NODE - number]
-            del self._ends[lost[0]]
+        now_s = self._clock.now
+        lost = self._interruptions.list_lost(event)
         for job in list(self._active):
             if any(node in lost for node, _ in job.places):
                 number = self._number[job]
@@ -408,7 +370,7 @@ class _Cluster:
                 if job.interruptions >= _MOST_INTERRUPTIONS:
                     self._drop(job, f"it was interrupted {job.interruptions} times: its epochs are too long for this")
         for node in lost:
-            nodes.lose(node, now_s)
+            self._nodes.lose(node, now_s)
 
     def _complete(self, number: int, job: Job) -> None:
         self._release(number, job)

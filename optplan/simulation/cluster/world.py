@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from enum import StrEnum
-from itertools import count
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
-from optplan.instances.spot_traces import SpotTrace, read_spot_trace
 from optplan.schema import FloatArray, FrozenModel
-from optplan.units import SECONDS_PER_HOUR
 
 #: The least factor of a normal law, which would else go below zero.
 _LEAST_FACTOR = 0.1
@@ -71,46 +67,3 @@ class World(FrozenModel):
             return np.maximum(stream.normal(1.0, self.straggling, num_epochs), _LEAST_FACTOR)
         variance = np.log1p(self.straggling**2)
         return np.asarray(stream.lognormal(-variance / 2.0, np.sqrt(variance), num_epochs))
-
-
-class Interruptions:
-    """When nodes are taken away.
-
-    Parameters
-    ----------
-    world
-        How often.
-    seed
-        Of what is drawn.
-    """
-
-    def __init__(self, world: World, seed: int) -> None:
-        self._stream = np.random.default_rng([seed, 1])
-        self._rate_per_s = world.interruptions_per_node_hour / SECONDS_PER_HOUR
-        self._trace = read_spot_trace(world.spot_trace) if world.spot_trace else None
-
-    def lifetime_s(self) -> float | None:
-        """Draw how long a node lives that is rented now; None where none is lost on its own."""
-        return float(self._stream.exponential(1.0 / self._rate_per_s)) if self._rate_per_s else None
-
-    def list_losses(self) -> Iterator[tuple[float, float]]:
-        """Yield when VMs of the trace were lost, ascending without an end, and which share of them."""
-        if self._trace is not None:
-            yield from _repeat_losses(self._trace, float(self._stream.uniform(0.0, self._trace.duration_s)))
-
-    def choose(self, nodes: tuple[int, ...], share: float) -> list[int]:
-        """Draw which nodes are lost where each is with a probability."""
-        return [
-            node for node, drawn in zip(nodes, self._stream.random(len(nodes)).tolist(), strict=True) if drawn < share
-        ]
-
-
-def _repeat_losses(trace: SpotTrace, offset_s: float) -> Iterator[tuple[float, float]]:
-    falls = np.flatnonzero(np.diff(trace.alive) < 0)
-    shares = -np.diff(trace.alive)[falls] / trace.alive[falls]
-    at_s = (falls + 1) * trace.tick_s - offset_s
-    if falls.size:
-        for turn in count():
-            for one_s, share in zip((at_s + turn * trace.duration_s).tolist(), shares.tolist(), strict=True):
-                if one_s >= 0.0:
-                    yield one_s, share
