@@ -28,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="where the page goes; default: %(default)s")
     parser.add_argument("--processes", type=int, default=count_processors(), help="at once; default: %(default)s")
     parser.add_argument("--time-limit", help="begin no more cells after this time, such as 1h")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="POLICY", help="begin no cells of it, as pollux"
+    )
     parser.add_argument("--quick", action="store_true", help="sub-traces and few sizes: does it run?")
     asked = parser.parse_args(arguments)
     limit_s = parse_duration(asked.time_limit, what="--time-limit") if asked.time_limit else None
@@ -35,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         setting = Setting(asked.data, asked.cells, QUICK if asked.quick else Scope())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # rates that rest on few jobs are what sub-traces have
-            told = gather_all(Runner(setting, asked.processes, limit_s, on_event=_say))
+            told = gather_all(Runner(setting, asked.processes, limit_s, asked.without, _say))
         command = "make bench-paper" + (" PAPER_FLAGS=--quick" if asked.quick else "")
         for path in write_page(told, asked.docs, command=command):
             sys.stderr.write(f"wrote {path}\n")

@@ -78,12 +78,15 @@ def _without_times(page: str) -> str:
 
 
 def test_a_run_without_time_begins_nothing(data_pack: Path, tmp_path: Path) -> None:
-    """What is left is counted, and nothing is simulated."""
+    """What is left, or is not to be begun, is counted, and nothing is simulated."""
     where = setting.Setting(data_pack, tmp_path, _LEAST)
     runner = running.Runner(where, limit_s=0.0)
     cells = {str(k): where.cell(where.newtrace(), f"one-width:{k}") for k in (2, 4)}
     assert running.gather(runner, "widths", {"one width": cells}) == {}
     assert (runner.left, runner.done) == (2, {})
+    runner = running.Runner(where, without=["one-width"])
+    assert running.gather(runner, "widths", {"one width": cells}) == {}
+    assert runner.left == 2
     assert not where.cells_folder.exists()
 
 

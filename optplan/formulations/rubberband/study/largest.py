@@ -177,4 +177,3 @@ def _bracket(fits: Callable[[int], bool], now: int, most: int) -> tuple[int, int
             return smaller, size
         size = smaller
     return 0, 1
-
