@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from optplan.benchmarking.online_widths import measure_widths
 from optplan.benchmarking.rows import Row, peak_mb, reset_peak
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
@@ -58,6 +59,7 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     # Just above the least budget, so that jobs are narrow and many.
     plan = _plan(read_instance(_TRACE, BoaInstance).replace(budget=Amount(_NARROW_GPUS, BudgetUnit.GPU)))
     yield from _measure_decisions(plan, 3 if quick else 15)
+    yield from measure_widths(quick=quick)
     yield from _measure_drift(_HOURS // 6 if quick else _HOURS)
 
 

@@ -33,3 +33,12 @@ def test_who_knows_the_rates_keeps_the_budget_best(rows: dict[str, dict[str, Any
     assert len({row["extra"]["jobs"] for row in policies}) == 1
     assert all(row["objective"] > 0 for row in policies)
     assert all(row["extra"]["gpus"] > 0 for row in policies)
+
+
+def test_widths_are_proven_again_and_no_measurement_is_lost(rows: dict[str, dict[str, Any]]) -> None:
+    """From nothing and from the result before the same optimum is proven; every measurement is on the disk."""
+    afresh, again, intake = rows["from nothing"], rows["from the result before"], rows["taken in"]
+    assert again["objective"] == pytest.approx(afresh["objective"])
+    assert (again["gap"], afresh["gap"]) == pytest.approx((0.0, 0.0), abs=1e-6)
+    assert (again["extra"]["goal_s"], intake["extra"]["goal_s"]) == (0.02, 1.0)
+    assert intake["extra"]["lost"] == 0.0
