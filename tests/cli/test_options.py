@@ -53,7 +53,7 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
         ("solve", "--policy", "m", ["mixed"]),
         ("solve", "--policy", "f", ["fair"]),
         ("schema", "--formulation", "b", ["boa"]),
-        ("bench", "suite", "b", ["boa", "boa-types"]),
+        ("bench", "suite", "bo", ["boa", "boa-types"]),
         ("export", "--to", "s", ["slurm", "script", "skypilot"]),
     ],
 )
@@ -77,7 +77,7 @@ def test_instances_complete_by_name_and_by_file() -> None:
     sorted(
         name
         for name, command in application.commands.items()
-        if any(p.metavar in ("INSTANCE", "INSTANCE...") for p in command.params)
+        if any(isinstance(p, click.Argument) and p.metavar in ("INSTANCE", "INSTANCE...") for p in command.params)
     ),
 )
 def test_every_command_with_an_instance_takes_changes(name: str) -> None:
@@ -95,11 +95,11 @@ def test_changes_of_any_field_are_written_first() -> None:
 def test_changes_apply_before_the_other_options(run: Runner) -> None:
     """Both change the budget: the option has the last word, and what was set is on record."""
     told = run(
-        "show", "boa-two-classes", "--set", "classes.*.arr*=1.5", "--set", "budget=9gpu", "--budget", "8gpu", "--json"
+        "show", "boa-two-classes", "--set", "classes.*.arrival_rate*=1.5", "--set", "budget=9gpu", "--budget", "8gpu", "--json"
     )
     assert [c["arrival_rate_per_hour"] for c in told.data["classes"].values()] == [3.0, 1.5]
     assert told.data["budget"] == "8gpu"
-    assert told.data["source"]["changes"] == "classes.*.arr*=1.5; budget=9gpu"
+    assert told.data["source"]["changes"] == "classes.*.arrival_rate*=1.5; budget=9gpu"
 
 
 def test_a_wrong_change_names_the_option_and_the_field(run: Runner) -> None:
