@@ -57,6 +57,8 @@ _AT_LEAST_ONE = click.IntRange(min=1)
     "--scale-command", metavar="TEXT", help="Run with OPTPLAN_GPU_TYPE and OPTPLAN_NODES as nodes are wanted."
 )
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
+@click.option("--sbatch", multiple=True, metavar="NAME=VALUE", help="An option of sbatch: partition=gpu.")
+@click.option("--gres", metavar="NAME", help="What a GPU is called in Slurm's --gres; gpu by default.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a job, or one a GPU.")
 @click.option("--metric", metavar="NAME", help="What jobs have to show after each epoch; loss by default.")
 @click.option("--retries", type=click.IntRange(min=0), help="Failures of a job that are forgiven; 2 by default.")
@@ -101,7 +103,7 @@ def stream(
         _tell(record)
 
     if resumed is not None:
-        if plan is not None or any(value is not None for value in (*options.values(), learn, truth, out)):
+        if plan is not None or any(value not in (None, ()) for value in (*options.values(), learn, truth, out)):
             raise UsageError("--resume: nothing else can be given; the stream has its own plan, jobs and options")
         outcome = resume_stream(resumed, listener=listen)
     elif plan is None or jobs is None:
@@ -133,7 +135,9 @@ def show_stream(outcome: StreamOutcome, outputs: Outputs) -> None:
 
 def _name_options(options: dict[str, Any], types: Any) -> dict[str, Any]:  # noqa: ANN401 - names of resources
     """Return the fields of StreamOptions that were given."""
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value not in (None, ())}
+    if "sbatch" in given:
+        given["sbatch"] = dict(_split(text) for text in given["sbatch"])
     terms: dict[str, float] = {}
     if "node_gpus" in given:
         given["gpus_per_node"] = dict.fromkeys(types, given.pop("node_gpus"))
@@ -143,6 +147,13 @@ def _name_options(options: dict[str, Any], types: Any) -> dict[str, Any]:  # noq
     if "window_s" in given:
         terms["window_h"] = given.pop("window_s") / 3600.0
     return given | ({"terms": terms} if terms else {})
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise UsageError(f"--sbatch: got {text!r}; an option and its value are needed, as in partition=gpu")
+    return name, value
 
 
 def _tell(record: Record | Progressed) -> None:

@@ -57,4 +57,6 @@ def test_what_is_refused(run: Runner, files: tuple[Path, Path, Path]) -> None:
     assert "how long epochs take" in run("stream", plan, jobs).err
     assert "PLAN or JOBS is missing" in run("stream", plan).err
     assert "nothing else can be given" in run("stream", "--resume", "there", "--truth", instance).err
+    assert "as in partition=gpu" in run("stream", plan, jobs, "--truth", instance, "--sbatch", "gpu").err
+    assert run("stream", plan, jobs, "--truth", instance, "--sbatch", "partition=gpu", "--json").code == 0
     assert "`optplan stream` serves" in run("run", plan).err

@@ -17,10 +17,14 @@ import pytest
 
 from optplan.contracts import Plan
 from optplan.errors import UsageError
+from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.formulations.boa.planning import BoaPlan
 from optplan.instances.files import read_instance
 from optplan.instances.parsing import parse_plan
 from optplan.runtime.exports.exporting import export, write_folder
 from optplan.runtime.exports.promotion import read_export, submit
+from optplan.runtime.streams.arrivals import StreamJob
+from optplan.runtime.streams.running import run_stream
 from optplan.solving import build_plan, solve
 
 pytestmark = pytest.mark.real
@@ -240,3 +244,29 @@ def _small_fleet(plan: Plan, groups: int = 2) -> Plan:
     data["global_batch"] = sum(unit["batch_per_vm"] * unit["count"] for unit in data["units"])
     data["world_size"] = sum(unit["gpus_per_vm"] * unit["count"] for unit in data["units"])
     return parse_plan(data)
+
+
+def test_a_stream_is_submitted_segment_by_segment(
+    slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three jobs hold one GPU and then two: each is two jobs of Slurm, the second from the first one's checkpoint."""
+    curves = [[1.0, 1.1], [1.0, 1.9]]
+    stated = {
+        "arrival_rate_per_hour": 900.0,
+        "epoch_size_gpu_hours": [0.5 / 3600.0] * 2,
+        "speedup": {"t4": {"form": "table", "gpus": [1, 2], "speedup": curves}},
+    }
+    fields = {"name": "small", "formulation": "boa", "gpu_types": {"t4": {}}, "budget": "0.26gpu", "problem": "whole"}
+    instance = BoaInstance.parse({**fields, "classes": {"a": stated}})
+    plan = build_plan(instance, solve(instance))
+    assert isinstance(plan, BoaPlan)
+    assert plan.width_table["a"][0].gpus.tolist() == [1, 2]
+    jobs = [StreamJob(name=f"job-{k}", job_class="a", at_s=k, configuration={"epoch_s": 0.5}) for k in range(3)]
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    sleeper = f"{Path(__file__).parents[1] / 'streams' / 'sleeper.py'}:train"
+    outcome = run_stream(
+        plan, jobs, sleeper, executor="slurm", gpus_per_node={"t4": 4}, out=tmp_path / "stream", grace_s=5.0
+    )
+    assert (outcome.status, outcome.classes[0].completed, outcome.dropped) == ("ended", 3, {})
+    assert outcome.classes[0].widths == (1, 2)
+    slurm.wait()

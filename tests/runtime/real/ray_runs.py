@@ -212,8 +212,9 @@ class Provider(AutoscalingCluster):
         }
 
 
-def autoscaled(runs: Runs) -> None:
-    """Let Ray's autoscaler launch nodes and give them back."""
+@contextlib.contextmanager
+def provide(runs: Runs) -> Iterator[None]:
+    """Have a cluster whose autoscaler launches nodes of 2 CPUs, some of them fast, and be connected to it."""
     launcher = runs.folder / "bin" / "ray"  # the one of this Python
     launcher.parent.mkdir()
     launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m ray.scripts.scripts "$@"\n', encoding="utf-8")
@@ -222,12 +223,21 @@ def autoscaled(runs: Runs) -> None:
     resources = {"CPU": 2, "object_store_memory": MEMORY}
     limits = {"node_config": {}, "min_workers": 0, "max_workers": 2}
     kinds = {"cpu": {"resources": resources, **limits}, "fast": {"resources": {**resources, "fast": 4}, **limits}}
-    setup = runs.folder / "setup.json"
-    setup.write_text('{"nodes": {"gpu": {"CPU": 2, "fast": 4}}}', encoding="utf-8")
     cluster = Provider({"CPU": 0, "object_store_memory": MEMORY}, kinds, idle_timeout_minutes=0.1)
     cluster.start()
     try:
         ray.init(address="auto", log_to_driver=False)
+        yield
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def autoscaled(runs: Runs) -> None:
+    """Let Ray's autoscaler launch nodes and give them back."""
+    setup = runs.folder / "setup.json"
+    setup.write_text('{"nodes": {"gpu": {"CPU": 2, "fast": 4}}}', encoding="utf-8")
+    with provide(runs):
         seen = [count_machines()]
         driver = runs.start("autoscaled", "--address", "auto", "--setup", str(setup))
         while driver.poll() is None:
@@ -238,9 +248,23 @@ def autoscaled(runs: Runs) -> None:
         require_nothing_left()
         changes = [now for before, now in zip([-1, *seen], seen, strict=False) if now != before]
         (runs.folder / "machines").write_text(" ".join(map(str, changes)), encoding="utf-8")
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
+
+
+def streamed(runs: Runs) -> None:
+    """Serve a stream; the autoscaler is asked for its nodes, and for none at the end."""
+    names = ("plan.json", "jobs.json")
+    given = [str(runs.folder / name) for name in names]
+    target = (runs.folder / "train").read_text(encoding="utf-8")
+    options = ["--train", target, "--executor", "ray", "--address", "auto", "--gpus-per-node", "2"]
+    command = [sys.executable, "-m", "optplan.cli", "stream", *given, *options, "--out", str(runs.folder / "stream")]
+    with provide(runs):
+        end(subprocess.Popen(command, stdout=runs.log, stderr=runs.log))
+        wait_until(lambda: not any_cpus(), "the autoscaler to give machines back")
+
+
+def any_cpus() -> bool:
+    """Whether a machine with CPUs is there."""
+    return any(machine["Alive"] and machine["Resources"].get("CPU") for machine in ray.nodes())
 
 
 def count_machines() -> int:
@@ -251,5 +275,5 @@ def count_machines() -> int:
 
 
 if __name__ == "__main__":
-    cases = {"mishaps": mishaps, "workers": workers, "here": here, "autoscaled": autoscaled}
+    cases = {"mishaps": mishaps, "workers": workers, "here": here, "autoscaled": autoscaled, "streamed": streamed}
     cases[sys.argv[2]](Runs(Path(sys.argv[1])))
