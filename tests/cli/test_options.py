@@ -94,9 +94,8 @@ def test_changes_of_any_field_are_written_first() -> None:
 
 def test_changes_apply_before_the_other_options(run: Runner) -> None:
     """Both change the budget: the option has the last word, and what was set is on record."""
-    told = run(
-        "show", "boa-two-classes", "--set", "classes.*.arrival_rate*=1.5", "--set", "budget=9gpu", "--budget", "8gpu", "--json"
-    )
+    edits = ("--set", "classes.*.arrival_rate*=1.5", "--set", "budget=9gpu")
+    told = run("show", "boa-two-classes", *edits, "--budget", "8gpu", "--json")
     assert [c["arrival_rate_per_hour"] for c in told.data["classes"].values()] == [3.0, 1.5]
     assert told.data["budget"] == "8gpu"
     assert told.data["source"]["changes"] == "classes.*.arrival_rate*=1.5; budget=9gpu"
