@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from optplan.benchmarking.paper.curves import Curve, Point
 from optplan.benchmarking.paper.plans import GPU, SOLVERS, Planned
 from optplan.benchmarking.paper.running import Curves, Runner, gather
 from optplan.benchmarking.paper.setting import Setting, is_known
@@ -54,6 +55,16 @@ POLLUX_THERE = (
     (160, 8372, 3913, 7365),
     (192, 10037, 3426, 5980),
 )
+
+
+#: How the page calls it.
+THERE = "Pollux in the Sia artifact's simulator"
+
+
+def with_pollux_there(curves: Curves) -> Curves:
+    """Add to newTrace's curves what Pollux came to in the Sia artifact's simulator."""
+    points = [Point(str(g), float(h), float(h), float(mean), float(p95), g) for g, h, mean, p95 in POLLUX_THERE]
+    return {**curves, THERE: Curve(THERE, points)}
 
 
 @dataclass

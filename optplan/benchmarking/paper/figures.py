@@ -7,19 +7,10 @@ from typing import Any
 
 from optplan.benchmarking.paper.charts import Axis, Line, draw
 from optplan.benchmarking.paper.claims import average_arrivals, list_efficiency
-from optplan.benchmarking.paper.curves import Curve, Point
-from optplan.benchmarking.paper.experiments import POLLUX_THERE
+from optplan.benchmarking.paper.experiments import with_pollux_there
 from optplan.benchmarking.paper.gathering import Gathered
 from optplan.benchmarking.paper.running import Curves
 from optplan.units import SECONDS_PER_HOUR
-
-_POLLUX_THERE = "Pollux in the Sia artifact's simulator"
-
-
-def with_pollux_there(curves: Curves) -> Curves:
-    """Add what Pollux came to in the Sia artifact's simulator, on the same trace."""
-    points = [Point(str(g), float(h), float(h), float(mean), float(p95), g) for g, h, mean, p95 in POLLUX_THERE]
-    return {**curves, _POLLUX_THERE: Curve(_POLLUX_THERE, points)}
 
 
 def draw_figures(told: Gathered) -> dict[str, str]:

@@ -8,8 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from optplan.benchmarking.paper.claims import average_efficiency, list_claims, own_curve, reclaimed_share
-from optplan.benchmarking.paper.experiments import EXACT, ONE_WIDTH, POLLUX, POLLUX_THERE, PUBLISHED, SINGLE
-from optplan.benchmarking.paper.figures import draw_figures, with_pollux_there
+from optplan.benchmarking.paper.experiments import (
+    EXACT,
+    ONE_WIDTH,
+    POLLUX,
+    POLLUX_THERE,
+    PUBLISHED,
+    SINGLE,
+    with_pollux_there,
+)
+from optplan.benchmarking.paper.figures import draw_figures
 from optplan.benchmarking.paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
 from optplan.benchmarking.paper.running import Curves
 from optplan.instances.files import write_text
