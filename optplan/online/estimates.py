@@ -2,7 +2,8 @@
 
 *Window.* Whatever was seen a time t ago weighs ``exp(-t / window)``. A rate is the weighted number of arrivals over the
 weighted hours of watching. The stated rate of the instance counts as if it had been watched for ever before the start;
-a class that nobody stated starts from its first arrival and a stated number of hours.
+what arrived before it is in that rate already. A class that nobody stated is watched from its first arrival on, and a
+stated number of hours before.
 
 *Sizes.* The mean size is the work of the jobs that ended (hours at each width times the speed there) over their number,
 beside the stated size with the weight of a stated number of jobs.
@@ -66,6 +67,8 @@ class ClassEstimate:
         The latest of AdaptDL, by type of GPU.
     is_new
         Whether the instance does not have the class.
+    since_s
+        From when on it is watched, seconds since 1970.
     """
 
     arrivals: float
@@ -78,6 +81,7 @@ class ClassEstimate:
     levels: dict[str, Level] = field(default_factory=dict)
     hints: dict[str, Hints] = field(default_factory=dict)
     is_new: bool = False
+    since_s: float = 0.0
 
     @property
     def rate_per_hour(self) -> float:
@@ -104,15 +108,16 @@ class ClassEstimate:
         """Count an arrival."""
         self.arrivals += weight
 
-    def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool) -> None:
-        """Count a job that ended."""
+    def see_completion(self, ran: tuple[Run, ...], gpu_type: str, weight: float, *, whole: bool, held: bool) -> None:
+        """Count a job that ended; what it ``held`` counts unless that was before anybody watched."""
         self.done += weight
         sized = whole and any(run.seconds > 0 for run in ran)
         self.whole += weight if sized else 0.0
         for run in ran:
             place = place_of(run.gpu_type or gpu_type, run.gpus)
             hours = weight * run.seconds / SECONDS_PER_HOUR
-            self.held_hours[place] = self.held_hours.get(place, 0.0) + hours
+            if held:
+                self.held_hours[place] = self.held_hours.get(place, 0.0) + hours
             if sized:
                 self.hours[place] = self.hours.get(place, 0.0) + hours
 

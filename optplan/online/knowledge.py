@@ -46,7 +46,7 @@ class Knowledge:
     def __init__(self, instance: BoaInstance, terms: Terms, *, now_s: float) -> None:
         self.stated = instance
         self.terms = terms
-        self.now_s = now_s
+        self.now_s = self._began_s = now_s
         self.urgent = ""
         self.classes: dict[str, ClassEstimate] = {name: self._begin_stated(name) for name in instance.classes}
         self._known: BoaInstance | None = None
@@ -92,10 +92,15 @@ class Knowledge:
                 self._known = None
 
     def _take(self, event: OnlineEvent) -> None:
-        ago_h = 0.0 if event.at_s is None else max(0.0, self.now_s - event.at_s) / SECONDS_PER_HOUR
-        weight = math.exp(-ago_h / self.terms.window_h)
+        at_s = self.now_s if event.at_s is None else min(event.at_s, self.now_s)
+        weight = self._weigh(at_s)
         if isinstance(event, Arrival):
-            self._require_known_or_new(event.job_class).see_arrival(weight)
+            estimate = self._require_known_or_new(event.job_class)
+            if at_s < estimate.since_s and estimate.is_new:
+                estimate.watched_h += self.terms.window_h * (self._weigh(estimate.since_s) - weight)
+                estimate.since_s = at_s
+            if at_s >= estimate.since_s:  # what lies before the start is in the stated rate
+                estimate.see_arrival(weight)
             return
         estimate = self._require_known(event.job_class)
         instance = self.known
@@ -103,7 +108,7 @@ class Knowledge:
         if isinstance(event, Completion):
             for place, run in enumerate(event.ran):
                 self._require_type(f"ran.{place}.gpu_type", event.job_class, run.gpu_type)
-            estimate.see_completion(event.ran, on, weight, whole=event.whole)
+            estimate.see_completion(event.ran, on, weight, whole=event.whole, held=at_s >= self._began_s)
         elif isinstance(event, Measurement):
             self._require_type("gpu_type", event.job_class, event.gpu_type)
             self._require_width(event)
@@ -116,6 +121,10 @@ class Knowledge:
                 self.urgent = f"the first hints for class {event.job_class}"
             estimate.hints[event.gpu_type or on] = event.hints
 
+    def _weigh(self, at_s: float) -> float:
+        """Return what something seen at a moment weighs now."""
+        return math.exp((at_s - self.now_s) / SECONDS_PER_HOUR / self.terms.window_h)
+
     def _require_known_or_new(self, name: str) -> ClassEstimate:
         """Return the estimate of a class; its first arrival makes it known."""
         if name not in self.classes:
@@ -125,7 +134,11 @@ class Knowledge:
                 fix = "are names of jobs taken for classes? else raise most_classes"
                 raise DataError("job_class", problem, f"{fix}; {nearest_name_hint(name, self.classes)}")
             self.classes[name] = ClassEstimate(
-                arrivals=0.0, watched_h=self.terms.new_watched_h, stated_jobs=1.0, is_new=True
+                arrivals=0.0,
+                watched_h=self.terms.new_watched_h,
+                stated_jobs=1.0,
+                is_new=True,
+                since_s=self.now_s,
             )
             self._known = None
             self.urgent = f"the first job of class {name}"
@@ -191,7 +204,9 @@ class Knowledge:
 
     def _begin_stated(self, name: str) -> ClassEstimate:
         window_h, rate = self.terms.window_h, self.stated.classes[name].arrival_rate_per_hour
-        return ClassEstimate(arrivals=rate * window_h, watched_h=window_h, stated_jobs=self.terms.stated_jobs)
+        return ClassEstimate(
+            arrivals=rate * window_h, watched_h=window_h, stated_jobs=self.terms.stated_jobs, since_s=self._began_s
+        )
 
     def estimate(self) -> BoaInstance:
         """Return the instance as it is estimated now."""
@@ -219,6 +234,7 @@ class Knowledge:
         return {
             "instance_hash": self.stated.content_hash(),
             "now_s": self.now_s,
+            "began_s": self._began_s,
             "watched_h": self._watched_h,
             "urgent": self.urgent,
             "classes": {name: estimate.to_json_data() for name, estimate in self.classes.items()},
@@ -235,5 +251,6 @@ class Knowledge:
         self._watched_h, self.urgent = state["watched_h"], state["urgent"]
         if state["instance_hash"] != self.stated.content_hash():
             self.urgent = "the instance was changed"
+        self._began_s = state["began_s"]
         now_s, self.now_s = self.now_s, state["now_s"]
         self.advance(now_s)

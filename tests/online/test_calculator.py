@@ -105,12 +105,32 @@ def test_steady_arrivals_leave_a_rate_where_it_was(stream: BoaInstance, start_s:
 def test_what_happened_earlier_weighs_less(stream: BoaInstance, start_s: float) -> None:
     """An arrival that is told of one window late counts 1/e; one from the future counts as one of now."""
     calculator = WidthCalculator(stream, Terms(window_h=1.0), now_s=start_s)
-    late = Arrival(id="late", job_class="a", at_s=start_s - 3600.0)
-    ahead = Arrival(id="ahead", job_class="b", at_s=start_s + 3600.0)
-    calculator.take([late, ahead], start_s)
+    now_s = start_s + 3600.0
+    late = Arrival(id="late", job_class="a", at_s=start_s)
+    ahead = Arrival(id="ahead", job_class="b", at_s=now_s + 3600.0)
+    calculator.take([late, ahead], now_s)
     instance = calculator.knowledge.estimate()
-    assert instance.classes["a"].arrival_rate_per_hour == pytest.approx(1.0 + math.exp(-1))
-    assert instance.classes["b"].arrival_rate_per_hour == pytest.approx(2.0)
+    # After a window the stated job an hour has become exp(-1), too.
+    assert instance.classes["a"].arrival_rate_per_hour == pytest.approx(2 * math.exp(-1))
+    assert instance.classes["b"].arrival_rate_per_hour == pytest.approx(math.exp(-1) + 1.0)
+
+
+def test_history_does_not_count_twice(stream: BoaInstance, start_s: float) -> None:
+    """Jobs from before the start are in the stated rate already; a new class is watched from its earliest one on."""
+    calculator = WidthCalculator(stream, Terms(window_h=1e6), now_s=start_s)
+    told = [
+        Arrival(id=f"{name}{hour}", job_class=name, at_s=start_s - 3600.0 * hour)
+        for hour in range(1, 49)
+        for name in ("a", "c")
+    ]
+    ended = {"kind": "completion", "id": "e", "job_class": "a", "at_s": start_s - 60.0}
+    calculator.take([*told, parse_event({**ended, "ran": [{"gpus": 4, "seconds": 3600.0}]})], start_s)
+    instance = calculator.knowledge.estimate()
+    assert instance.classes["a"].arrival_rate_per_hour == pytest.approx(1.0)
+    # 48 jobs in 48 hours, and one hour of watching before.
+    assert instance.classes["c"].arrival_rate_per_hour == pytest.approx(48 / 49, rel=1e-4)
+    calculator.take([], start_s + 3600.0)
+    assert calculator.knowledge.used() == 0.0
 
 
 def test_a_clock_that_is_set_back_does_no_harm(stream: BoaInstance, start_s: float) -> None:

@@ -15,6 +15,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
+from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.online.events import OnlineEvent, parse_event
 from optplan.runtime.serving.access import (
     LOOPBACK,
@@ -213,7 +214,7 @@ class _Service:
         return web.json_response(_summarise(outcomes), status=422 if outcomes[0].complaint else 200)
 
 
-def _draw_frontier(instance: Any) -> bytes:  # noqa: ANN401 - a BoaInstance
+def _draw_frontier(instance: BoaInstance) -> bytes:
     from optplan.solving import frontier
 
     line = frontier(instance)
