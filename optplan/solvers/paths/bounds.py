@@ -10,6 +10,7 @@ ask for better paths, until no path is better.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,7 +149,11 @@ class PriceRange:
 
 
 def maximise_bound(
-    family: PathFamily, *, gap: float = 1e-10, effort: Effort | None = None
+    family: PathFamily,
+    *,
+    gap: float = 1e-10,
+    effort: Effort | None = None,
+    known: Sequence[tuple[IntArray, PathBatch]] = (),
 ) -> LinkedBound | LinkedShortfall:
     """Return the greatest Lagrangian bound and a mixed plan that attains it, or a proof that no plan keeps the limits.
 
@@ -160,6 +165,8 @@ def maximise_bound(
         Stop when the mixed plan's value exceeds the bound by at most this fraction.
     effort
         Limits on time, and who counts the passes. When time runs out the best bound so far is returned.
+    known
+        Paths of the family to begin with, and whose they are, such as those that are best at similar limits.
 
     Returns
     -------
@@ -179,6 +186,8 @@ def maximise_bound(
             # What is beyond a limit by no more than the tolerance is what the limit stands for.
             limits = np.maximum(limits, generation.columns.total_consumption)
         else:
+            for graph, columns in known:
+                generation.add(graph, columns)
             generation.find_factor(limits, feasibility)
             limits = _widen(limits, feasibility)
             if not exceeds_one(feasibility.bound):

@@ -16,12 +16,13 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag
 
 from optplan.contracts import BoundProof, Result, Solution, Status
-from optplan.errors import DataError
+from optplan.errors import DataError, InfeasibleError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.feasibility import least_budget
+from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.schema import FloatArray
-from optplan.solving import build_plan, solve
+from optplan.solving import build_plan, frontier, solve
 from optplan.speedup import TableSpeedup
 from optplan.units import Amount, BudgetUnit
 from optplan.verification import verify
@@ -604,3 +605,35 @@ def test_budgets_by_the_hour_day_and_month_are_one(seed: int, policy: str, chang
         assert other.objective == pytest.approx(found[0].objective, rel=1e-9)
         assert other.bound == pytest.approx(found[0].bound, rel=1e-8)
         assert other.shadow_prices["budget"].unit == found[0].shadow_prices["budget"].unit
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_the_frontier_within_quotas_has_all_of_its_breakpoints(changes: bool) -> None:
+    """At any budget the look-up is what solving says, with its proof; the inverse leads back; the curve is convex."""
+    for seed in range(2):
+        instance = with_quotas(draw_instance(seed, changes=changes), 1.1).replace(policy=Policy.MIXED)
+        line = frontier(instance)
+        assert line.exact_between
+        slopes = np.diff(line.objectives) / np.diff(line.budgets)
+        assert (slopes < 0.0).all()
+        assert (np.diff(slopes) > -1e-6 * abs(slopes[0])).all()
+        rng = np.random.default_rng(seed)
+        drawn = rng.uniform(line.budgets[0], line.budgets[-1], 2)
+        for budget in (line.budgets[len(line.budgets) // 2], line.budgets[0], 1.1 * line.budgets[-1], *drawn):
+            point = line.at(float(budget))
+            solved = solve(instance.replace(budget=Amount(float(budget), instance.budget_unit)))
+            assert point.objective == pytest.approx(solved.objective, rel=1e-9)
+            assert point.certificate is not None
+            again = instance.replace(budget=Amount(float(budget), instance.budget_unit))
+            assert dual_bound(again, dict(point.certificate.multipliers)) == pytest.approx(point.objective, rel=1e-9)
+            price = solved.shadow_prices["budget"]
+            assert point.shadow_price.more == pytest.approx(price.more, rel=1e-5, abs=1e-9)
+        for budget in drawn.tolist():
+            assert line.budget_for(line.at(budget).objective).budget == pytest.approx(budget, rel=1e-7)
+
+
+def test_no_frontier_where_no_budget_helps() -> None:
+    """Quotas of all types that no plan keeps are told as such."""
+    instance = with_quotas(draw_instance(2), 0.3)
+    with pytest.raises(InfeasibleError, match="quota"):
+        frontier(instance)

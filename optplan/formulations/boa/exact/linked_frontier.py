@@ -1,7 +1,10 @@
-"""The frontier with quotas, or types that cost to leave: each point is a solve, and carries its own proof.
+"""The frontier with quotas, or types that cost to leave: pieces whose multipliers are the same, found once.
 
-The optimum of mixed plans as a function of the budget is convex and piecewise linear for fixed quotas, too, but its
-breakpoints are those of a linear program in several dimensions, so it is drawn from points instead of being traced.
+The optimum of mixed plans as a function of the budget is convex for fixed quotas, too, and with whole widths piecewise
+linear. Between two budgets it is a line where the multipliers that are best at one are best at the other; where they
+are not, the two lines meet at a budget in between, which is solved next, starting from the paths of both. So all
+breakpoints are found exactly, and every query is a look-up that carries its own proof. With real widths there may be no
+end of pieces; there, and beyond a number of them, queries are solved.
 """
 
 from __future__ import annotations
@@ -9,16 +12,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import pairwise
 
 import numpy as np
 
-from optplan.contracts import Frontier, FrontierPoint
+from optplan.contracts import Frontier, FrontierPoint, LagrangianCertificate
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.continuous import too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget
-from optplan.formulations.boa.exact.linked_limits import certify, find_price
+from optplan.formulations.boa.exact.linked_limits import certify, find_price, write_price
 from optplan.formulations.boa.exact.paths import write_mixture
 from optplan.schema import FloatArray
 from optplan.solvers.paths import bounds, families, mixing, switching
@@ -27,10 +31,13 @@ from optplan.units import Amount
 
 State = Callable[[FloatArray], families.PathFamily]
 
-#: Points that the frontier is drawn from; queries between them are solved.
+#: Points that the frontier is drawn from where its pieces are not known; queries between them are solved.
 _POINTS = 60
 #: A budget that is no object, as a multiple of the least.
 _AMPLE = 1e6
+#: Budgets that are solved to find all pieces, and the relative error at which a line meets the optimum.
+_MOST_PIECES = 3_000
+_STRAIGHT = 1e-10
 #: Relative difference at which a wanted objective counts as reached.
 _REACHED = 1e-12
 
@@ -49,6 +56,22 @@ class _Solver:
 
     def _solve(self, budget: float) -> bounds.LinkedBound | bounds.LinkedShortfall:
         return bounds.maximise_bound(self.family(budget))
+
+    def trace(self, low: bounds.LinkedBound, high: bounds.LinkedBound) -> list[bounds.LinkedBound] | None:
+        """Return the bounds at all breakpoints from one budget to another; None where there are too many."""
+        points, waiting = [low], [high]
+        while waiting:
+            left, right = points[-1], waiting[-1]
+            near = [(each.mixture.graph, each.mixture.columns) for each in (left, right) if each.mixture is not None]
+            budget = _find_meeting(left, right)
+            if budget is None:
+                points.append(waiting.pop())
+                continue
+            found = bounds.maximise_bound(self.family(budget), known=near)
+            if isinstance(found, bounds.LinkedShortfall) or len(points) + len(waiting) > _MOST_PIECES:
+                return None
+            waiting.append(found)
+        return points
 
     def at_budget(self, budget: float) -> BoaInstance:
         """Return the instance with a budget, in its own unit of budgets."""
@@ -69,9 +92,84 @@ class _Solver:
             return 0.5 * total
         relaxation = bounds.find_relaxations(family, shortfall)[0]
         if isinstance(relaxation, bounds.Futility):
-            answer = explain_shortfall(self.at_budget(_AMPLE * total), family, shortfall)
-            raise InfeasibleError(answer.infeasibility.reason if answer.infeasibility else "the quotas cannot be kept")
+            ample, reason = _AMPLE * total, "the quotas cannot be kept"
+            shortfall = self.solve(ample)
+            if isinstance(shortfall, bounds.LinkedShortfall):
+                answer = explain_shortfall(self.at_budget(ample), self.family(ample), shortfall)
+                reason = answer.infeasibility.reason if answer.infeasibility else reason
+            raise InfeasibleError(reason)
         return relaxation.least
+
+
+def _find_meeting(left: bounds.LinkedBound, right: bounds.LinkedBound) -> float | None:
+    """Return the budget at which the lines of two multipliers meet; None where one of them is best at both ends."""
+    first, last = float(left.limits[0]), float(right.limits[0])
+    more, less = float(left.multipliers[0]), float(right.multipliers[0])
+    rounding = _STRAIGHT * (left.bound + more * last)
+    if left.bound - more * (last - first) >= right.bound - rounding:
+        return None
+    if right.bound + less * (last - first) >= left.bound - rounding or more <= less:
+        return None
+    meeting = (left.bound - right.bound + more * first - less * last) / (more - less)
+    inside = first * (1.0 + _REACHED) < meeting < last * (1.0 - _REACHED)
+    return meeting if inside else None
+
+
+class _Pieces:
+    """The lines between breakpoints, in order: ``budgets`` and ``objectives`` (N,) of these."""
+
+    def __init__(self, instance: BoaInstance, points: list[bounds.LinkedBound]) -> None:
+        self.instance = instance
+        self.budgets = np.array([float(point.limits[0]) for point in points])
+        self.objectives = np.array([point.bound for point in points])
+        self._lines = [self._choose(*ends) for ends in pairwise(points)]
+
+    @staticmethod
+    def _choose(left: bounds.LinkedBound, right: bounds.LinkedBound) -> bounds.LinkedBound:
+        """Return the end whose multipliers are best at the other, too."""
+        width = float(right.limits[0] - left.limits[0])
+        missed = right.bound - (left.bound - float(left.multipliers[0]) * width)
+        return left if missed <= left.bound - (right.bound + float(right.multipliers[0]) * width) else right
+
+    def look_up(self, budget: float) -> FrontierPoint | None:
+        """Return the point at a budget; None at or beyond the ends, and where nothing more is gained."""
+        place = int(np.searchsorted(self.budgets, budget))
+        if not 0 < place < self.budgets.size:
+            return None
+        near = int(np.abs(self.budgets[place - 1 : place + 1] - budget).argmin()) + place - 1
+        less = more = self._lines[place - 1]
+        if abs(self.budgets[near] - budget) <= _REACHED * budget:
+            if not 0 < near < self.budgets.size - 1:
+                return None
+            less, more = self._lines[near - 1], self._lines[near]
+        prices = bounds.PriceRange(
+            float(less.multipliers[0]), float(more.multipliers[0]), less.multipliers, more.multipliers
+        )
+        if not prices.more > 0.0:
+            return None
+        limits = more.limits.copy()
+        limits[0] = budget
+        bound = more.bound - float(more.multipliers[0]) * (budget - float(more.limits[0]))
+        names = self.instance.limit_names
+        return FrontierPoint(
+            budget=budget,
+            objective=bound,
+            shadow_price=write_price(self.instance, names[0], prices),
+            certificate=LagrangianCertificate(
+                multipliers=dict(zip(names, more.multipliers.tolist(), strict=True)), bound=bound
+            ),
+        )
+
+    def find_budget(self, objective_s: float) -> float | None:
+        """Return the least budget with which an objective is reached; None at or beyond the ends."""
+        place = int(np.searchsorted(-self.objectives, -objective_s))
+        if not 0 < place < self.budgets.size:
+            return None
+        line = self._lines[place - 1]
+        if not line.multipliers[0] > 0.0:
+            return None
+        budget = float(line.limits[0]) + (line.bound - objective_s) / float(line.multipliers[0])
+        return min(max(budget, float(self.budgets[place - 1])), float(self.budgets[place]))
 
 
 def build_linked_frontier(
@@ -119,10 +217,18 @@ def build_linked_frontier(
             raise InfeasibleError(too_little(instance, least, budget))
         return found, found.mixture
 
+    traced = solver.trace(locate(least)[0], locate(most)[0]) if costs and most > least * (1.0 + _REACHED) else None
+    pieces = None if traced is None else _Pieces(solver.at_budget(least), traced)
     budgets = np.geomspace(least, most, _POINTS) if most > least * (1.0 + _REACHED) else np.array([least])
-    objectives = np.array([locate(float(budget))[1].value for budget in budgets])
+    if pieces is None:
+        objectives = np.array([locate(float(budget))[1].value for budget in budgets])
+    else:
+        budgets, objectives = pieces.budgets, pieces.objectives
 
     def at(budget: float) -> FrontierPoint:
+        known = None if pieces is None else pieces.look_up(budget)
+        if known is not None:
+            return known
         found, mixture = locate(budget)
         asked = solver.at_budget(float(found.limits[0]))
         price = find_price(asked, solver.family(float(found.limits[0])), found, 0, Effort())
@@ -136,6 +242,9 @@ def build_linked_frontier(
     def budget_for(objective_s: float) -> FrontierPoint:
         if objective_s < fastest_s * (1.0 - _REACHED):
             raise InfeasibleError(too_fast(fastest_s, objective_s))
+        known = None if pieces is None else pieces.find_budget(objective_s)
+        if known is not None:
+            return at(known)
         # The drawn points are known already: the last one that is not quick enough is the nearest start.
         slow = np.flatnonzero(objectives >= objective_s)
         budget = float(budgets[slow[-1]]) if slow.size else least
@@ -165,6 +274,6 @@ def build_linked_frontier(
         at=at,
         budget_for=budget_for,
         solution_at=solution_at,
-        exact_between=False,
+        exact_between=pieces is not None,
         solve_seconds=time.perf_counter() - start,
     )

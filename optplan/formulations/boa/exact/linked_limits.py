@@ -98,10 +98,10 @@ def find_price(
         When time ran out.
     """
     ends = bounds.find_price_range(family, found, position, effort=effort)
-    return _write_price(instance, instance.limit_names[position], ends)
+    return write_price(instance, instance.limit_names[position], ends)
 
 
-def _write_price(instance: BoaInstance, limit: str, ends: bounds.PriceRange) -> ShadowPrice:
+def write_price(instance: BoaInstance, limit: str, ends: bounds.PriceRange) -> ShadowPrice:
     """Write a shadow price; with several limits with the multipliers at its ends, by which it is checked."""
     price = price_of(instance, ends.less, ends.more, limit)
     if len(instance.limit_names) == 1:
