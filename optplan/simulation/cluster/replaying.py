@@ -222,8 +222,9 @@ class _Cluster:
             self._changed.clear()
         if interval_s is None or self._round is not None or not self._active:
             return
-        # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever.
-        if self._running or self._goes_on or not rounds:
+        # A round in which nobody runs and after which nothing happens by itself would be followed by its like forever;
+        # nodes that start are something that happens.
+        if self._running or self._goes_on or not rounds or self._nodes.list_starting(self._clock.now):
             self._next_round = max(self._next_round, math.ceil(self._clock.now / interval_s))
             self._round = self._clock.schedule(self._next_round * interval_s, _ROUND)
             self._next_round += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
-from optplan.simulation.cluster.jobs import Job, TabledApplication
+from optplan.simulation.cluster.jobs import Job, Places, TabledApplication
 from optplan.simulation.cluster.policies.equal_share import EqualShare
 from optplan.simulation.cluster.policies.in_turn import InTurn
 from optplan.simulation.cluster.policies.one_width import hold_one_width
+from optplan.simulation.cluster.policy import Sight
 from optplan.simulation.cluster.replaying import replay
 from optplan.simulation.cluster.world import Law, World
 
@@ -41,6 +43,32 @@ def test_a_node_that_is_rented_again_is_warm() -> None:
     assert outcome.jct_s.tolist() == [220.0, 120.0, 220.0]
     # 10 s before the second start, and 30 s after the second and the third end.
     assert outcome.billed_gpu_hours - outcome.node_gpu_hours == pytest.approx(70 / 3600)
+
+
+class _Patient:
+    """Rents a node at 60 s, and uses it in the first round in which it is ready."""
+
+    name = "patient"
+    interval_s = 60.0
+
+    def need(self, _: Job) -> int:
+        """Return 1."""
+        return 1
+
+    def choose_nodes(self, sight: Sight) -> int:
+        """Two nodes from the second round on."""
+        return 2 if sight.now_s >= 60.0 else 1
+
+    def allocate(self, sight: Sight) -> Mapping[Job, Places]:
+        """Put the job on the second node."""
+        there = [node for node in sight.nodes if node and node not in sight.starting]
+        return {job: ((node, 1),) for job in sight.jobs for node in there}
+
+
+def test_rounds_go_on_while_nodes_start() -> None:
+    """The node is asked for at 60 s, there at 190, and used in the round of 240; nothing else happens until then."""
+    outcome = replay([Job("a", "toy", 10.0, lasting(5.0))], _Patient(), gpus_per_node=1, nodes=1, start_s=130.0)
+    assert outcome.jct_s.tolist() == [235.0]
 
 
 def test_interference_by_hand() -> None:
