@@ -101,17 +101,25 @@ class Learnable(Application, Protocol):
 class Learned:
     """What each job has learned: the model fitted to the spreads that it has run on, and linear speedups before.
 
-    Pollux' agents fit it to the local batches that they have used; here a job that has run on a spread knows it at all
-    local batches that were measured there.
+    Pollux' agents fit it to all that they have seen, at the local batches that they have used. Here a job knows a
+    spread at all local batches that were measured there; and since the model is a straight line in GPUs, on one node
+    and on several, it remembers the spreads with the fewest and with the most GPUs of either, on as few nodes as
+    possible.
     """
 
-    def __init__(self, _: int) -> None:
+    def __init__(self, gpus_per_node: int) -> None:
+        self._gpus_per_node = gpus_per_node
         self._seen: dict[Job, frozenset[Spread]] = {}
         self._runs: dict[Application, FloatArray] = {}
 
     def watch(self, job: Job) -> None:
         """Remember how its GPUs are spread."""
-        self._seen[job] = self._seen.get(job, frozenset()) | {spread_of(job.places)}
+        is_alone = job.gpus <= self._gpus_per_node
+        spread = spread_of(job.places) if is_alone else consolidate(job.gpus, self._gpus_per_node)
+        seen = self._seen.get(job, frozenset())
+        alike = sorted({spread, *(one for one in seen if (len(one) > 1) is (len(spread) > 1))}, key=sum)
+        others = {one for one in seen if (len(one) > 1) is not (len(spread) > 1)}
+        self._seen[job] = frozenset({alike[0], alike[-1], *others})
 
     def look_up(self, job: Job) -> Speeds:
         """Return what the model says; widths on which a job can truly not run are known to it."""
