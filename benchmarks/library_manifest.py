@@ -1,6 +1,7 @@
 """Writing the library's manifest: the records of the instances that were made again, and all others as they are.
 
-What a benchmark found beyond the manifest is put into the library, with its proofs, by::
+What a benchmark found beyond the manifest is put into the library, with its proofs. So are the proofs of records that
+have none or, because their instance was made again, have one of another instance: after any of the scripts here run::
 
     optplan bench best-known --proofs found
     python benchmarks/library_manifest.py --take found
