@@ -79,9 +79,9 @@ def run(*, quick: bool, full: bool, proofs: Path | None = None) -> Iterator[Row]
 
 
 def _is_worth_keeping(row: Row) -> bool:
-    """Whether a row says more than the manifest: a better value, a new one, or the proof that a value lacks."""
+    """Whether a row says more than the manifest: a better value, a new one, or the proof that it lacks."""
     stands, proof = row.extra["stands"], row.extra["proof"]
-    return stands in {"better", "new"} or (stands, proof) == ("reached", "no file")
+    return stands in {"better", "new"} or (stands == "reached" and proof != "holds")
 
 
 def list_questions(*, quick: bool) -> Iterator[tuple[str, Record]]:
@@ -189,7 +189,8 @@ def _check_proof(instance: Instance, record: Record) -> str:
         return "no file"
     proof = read_proof(record["proof_file"])
     stated = (proof.objective, proof.bound) == (record["objective"], record.get("bound"))
-    return "holds" if stated and verify(instance, proof).ok else "broken"
+    own = proof.instance_hash == instance.content_hash()  # the instance may have been made again since
+    return "holds" if stated and own and verify(instance, proof).ok else "broken"
 
 
 def _make_record(record: Record, row: Row) -> dict[str, Any]:

@@ -108,13 +108,14 @@ def test_what_is_better_or_new_is_written_with_its_proof(monkeypatch: pytest.Mon
     worse = {**fact, "objective": 3000.0}
     wrong = {**fact, "objective": 2000.0, "bound": 2000.0}
     new = {"problem": "whole", "policy": "pure", "budget": "2gpu"}
-    asked = [("boa-one-table", record) for record in (fact, worse, wrong, new)]
+    other = {**fact, "proof_file": "boa-one-table-whole-mixed-1.25gpu.json"}
+    asked = [("boa-one-table", record) for record in (fact, worse, wrong, new, other)]
     monkeypatch.setattr(best_known, "list_questions", lambda **_: iter(asked))
     rows = list(best_known.run(quick=True, full=False, proofs=tmp_path))
-    assert [row.extra["stands"] for row in rows] == ["reached", "better", "missed", "new"]
-    assert [row.extra["proof"] for row in rows] == ["holds", "broken", "broken", "no file"]
+    assert [row.extra["stands"] for row in rows] == ["reached", "better", "missed", "new", "reached"]
+    assert [row.extra["proof"] for row in rows] == ["holds", "broken", "broken", "no file", "broken"]
     (entries,) = json.loads((tmp_path / best_known.RECORDS).read_text(encoding="utf-8")).values()
-    assert [entry["objective"] for entry in entries] == [fact["objective"], rows[3].objective]
+    assert [entry["objective"] for entry in entries] == [fact["objective"], rows[3].objective, fact["objective"]]
     assert all((tmp_path / entry["proof_file"]).is_file() for entry in entries)
 
 
