@@ -81,6 +81,7 @@ SLOW = (
     "instances/test_sia_boa.py",
     "instances/test_sia_learning.py",
     "measurement/test_torch_profiler.py",
+    "online/test_any_story.py",
     "reporting/boa/test_browser.py",
     "reporting/boa/test_report.py",
     "reporting/seer/test_quality.py",

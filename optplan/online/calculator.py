@@ -315,7 +315,7 @@ class WidthCalculator:
         return {
             "knowledge": self.knowledge.to_json_data(),
             "solved_s": None if math.isinf(self._solved_s) else self._solved_s,
-            "probed": self._probed,
+            "probed": {name: list(widths) for name, widths in self._probed.items()},
             "seen": {name: seen._asdict() for name, seen in self._seen.items()},
             "table": None if self.table is None else self.table.to_json_data(),
         }

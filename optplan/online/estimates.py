@@ -239,13 +239,13 @@ def _choose_base(
     if gpu_type in estimate.hints:
         predicted = estimate.hints[gpu_type].speedup(gpus_per_node)
         if predicted is not None:
-            return _predict(predicted, instance.allowed_widths(name, gpu_type), instance.classes[name].reference_width)
+            return predict(predicted, instance.allowed_widths(name, gpu_type), instance.classes[name].reference_width)
     if isinstance(stated, AmdahlSpeedup | PowerSpeedup) and len(points) >= _FITTED_FROM:
         return fit_best(list(points), np.exp(list(points.values()))).curve
     return stated
 
 
-def _predict(predicted: GoodputSpeedup, widths: IntArray, reference_width: int) -> Speedup:
+def predict(predicted: GoodputSpeedup, widths: IntArray, reference_width: int) -> TableSpeedup:
     """Tabulate hints at the widths that are allowed; beyond those that the job's batch can fill, more gains nothing."""
     most = max(1, predicted.max_batch_size // predicted.min_local_batch_size)
     goodput = predicted.goodput(np.minimum(np.append(widths, reference_width), most))[0]

@@ -12,7 +12,7 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.data.job_classes import JobClass, Widths
 from optplan.instances.job_logs.speedups import read_assumption
-from optplan.online.estimates import ClassEstimate, estimate_size, estimate_speedups, is_forgotten, mean_row
+from optplan.online.estimates import ClassEstimate, estimate_size, estimate_speedups, is_forgotten, mean_row, predict
 from optplan.online.events import Arrival, Completion, HintsReported, Measurement, OnlineEvent
 from optplan.online.terms import Terms
 from optplan.units import SECONDS_PER_HOUR
@@ -116,7 +116,10 @@ class Knowledge:
             estimate.see_speed(event, on, per_epoch, weight)
         elif isinstance(event, HintsReported):
             self._require_type("gpu_type", event.job_class, event.gpu_type)
-            event.hints.speedup(self.terms.gpus_per_node)  # refuses what predicts nothing
+            predicted = event.hints.speedup(self.terms.gpus_per_node)
+            if predicted is not None:  # refuses what cannot be predicted from
+                widths = instance.allowed_widths(event.job_class, event.gpu_type or on)
+                predict(predicted, widths, instance.classes[event.job_class].reference_width)
             if (event.gpu_type or on) not in estimate.hints:
                 self.urgent = f"the first hints for class {event.job_class}"
             estimate.hints[event.gpu_type or on] = event.hints

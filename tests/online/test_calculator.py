@@ -328,6 +328,14 @@ def test_hints_of_adaptdl_make_the_speedup(stream: BoaInstance, start_s: float) 
         ({"kind": "measurement", "job_class": "a", "gpus": 1, "speed": 1.0, "gpu_type": "v100"}, "runs on t4"),
         ({"kind": "measurement", "job_class": "a", "gpus": 1, "speed": 1.0, "epoch": 2}, "have 1 epochs"),
         ({"kind": "completion", "job_class": "c"}, "tell of an arrival first"),
+        (
+            {
+                "kind": "hints",
+                "job_class": "a",
+                "hints": {**_HINTS, "initBatchSize": 1, "maxBatchSize": 5, "localBszBounds": [9, 1]},
+            },
+            "no batch size is feasible",
+        ),
     ],
 )
 def test_what_does_not_fit_the_stream_is_refused(
