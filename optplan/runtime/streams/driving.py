@@ -48,7 +48,7 @@ from optplan.runtime.records import (
 )
 from optplan.runtime.state import HELD, Phase
 from optplan.runtime.streams.arrivals import StreamJob
-from optplan.runtime.streams.learning import Learner
+from optplan.runtime.streams.learning import Reporter
 from optplan.runtime.streams.state import JobState, StreamState
 
 #: Seconds after which the loop looks around on a clock that does not jump.
@@ -107,7 +107,7 @@ class StreamDriver:
         terms: StreamTerms,
         executor: Executor,
         *,
-        learner: Learner | None = None,
+        learner: Reporter | None = None,
         expander: Expander | None = None,
         journal: Journal | None = None,
         listener: Callable[[Record | Progressed], None] | None = None,
@@ -131,8 +131,6 @@ class StreamDriver:
         self._note(Resumed(now_s))
         for job in state.jobs.values():
             self._rows.restore(job.name, job.job_class, job.row)
-            if self._learner is not None and not job.is_over:
-                self._learner.see_arrival(job.name, job.job_class, job.arrived_s)
         requests = state.node_requests()
         operations = [each.operation for each in state.operations.values()]
         seen = self._executor.observe(requests, operations)
@@ -204,7 +202,7 @@ class StreamDriver:
     def _learn(self, now_s: float, emit: Callable[[Record], None]) -> None:
         made = None if self._learner is None else self._learner.consider(now_s)
         if made is not None and made[0].classes != self._state.table.classes:
-            emit(TablePublished(now_s, made[0].to_json_data(), made[1].reason))
+            emit(TablePublished(now_s, made[0].to_json_data(), made[1]))
 
     def _divide(self, now_s: float) -> Decision:
         state, outlook, rules = self._state, self._terms.outlook, self._terms.rules

@@ -25,7 +25,7 @@ from optplan.runtime.running import interruptible
 from optplan.runtime.streams.arrivals import StreamJob, order_jobs
 from optplan.runtime.streams.driving import StreamDriver, StreamTerms
 from optplan.runtime.streams.expanders import ask_command, ask_ray
-from optplan.runtime.streams.learning import Learner
+from optplan.runtime.streams.learning import Correspondent, Learner, Reporter, recall
 from optplan.runtime.streams.outcomes import StreamOutcome, describe_stream
 from optplan.runtime.streams.state import StreamState
 from optplan.runtime.trainables import name_trainable
@@ -62,6 +62,9 @@ class StreamOptions(FrozenModel):
         Is run whenever the wanted nodes change, with ``OPTPLAN_NODES`` and ``OPTPLAN_GPU_TYPE`` for each type.
     sbatch, gres
         On Slurm: options of sbatch by their long name, and what a GPU is called in ``--gres``.
+    table, inbox
+        The file of a table that ``optplan serve`` publishes, which is followed, and the folder that it watches, which
+        is told what jobs show.
     terms
         Of the calculator.
     """
@@ -84,6 +87,8 @@ class StreamOptions(FrozenModel):
     scale_command: str = ""
     sbatch: ByName[str] = Field(default_factory=dict)
     gres: str = "gpu"
+    table: str = ""
+    inbox: str = ""
     terms: Terms = Terms()
 
 
@@ -208,6 +213,8 @@ def _parse_known(data: Any) -> BoaInstance | None:  # noqa: ANN401 - plain data,
 
 
 def _check(options: StreamOptions, truth: BoaInstance | None, out: object) -> None:
+    if options.inbox and not Path(options.inbox).is_dir():
+        raise UsageError(f"inbox: there is no folder {options.inbox}; give the one that `optplan serve --watch` names")
     if options.executor == "virtual":
         if truth is None:
             raise UsageError("instance: on the virtual clock it says how long epochs take; give one, or an executor")
@@ -265,7 +272,7 @@ class _Stream:
                 self._jobs,
                 terms,
                 executor,
-                learner=None if self._instance is None else Learner(self._instance, options.terms),
+                learner=self._make_reporter(),
                 expander=self._make_expander(),
                 journal=self._journal,
                 listener=listener,
@@ -277,6 +284,17 @@ class _Stream:
         finally:
             executor.close()
         return self.describe()
+
+    def _make_reporter(self) -> Reporter | None:
+        options = self._options
+        if options.table:  # its publisher remembers what it was told
+            inbox, folder = Path(options.inbox) if options.inbox else None, self._journal and self._journal.folder
+            return Correspondent(Path(options.table), inbox, folder.resolve().name if folder else "stream")
+        if self._instance is None:
+            return None
+        learner = Learner(self._instance, options.terms)
+        recall(learner, () if self._journal is None else self._journal.replay())
+        return learner
 
     def _make_expander(self) -> Callable[[Any], None] | None:
         if self._options.scale_command:

@@ -14,9 +14,13 @@ import pytest
 from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
+from optplan.online.terms import Terms
+from optplan.runtime.journal import Journal
 from optplan.runtime.protocol import Operation
+from optplan.runtime.records import Record
 from optplan.runtime.slurm import SlurmExecutor, SlurmSettings
 from optplan.runtime.streams.arrivals import StreamJob
+from optplan.runtime.streams.learning import Learner, recall
 from optplan.runtime.streams.running import read_stream, run_stream
 
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
@@ -28,7 +32,7 @@ MakeJobs = Callable[..., list[StreamJob]]
 SLEEPER = f"{Path(__file__).with_name('sleeper.py')}:train"
 POOR = (1.0, 1.1, 1.2)
 #: The calculator looks at once, and forgets nothing.
-QUICK = {"every_s": 1.0, "settle_s": 0.2, "window_h": 100.0, "stated_jobs": 0.0}
+QUICK: dict[str, Any] = {"every_s": 1.0, "settle_s": 0.2, "window_h": 100.0, "stated_jobs": 0.0}
 
 #: Slurm in three scripts: a job is a session of its own whose process is its number.
 SBATCH = """
@@ -93,6 +97,22 @@ def test_a_stream_on_this_machine_learns_and_changes_its_widths(
     assert outcome.tables > 0
     assert len(one.widths) > 1
     assert read_stream(tmp_path / "stream") == outcome
+    # Another driver would know what this one has learned.
+    learner = Learner(believed, Terms(**QUICK))
+    recall(learner, read_records(tmp_path / "stream"))
+    made = learner.consider(outcome.time_s)
+    assert made is not None
+    first = plan_of(believed).width_table["a"][0].gpus
+    assert made[0].classes["a"][0].gpus.sum() > first.sum()
+
+
+def read_records(out: Path) -> list[Record]:
+    """Return everything that was written down of a stream."""
+    journal = Journal(out, writable=False)
+    try:
+        return list(journal.replay())
+    finally:
+        journal.close()
 
 
 def test_a_job_that_fails_is_tried_again_and_given_up(

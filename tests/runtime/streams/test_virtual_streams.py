@@ -13,6 +13,8 @@ import pytest
 from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
+from optplan.online.events import parse_event
+from optplan.online.width_table import WidthTable
 from optplan.runtime.records import NodeReleasing, NodeWanted, OperationWanted, TablePublished
 from optplan.runtime.streams.arrivals import StreamJob, read_jobs
 from optplan.runtime.streams.driving import StreamDriver
@@ -174,3 +176,29 @@ def test_what_does_not_fit_is_refused(make_instance: MakeInstance, plan_of: Make
         run_stream(plan, [], truth=instance, gpus_per_node={"t4": 4})
     with pytest.raises(UsageError, match="no stream is there"):
         read_stream(tmp_path / "nothing") if (tmp_path / "nothing").is_dir() else resume_stream(tmp_path / "nothing")
+
+
+def test_a_table_that_is_published_is_followed_and_its_publisher_is_told(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """The file says four slots where the plan says fewer; each job's arrival, epochs and end are files in the inbox."""
+    poor, good = make_instance(POOR), make_instance(GOOD)
+    inbox, path = tmp_path / "inbox", tmp_path / "widths.json"
+    inbox.mkdir()
+    rows = [{"share": 1.0, "gpus": [4, 4, 4]}]
+    table = WidthTable.parse(
+        {"number": 7, "made_s": 0.0, "gpu_types": ["cpu"], "classes": {"a": rows}, "gpus": 1.0, "mean_jct_s": 1.0}
+    )
+    path.write_text(json.dumps(table.to_json_data()), encoding="utf-8")
+    outcome = run_stream(
+        plan_of(poor), make_jobs(2, 9.0), truth=good, gpus_per_node={"cpu": 4}, table=str(path), inbox=str(inbox)
+    )
+    assert (outcome.tables, outcome.classes[0].widths) == (1, (4,))
+    told = [parse_event(json.loads(each.read_text(encoding="utf-8"))) for each in sorted(inbox.iterdir())]
+    assert [event.kind for event in told].count("arrival") == 2
+    assert [event.kind for event in told].count("measurement") == 6
+    path.write_text("{", encoding="utf-8")
+    outcome = run_stream(plan_of(poor), make_jobs(1, 9.0), truth=good, table=str(path))
+    assert (outcome.tables, outcome.code) == (0, 0)
+    with pytest.raises(UsageError, match="there is no folder"):
+        run_stream(plan_of(poor), [], truth=good, table=str(path), inbox=str(tmp_path / "nowhere"))
