@@ -125,6 +125,7 @@ def solve(
         result = _solve(instance, solver, settings)
         if not outputs.as_json:
             _print_result(instance, result)
+            _print_widths(instance, result, settings)
         rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=outputs.as_json)
         if outputs.as_json:
             results = [one.to_json_data() for one in (result, *rivals)]
@@ -213,6 +214,25 @@ def _print_result(instance: Instance, result: Result[Solution]) -> None:
     from optplan.reporting.presenters import presenter_of
 
     print_answer(*presenter_of(instance).present_result(instance, result))
+
+
+def _print_widths(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
+    """Say what widths that a plan of BOA may not have would be worth: it is solved with them for that."""
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.formulations.boa.study.widths import allow_all, list_wider
+    from optplan.reporting.boa.phrases import has_slack
+    from optplan.reporting.boa.widths import say_steps, say_wider
+    from optplan.solving import AUTO
+
+    if not isinstance(instance, BoaInstance) or result.objective is None:
+        return
+    quick = settings | {"check": False, "certify": False, "over": ()}
+    free = allow_all(instance)
+    if free is not None:
+        print_answer("", say_steps(result, _solve(free, AUTO, quick)))
+    if has_slack(instance, result):
+        wider = {(name, width): _solve(other, AUTO, quick) for name, width, other in list_wider(instance)}
+        print_answer("", say_wider(result, wider))
 
 
 def _print_comparison(instance: Instance, results: list[Result[Solution]]) -> None:

@@ -35,11 +35,6 @@ def cost_of_month(instance: BoaInstance, budget: float) -> float | None:
     return monthly_usd(instance, budget)
 
 
-def use_of_budget(instance: BoaInstance, result: Result[Solution]) -> float:
-    """Return what a result's plan uses, in the unit of the instance's budget."""
-    return result.measures["gpus" if instance.budget_unit is BudgetUnit.GPU else "cost_usd_per_hour"]
-
-
 def cost_usd_per_hour(instance: BoaInstance, result: Result[Solution]) -> float | None:
     """Return what a result's plan costs; None where a price is missing."""
     price = price_usd_per_hour(instance)

@@ -12,8 +12,8 @@ import numpy as np
 
 from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.boa.budgets import cost_of_month, say_amount, say_worth, use_of_budget
-from optplan.reporting.boa.phrases import describe_budget, look_up, name_objective
+from optplan.reporting.boa.budgets import cost_of_month, say_amount, say_worth
+from optplan.reporting.boa.phrases import describe_budget, look_up, name_objective, use_of_budget
 from optplan.reporting.phrases import compare_durations, format_gpus, format_usd, relative_difference
 from optplan.reporting.style import (
     BLUE,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
 from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
-from optplan.reporting.boa.budgets import cost_usd_per_hour, say_worth, use_of_budget
-from optplan.reporting.boa.phrases import describe_amount, name_objective, shadow_price
+from optplan.reporting.boa.budgets import cost_usd_per_hour, say_worth
+from optplan.reporting.boa.phrases import describe_amount, name_objective, shadow_price, use_of_budget
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, Amount, BudgetUnit
 

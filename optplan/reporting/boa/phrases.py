@@ -111,6 +111,26 @@ def name_family(instance: BoaInstance) -> str:
     return _FAMILY[Policy.MIXED if mixed else Policy.PURE]
 
 
+def use_of_budget(instance: BoaInstance, result: Result[Solution]) -> float:
+    """Return what a result's plan uses, in the unit of the instance's budget."""
+    return result.measures["gpus" if instance.budget_unit is BudgetUnit.GPU else "cost_usd_per_hour"]
+
+
+def has_slack(instance: BoaInstance, result: Result[Solution]) -> bool:
+    """Whether a plan leaves a part of the budget that more of it would only make larger."""
+    price = result.shadow_prices.get(BUDGET)
+    if result.objective is None or price is None or price.more > 0.0:
+        return False
+    return use_of_budget(instance, result) < instance.limits[BUDGET] * (1.0 - ROUNDING)
+
+
+def _describe_use(instance: BoaInstance, result: Result[Solution]) -> str:
+    """Write what is used in the unit of the budget as given: ``14.0``, ``$14,331``."""
+    given, unit = instance.limit_as_given(BUDGET)
+    used = given * use_of_budget(instance, result) / instance.limits[BUDGET]
+    return f"{used:.3g} are" if BudgetUnit(unit) is BudgetUnit.GPU else f"{format_usd(used)} is"
+
+
 def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
     """Answer the question in one sentence.
 
@@ -126,6 +146,8 @@ def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
         return f"No plan keeps to {limit}."
     if result.objective is None:
         return f"No plan for {limit} was found {_say_stop(result.termination)}."
+    if has_slack(instance, result):
+        limit += f", of which {_describe_use(instance, result)} used"
     if name_objective(instance) == "mean completion time":
         return f"With {limit}, jobs finish in {format_duration(result.objective)} on average."
     return f"With {limit}, the weighted mean completion time is {format_duration(result.objective)}."

@@ -9,7 +9,7 @@ from optplan.contracts.result import relative_gap
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
 from optplan.reporting.boa.breakdown import has_types, require_same_problem
-from optplan.reporting.boa.budgets import say_amount, use_of_budget
+from optplan.reporting.boa.budgets import say_amount
 from optplan.reporting.boa.cards import list_cards
 from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
 from optplan.reporting.boa.demand import tell_demand
@@ -22,7 +22,7 @@ from optplan.reporting.boa.explanations import (
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.limits import say_prices
 from optplan.reporting.boa.logs import tell_log
-from optplan.reporting.boa.phrases import look_up, name_objective, say_answer, say_how_good
+from optplan.reporting.boa.phrases import look_up, name_objective, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.proofs import explain_check, explain_proof
 from optplan.reporting.boa.tables import (
     choose_budgets,

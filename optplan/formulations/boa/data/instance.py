@@ -204,7 +204,7 @@ class BoaInstance(Instance):
             if rule is None or (rule.only is None and rule.max is None):
                 fix = "this speedup covers any width, so say how far to go, as in {max: 64}"
                 raise DataError(path, "is missing" if rule is None else "has no upper limit", fix)
-            return rule.rule()
+            return self._keep_steps(rule, rule.rule(), path, gpu_type)
         if rule is None:
             return known
         if rule.only is not None:
@@ -217,10 +217,17 @@ class BoaInstance(Instance):
             return rule.only
         largest = known[-1] if rule.max is None else rule.max
         kept: IntArray = known[(known >= rule.min) & (known <= largest) & (known % rule.multiple_of == 0)]
+        kept = self._keep_steps(rule, kept, path, gpu_type)
         if kept.size == 0:
             problem = f"no width of the table for {gpu_type} fits the rule; the table has {list_widths(known)}"
             raise DataError(path, problem, "widen the rule")
         return kept
+
+    def _keep_steps(self, rule: Widths, widths: IntArray, path: str, gpu_type: str) -> IntArray:
+        try:
+            return rule.keep(widths, self.gpu_types[gpu_type].gpus_per_node)
+        except ValueError as error:
+            raise DataError(path, str(error), f"give gpu_types.{gpu_type}.gpus_per_node") from None
 
     def _check_reference(self, name: str, job_class: JobClass, gpu_type: str) -> None:
         """s(reference width) = 1, where there is one GPU type and the curve covers that width."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +35,17 @@ _LARGEST_WIDTH = 1_000_000
 _Width = Annotated[int, Field(ge=1, le=_LARGEST_WIDTH), NUMBER]
 
 
+class Steps(StrEnum):
+    """Which widths of a range a class may get."""
+
+    #: Every one of them.
+    ALL = "all"
+    #: 1, 2, 4, 8, 16, ...
+    POWERS_OF_TWO = "powers-of-two"
+    #: Powers of two within a node and the node itself, then whole nodes.
+    NODES = "nodes"
+
+
 class Widths(FrozenModel):
     """Which widths a class may get: a rule, or a list.
 
@@ -43,13 +55,19 @@ class Widths(FrozenModel):
         Least and largest number of GPUs.
     multiple_of
         Only multiples of this.
+    steps
+        ``all`` of these; ``powers-of-two``; or ``nodes``: powers of two and the whole node within one, then whole
+        nodes, which needs ``gpus_per_node``. A rule of nothing else may be written as this word alone.
     only
         The allowed widths one by one; excludes the other fields.
     """
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"steps"})
+
     min: _Width = 1
     max: _Width | None = None
     multiple_of: _Width = 1
+    steps: Steps = Steps.ALL
     only: WholeNumbers | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
@@ -60,14 +78,20 @@ class Widths(FrozenModel):
             min: int = ...,
             max: int | None = ...,
             multiple_of: int = ...,
+            steps: Steps | str = ...,
             only: ArrayLike | None = ...,
         ) -> None: ...
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_word(cls, data: Any) -> Any:  # noqa: ANN401 - whatever a file holds
+        return {"steps": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
     def _check(self) -> Widths:
         if self.only is not None:
-            if self.max is not None or self.min != 1 or self.multiple_of != 1:
-                message = "'only' lists the widths, so min, max and multiple_of must be left out"
+            if self.max is not None or self.min != 1 or self.multiple_of != 1 or self.steps is not Steps.ALL:
+                message = "'only' lists the widths, so min, max, multiple_of and steps must be left out"
                 raise ValueError(message)
             if self.only.ndim != 1:
                 message = f"'only' is {self.only.tolist()}; a list of widths is needed, as in [1, 2, 4]"
@@ -83,8 +107,26 @@ class Widths(FrozenModel):
             raise ValueError(message)
         return self
 
+    def keep(self, widths: IntArray, gpus_per_node: int | None) -> IntArray:
+        """Return those of some widths that the steps allow.
+
+        Raises
+        ------
+        ValueError
+            When the steps are nodes, and how many GPUs these have is not known.
+        """
+        if self.steps is Steps.ALL:
+            return widths
+        powers = (widths & (widths - 1)) == 0
+        if self.steps is Steps.POWERS_OF_TWO:
+            return np.asarray(widths[powers])
+        if gpus_per_node is None:
+            message = "steps are nodes, and how many GPUs a node has is not said"
+            raise ValueError(message)
+        return np.asarray(widths[np.where(widths < gpus_per_node, powers, widths % gpus_per_node == 0)])
+
     def rule(self) -> IntArray:
-        """List the widths (needs ``only`` or ``max``)."""
+        """List the widths (needs ``only`` or ``max``); all of them, whatever the steps."""
         if self.only is not None:
             return self.only
         if self.max is None:
