@@ -118,7 +118,7 @@ def test_numbers_out_of_range_are_refused(path: str, value: object, message: str
         (
             f"{CLASS}.widths",
             {"only": [1], "max": 2},
-            "'only' lists the widths, so min, max and multiple_of must be left",
+            "'only' lists the widths, so min, max, multiple_of and steps must be left",
         ),
         (
             f"{CLASS}.widths",
