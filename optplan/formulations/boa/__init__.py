@@ -67,6 +67,17 @@ FORMULATION = Formulation(
             "exact with quotas and type changes: a multiplier for each limit, then labels within the gap",
             features=_ALL,
         ),
+        SolverEntry(
+            name="capped-paths",
+            target=f"{_HERE}.exact.capped:solve_capped_paths",
+            summary="a limit on the GPUs at once: the best plan found; the bound is that without the limit",
+            proofs=frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED}),
+            problems=_WHOLE,
+            policies=_BOTH,
+            exact=False,
+            features=_ALL | {"most-gpus"},
+            supports=f"{_HERE}.exact.capped:refuse_uncapped",
+        ),
         _real(
             "sorted-slopes",
             f"{_HERE}.exact.continuous:solve_sorted_slopes",

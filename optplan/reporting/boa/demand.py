@@ -69,6 +69,16 @@ def list_demand(instance: BoaInstance, result: Result[Solution]) -> Table | None
     return Table(caption, (Column("GPUs"), *numbers("mean", *(_WORDS[name] for name in shown), *names)), rows)
 
 
+def list_extras(instance: BoaInstance) -> list[tuple[str, str]]:
+    """List what an instance asks for besides: a limit on the GPUs at once, whole nodes."""
+    limit, extras = instance.most_gpus, []
+    if limit is not None:
+        extras.append(("GPUs at once", f"at most {limit.gpus:g} for {limit.probability:.4g} of the time"))
+    if instance.whole_nodes:
+        extras.append(("nodes", "whole: jobs share none, and all GPUs of a job's nodes are paid for"))
+    return extras
+
+
 def say_demand(instance: BoaInstance, result: Result[Solution]) -> list[str]:
     """Say what the figures rest on, and what whole nodes cost."""
     return [_KNOWN if has_patterns(instance) else _ASSUMED, *say_rounding(instance, result)]

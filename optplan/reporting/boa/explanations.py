@@ -11,6 +11,7 @@ from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.reporting.boa.breakdown import has_types, load_gpus
+from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.boa.phrases import PROBLEM_WORDS, describe_limits, name_objective, price_words
 from optplan.reporting.phrases import capitalise, count_gpus, format_gpus, format_seconds
 from optplan.schema import IntArray
@@ -57,6 +58,7 @@ def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tupl
     return [
         ("Wanted", f"the least {name_objective(instance)}, over all jobs"),
         ("Limits" if instance.quotas else "Limit", describe_limits(instance)),
+        *list_extras(instance),
         ("Decided", PROBLEM_WORDS[instance.problem]),
         ("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
         (

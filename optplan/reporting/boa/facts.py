@@ -6,6 +6,7 @@ from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.breakdown import has_types, load_gpus
 from optplan.reporting.boa.budgets import UNIT_WORTHS, cost_usd_per_hour, say_worth
+from optplan.reporting.boa.demand import list_extras
 from optplan.reporting.boa.explanations import describe_type
 from optplan.reporting.boa.phrases import PROBLEM_WORDS, describe_budget, name_objective, price_words, shadow_price
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_usd
@@ -23,6 +24,7 @@ def list_facts(instance: BoaInstance) -> list[tuple[str, str]]:
         ("problem", f"{instance.problem.value}: {PROBLEM_WORDS[instance.problem]}"),
         ("policy", instance.policy.value),
         ("budget", describe_budget(instance) if instance.budget is not None else NOTHING),
+        *list_extras(instance),
         ("load", count_gpus(load_gpus(instance)) + (", where sizes were measured" if has_types(instance) else "")),
         *((f"price of {name}", price_words(gpu_type)) for name, gpu_type in types),
         *(fact for name, gpu_type in types for fact in describe_type(name, gpu_type)),

@@ -78,7 +78,7 @@ def explain(
     UsageError
         When the result has no solution, or a class is unknown.
     UnsupportedError
-        For the continuous problem, whose widths all have the same marginal rate, the shadow price.
+        For the continuous problem, whose widths all have the same marginal rate, the shadow price; with ``most_gpus``.
     """
     if result.solution is None or result.objective is None:
         message = f"there is no solution to explain (status {result.status})"
@@ -87,6 +87,11 @@ def explain(
         message = (
             "in the continuous problem every width has the same marginal rate, the shadow price, and nothing is chosen "
             "between neighbours; explain a result of the problem whole or rescaling"
+        )
+        raise UnsupportedError(message)
+    if instance.most_gpus is not None:
+        message = (
+            "explanations are of instances without most_gpus only: the changed plans would not keep it; leave it out"
         )
         raise UnsupportedError(message)
     for name in only:

@@ -19,7 +19,14 @@ import numpy as np
 
 from optplan.contracts.judgement import Evaluation, PathCosts
 from optplan.contracts.sensitivity import SampledPlan, Sensitivity, SensitivityRequest
-from optplan.errors import DataError, InfeasibleError, UsageError, VerificationError, nearest_name_hint
+from optplan.errors import (
+    DataError,
+    InfeasibleError,
+    UnsupportedError,
+    UsageError,
+    VerificationError,
+    nearest_name_hint,
+)
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.formulations.boa.exact.paths import solve_costs
@@ -104,7 +111,14 @@ def analyse_sensitivity(
         When errors are those of a class that the instance does not have.
     InfeasibleError
         When no plan keeps the limits on average over the robust samples.
+    UnsupportedError
+        With ``most_gpus``.
     """
+    if instance.most_gpus is not None:
+        message = (
+            "sensitivity is of instances without most_gpus only: plans of other truths would not keep it; leave it out"
+        )
+        raise UnsupportedError(message)
     samples, seed = request.samples, request.seed
     for name in errors.by_class:
         if name not in instance.classes:

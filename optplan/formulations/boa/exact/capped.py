@@ -1,0 +1,263 @@
+"""A limit on the GPUs in use at once: the best plan found that keeps it, with the optimum without it as the bound.
+
+The chance that more than C GPUs are in use is not additive in what jobs hold, and its feasible set is not convex.
+Chernoff's bound on it is: the sum over jobs of e^(theta k) - 1, k their GPUs. As a limit by itself it is several times
+too strict; as a second budget, of which the amount is tuned until the chance itself, hours and clumps included, is what
+is allowed, it finds good plans. The slope theta is searched over one to two times z / sd, which is that of a normal law
+at the quantile.
+
+Nothing is proven about the best of these plans beyond the bound without the limit. That no plan at all keeps it is
+proven by two necessary conditions:
+
+* Jobs that hold the least that they may, for the shortest time that they can take, break it already: job by job every
+  plan has at least those GPUs in use.
+* Every plan has at least the mean L of the least budget, and a variance of at most its mean times the widest width and
+  the largest dispersion, plus what hours of the day differ by. By Cantelli's inequality a number C below the mean is
+  then exceeded for at least (L - C)^2 / (variance + (L - C)^2) of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from optplan.contracts import Answer, Infeasibility, SolveRequest, Status, Termination
+from optplan.contracts.judgement import PathCosts
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.peak_limit import PeakLimit
+from optplan.formulations.boa.exact.answers import status_of
+from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.demand import find_demand, transform
+from optplan.formulations.boa.exact.description import describe
+from optplan.formulations.boa.exact.feasibility import least_budget
+from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
+from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
+from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
+from optplan.formulations.boa.laws.demand import Demand, Stay, gather_crowd
+from optplan.progress import OutOfTime
+from optplan.schema import FloatArray
+from optplan.units import Amount, BudgetUnit
+
+#: Slopes that are tried, as multiples of z / sd, and solves for each.
+_SLOPES = (1.0, 1.3, 1.7, 2.0)
+_TRIES = 7
+#: A chance this close below the one allowed is as good, relatively.
+_CLOSE = 0.02
+#: Relative gap of the solves along the way: what is behind it is far less than what the slopes differ by.
+_GAP = 1e-3
+#: Beyond this exponent a width is out of the question.
+_LARGEST_EXPONENT = 40.0
+_LEAST_CHANCE = 1e-15
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    solution: BoaSolution
+    objective: float
+    over: float
+
+
+def refuse_uncapped(instance: BoaInstance) -> str:
+    """Return why this solver does not take an instance; nothing where it does."""
+    return "" if instance.most_gpus is not None else "solver 'capped-paths' is for instances with most_gpus"
+
+
+def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolution]:
+    """Find a good plan with whole widths that keeps a limit on the GPUs in use at once.
+
+    Optimal only where the optimum without the limit keeps it; else with that one's bound and certificates.
+    """
+    limit = instance.most_gpus
+    free = instance.replace(most_gpus=None)
+    plain = describe(free).features <= {"gpu-types", "whole-nodes"}
+    base = (solve_layered_paths if plain else solve_linked_paths)(free, request)
+    if limit is None or base.solution is None or base.objective is None:
+        return base
+    allowed = 1.0 - limit.probability
+    demand = find_demand(instance, base.solution)
+    if demand.over(limit.gpus) <= allowed:
+        return base
+    least = find_least_peak(instance, limit.probability)
+    if limit.gpus < least:
+        return _explain(limit, least)
+    found: list[_Candidate] = []
+    try:
+        for candidate in _search(instance, limit, demand, request):
+            found.append(candidate)
+            request.stopwatch.emit("most_gpus", objective=candidate.objective, bound=base.bound)
+    except OutOfTime:
+        pass
+    kept = [candidate for candidate in found if candidate.over <= allowed]
+    best = min(kept, key=lambda candidate: candidate.objective, default=None)
+    ended = Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED
+    if best is None:
+        return replace(
+            base,
+            status=Status.UNKNOWN,
+            termination=ended,
+            solution=None,
+            objective=None,
+            shadow_prices={},
+            warnings=(*base.warnings, *_advise(instance, limit, found)),
+        )
+    return replace(
+        base,
+        status=status_of(best.objective, base.bound, request),
+        termination=ended,
+        solution=best.solution,
+        objective=best.objective,
+        shadow_prices={},
+        counters={"solves": float(len(found))},
+    )
+
+
+def _search(instance: BoaInstance, limit: PeakLimit, demand: Demand, request: SolveRequest) -> Iterator[_Candidate]:
+    """Yield plans: for each slope those along the secants of the log of the chance over the amount of the limit."""
+    costs = cost_steps(instance)
+    numbers = np.arange(demand.any_time.size) * demand.unit
+    deviation = float(np.sqrt(demand.any_time @ (numbers - demand.mean) ** 2))
+    z = max(NormalDist().inv_cdf(limit.probability), 0.5)
+    allowed = max(1.0 - limit.probability, _LEAST_CHANCE)
+    for slope in _SLOPES:
+        theta = slope * z / deviation
+        weighed = [_weigh(instance, each, theta) for each in costs]
+        least = _solve(instance, [_swap(each) for each in weighed], None, request)
+        if least is None or least.solution is None or least.objective is None:
+            return
+        frugal = _judge(instance, limit, least.solution, costs)
+        yield frugal
+        low, high = (least.objective, np.log(max(frugal.over, _LEAST_CHANCE))), None
+        if frugal.over > allowed:
+            continue  # no plan of this slope has less
+        amount = max(theta * limit.gpus - 0.5 * (theta * deviation) ** 2, low[0] * 1.01)
+        for _ in range(_TRIES):
+            answer = _solve(instance, weighed, amount, request)
+            if answer is None or answer.solution is None:  # too little for a pure plan, or too hard to say
+                low = (amount, low[1])
+                amount = _next_amount(low, high, float(np.log(allowed)))
+                continue
+            one = _judge(instance, limit, answer.solution, costs)
+            yield one
+            point = (amount, float(np.log(max(one.over, _LEAST_CHANCE))))
+            if one.over <= allowed:
+                if one.over >= allowed * (1.0 - _CLOSE):
+                    break
+                low = point
+            else:
+                high = point
+            amount = _next_amount(low, high, float(np.log(allowed * (1.0 - 0.5 * _CLOSE))))
+
+
+def _next_amount(low: tuple[float, float], high: tuple[float, float] | None, wanted: float) -> float:
+    """Return the amount between two at which a line through their logarithms has the one wanted."""
+    if high is None:
+        return 1.5 * low[0]
+    share = (wanted - low[1]) / (high[1] - low[1]) if high[1] > low[1] else 0.5
+    return low[0] + min(max(share, 0.05), 0.95) * (high[0] - low[0])
+
+
+def _weigh(instance: BoaInstance, costs: PathCosts, theta: float) -> PathCosts:
+    """Return the costs with the weights e^(theta k) - 1 of the jobs in the cluster as one more limit."""
+    options = instance.options(costs.name)
+    weight = np.expm1(np.minimum(theta * options.paid, _LARGEST_EXPONENT)) / (options.paid * options.price)
+    add = [np.concatenate([each, each[:1] * weight]) for each in (costs.run_consumption, costs.enter_consumption)]
+    return replace(costs, limits=(*costs.limits, "tail"), run_consumption=add[0], enter_consumption=add[1])
+
+
+def _swap(costs: PathCosts) -> PathCosts:
+    """Return the costs with the last limit as what is to be least."""
+    return replace(
+        costs,
+        limits=costs.limits[:-1],
+        run_value=costs.run_consumption[-1],
+        enter_value=costs.enter_consumption[-1],
+        run_consumption=costs.run_consumption[:-1],
+        enter_consumption=costs.enter_consumption[:-1],
+    )
+
+
+def _solve(
+    instance: BoaInstance, costs: Sequence[PathCosts], amount: float | None, request: SolveRequest
+) -> PathsAnswer | None:
+    """Solve with one more limit; the plan's objective is in the costs' own terms."""
+    request.stopwatch.require()
+    limits = np.array([*instance.limits.values(), *(() if amount is None else (amount,))])
+    return solve_costs(instance, costs, limits=limits, gap=_GAP, stopwatch=request.stopwatch)
+
+
+def _judge(instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, costs: Sequence[PathCosts]) -> _Candidate:
+    over = find_demand(instance, solution).over(limit.gpus)
+    return _Candidate(solution, sum(_value(instance, solution, each) for each in costs), over)
+
+
+def _value(instance: BoaInstance, solution: BoaSolution, costs: PathCosts) -> float:
+    """Return what the branches of a class add to the objective."""
+    options, total = instance.options(costs.name), 0.0
+    for branch in solution.branches[costs.name]:
+        types = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
+        found = [options.find(*pair) for pair in zip(types, branch.widths.tolist(), strict=True)]
+        columns = np.array([0 if column is None else column for column in found])
+        epochs = np.arange(columns.size)
+        left = costs.group[np.append(columns[0], columns[:-1])]
+        entered = np.append(True, columns[1:] != columns[:-1])
+        value: FloatArray = costs.run_value[epochs, columns] + entered * costs.enter_value[left, epochs, columns]
+        total += branch.fraction * float(value.sum())
+    return total
+
+
+def find_least_peak(instance: BoaInstance, probability: float) -> float:
+    """Return a number of GPUs such that no plan, whatever its budget, keeps a lower one with a probability."""
+    proven = max(_find_least_demand(instance).quantile(probability), _bound_by_variance(instance, probability))
+    return float(np.ceil(proven - _ROUNDING))  # GPUs in use are whole
+
+
+def _find_least_demand(instance: BoaInstance) -> Demand:
+    """Find the distribution of GPUs in use where each job holds the least, for the shortest time."""
+    stays = []
+    for name, job_class in instance.classes.items():
+        options = instance.options(name)
+        least = np.array([float(options.paid.min())])
+        hours = (job_class.epoch_size_gpu_hours[:, None] / options.speeds * options.wall).min(axis=1).sum()
+        hours += float((options.pause_h * options.wall).min())
+        alone = np.zeros(1), np.array([hours]), np.array([float((options.held / options.wall).min())])
+        stays.append(Stay(name, options.gpu_types[0], least, job_class.arrival_rate_per_hour, *alone))
+    return transform(gather_crowd(instance, stays, steady=False))
+
+
+def _bound_by_variance(instance: BoaInstance, probability: float) -> float:
+    """Return the number of GPUs that Cantelli's inequality proves to be needed; 0 where it proves nothing."""
+    in_gpus = instance.replace(budget=Amount(1.0, BudgetUnit.GPU), most_gpus=None)
+    mean = least_budget(in_gpus)[0]
+    patterns = [each.arrivals for each in instance.classes.values() if each.arrivals is not None]
+    dispersion = max([1.0, *(pattern.dispersion for pattern in patterns)])
+    busiest = max([1.0, *(float(pattern.relative.max()) for pattern in patterns)])
+    widest = max(float(instance.options(name).paid.max()) for name in instance.classes)
+    # A mean that lies between 0 and busiest times its average varies by at most average^2 (busiest - 1).
+    variance = mean * widest * dispersion + mean**2 * (busiest - 1.0)
+    return float(max(0.0, mean - np.sqrt(variance * (1.0 - probability) / probability)))
+
+
+def _explain(limit: PeakLimit, least: float) -> Answer[BoaSolution]:
+    """Answer that no plan keeps the limit, and which number of GPUs none can do without."""
+    reason = (
+        f"no plan, whatever its budget, has at most {limit.gpus:g} GPUs in use for {limit.probability:.4g} of the "
+        f"time; none can do with fewer than {least:g}: most_gpus.gpus has to be that at least, or its probability lower"
+    )
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=Infeasibility(reason=reason, relaxations=()))
+
+
+def _advise(instance: BoaInstance, limit: PeakLimit, found: Sequence[_Candidate]) -> list[str]:
+    """Say what limit the plans that were found would keep."""
+    if not found:
+        return []
+    best = min(found, key=lambda candidate: candidate.over)
+    gpus = find_demand(instance, best.solution).quantile(limit.probability)
+    return [
+        f"no plan was found that keeps most_gpus; that with the least tail has more than {limit.gpus:g} GPUs in use "
+        f"for {best.over:.2%} of the time: it keeps most_gpus.gpus={gpus:g}, or most_gpus.probability="
+        f"{1.0 - best.over:.4f}"
+    ]
