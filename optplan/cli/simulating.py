@@ -55,7 +55,8 @@ _RENAMED = {
     multiple=True,
     metavar="PLAN|NAME",
     help="The file of a BOA plan, or one-gpu, one-width:N, reservation, equal-share, least-attained, pollux or "
-    "pollux-autoscaled.",
+    "pollux-autoscaled; BOA's scheduler as first-come:PLAN, least-attained:PLAN, weighted-shortest:PLAN or "
+    "autoscaled:PLAN; boa-online:INSTANCE.",
 )
 @click.option(
     "--target",
