@@ -226,8 +226,11 @@ class Experiments:
         found = {}
         for name, cell in cells.items():
             told = self.runner.get(cell)
-            if told is not None and not self.runner.is_over():
-                watched = watch(cell, self.setting.folder / "watched", self.setting.checksums)
+            if told is None:
+                continue
+            folder, begin = self.setting.folder / "watched", not self.runner.is_over()
+            watched = watch(cell, folder, self.setting.checksums, begin=begin)
+            if watched is not None:
                 found[name] = {"cell": told, **watched}
         return found
 

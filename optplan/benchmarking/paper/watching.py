@@ -64,18 +64,20 @@ class WatchedSizing(Watched):
         return nodes
 
 
-def watch(cell: Cell, folder: Path, checksums: Checksums) -> dict[str, Any]:
-    """Replay a cell and watch it; what was watched before is read.
+def watch(cell: Cell, folder: Path, checksums: Checksums, *, begin: bool = True) -> dict[str, Any] | None:
+    """Replay a cell and watch it, unless nothing is to be begun; what was watched before is read.
 
     Returns
     -------
-    dict
+    dict, optional
         ``decisions``, ``decision_mean_s``, ``decision_most_s`` (processor time), and ``releases``: nodes given back.
     """
     path = folder / f"watched-{_REVISION}-{cell.digest(checksums)[:16]}.json"
     if path.is_file():
         known: dict[str, Any] = read_data(path)
         return known
+    if not begin:
+        return None
     policy = make_policy(cell.policy)
     jobs, gpus_per_node = make_jobs(read_workload(cell.workload), cell.profiles, cell.gpu, slowdown=cell.slowdown)
     watched = WatchedSizing(policy) if isinstance(policy, SizingPolicy) else Watched(policy)
