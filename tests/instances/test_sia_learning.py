@@ -23,7 +23,7 @@ def test_nothing_is_known(data_pack: Path) -> None:
 def test_more_is_known_after_more(data_pack: Path) -> None:
     """Alone on a GPU it seems to scale almost perfectly; on eight of two nodes it turns out that networks take time."""
     traces = data_pack / "sia" / "traces"
-    seen = [[(1,)], [(1,), (2,), (4,)], [(1,), (2,), (4,), (4, 4)]]
+    seen: list[list[tuple[int, ...]]] = [[(1,)], [(1,), (2,), (4,)], [(1,), (2,), (4,), (4, 4)]]
     speeds = [fit_speeds(traces, CIFAR10, "aws", placements, 16) for placements in seen]
     eight = [across[50, 8] / within[50, 1] for within, across in speeds]
     assert eight[0] > eight[1] > eight[2]
@@ -34,5 +34,6 @@ def test_more_is_known_after_more(data_pack: Path) -> None:
 def test_what_was_not_measured_is_interpolated(data_pack: Path) -> None:
     """A placement without rows of its own still teaches something."""
     traces = data_pack / "sia" / "traces"
-    alone, seen = (fit_speeds(traces, CIFAR10, "aws", more, 8)[1] for more in ([(1,)], [(1,), (4, 4, 4, 3, 3)]))
+    known: list[list[tuple[int, ...]]] = [[(1,)], [(1,), (4, 4, 4, 3, 3)]]
+    alone, seen = (fit_speeds(traces, CIFAR10, "aws", more, 8)[1] for more in known)
     assert (seen[:, 8] < alone[:, 8]).all()
