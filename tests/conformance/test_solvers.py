@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag
 
 from optplan.contracts import BoundProof, Instance, PathCosts, Sense, Status, Termination
+from optplan.contracts.parts import load
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.formulations import formulation_of, formulations
 from optplan.formulations.boa.data.gpu_types import GpuType
@@ -570,7 +571,7 @@ def _size_and_kind(entry: SolverEntry, instance: Instance) -> bool:
     """Whether an instance is of the kind and size that a solver takes, installed or not, and of its features."""
     asked = formulation_of(instance).describe(instance)
     fits = entry.max_cells is None or asked.cells <= entry.max_cells
-    able = asked.features <= entry.features
+    able = asked.features <= entry.features and not (entry.supports and load(entry.supports)(instance))
     return fits and able and asked.problem in entry.problems and asked.policy in entry.policies
 
 
