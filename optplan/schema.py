@@ -373,7 +373,7 @@ def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound
             update(heading)
             for name, encoded, came_later in fields:
                 field = getattr(value, name)
-                if came_later and (field is None or field == {}):
+                if came_later and (field == {} or _same(field, type(value).model_fields[name].default)):
                     continue
                 update(encoded)
                 _feed(update, field)
