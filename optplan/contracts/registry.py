@@ -170,6 +170,8 @@ class Formulation:
         What becomes of a solution under errors of the estimates, the type of those errors, and of what is found.
     bench_instances
         What ``optplan bench NAME`` measures every solver on, where there is no suite of that name.
+    keeps_instance
+        Whether plans hold their instance although ``continue_plan`` is not there; where it is, they do.
     presenter
         ``module`` whose functions are those of a presenter (``optplan.reporting.presenters``); empty for the one in
         ``optplan.reporting`` under the formulation's name, or else the plain one.
@@ -203,6 +205,7 @@ class Formulation:
     estimate_errors: Part[Callable[..., object]] = Part("analysis of wrong estimates")
     sensitivity_type: Part[type[Sensitivity]] = Part("analysis of wrong estimates")
     bench_instances: Part[ListInstances] = Part("benchmark suite")
+    keeps_instance: bool = False
     presenter: str = ""
 
     def __post_init__(self) -> None:

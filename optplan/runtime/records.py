@@ -187,6 +187,54 @@ class Replanned:
 
 
 @dataclass(frozen=True)
+class NodeNoticed:
+    """Fact: the provider has said that it will take a node back, and when."""
+
+    t: float
+    node: str
+    at_s: float
+
+
+@dataclass(frozen=True)
+class CheckpointWanted:
+    """Intent: a rank of an operation is asked to store what all ranks share; orders are numbered."""
+
+    t: float
+    operation: str
+    order: int
+    rank: int
+    why: str
+
+
+@dataclass(frozen=True)
+class CheckpointStored:
+    """Fact: a rank has stored it, after so many iterations in all; where the file is."""
+
+    t: float
+    operation: str
+    rank: int
+    iterations: int
+    path: str
+    order: int = 0
+
+
+@dataclass(frozen=True)
+class LimitsAsked:
+    """Decision: nothing keeps the limits any more; what would, as an infeasibility says it."""
+
+    t: float
+    infeasibility: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LimitsChanged:
+    """The user has given other limits: ``deadline`` in seconds, ``budget`` in US dollars."""
+
+    t: float
+    limits: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Noted:
     """Something that a reader of the run should know."""
 
@@ -232,6 +280,11 @@ Record = (
     | TrialDropped
     | SegmentEnded
     | Replanned
+    | NodeNoticed
+    | CheckpointWanted
+    | CheckpointStored
+    | LimitsAsked
+    | LimitsChanged
     | Noted
     | Paused
     | Ended

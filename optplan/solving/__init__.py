@@ -220,7 +220,7 @@ def build_plan(instance: Instance, result: Result[Solution], *, explanation: Exp
         raise UsageError("the explanation is not of this result; make it with explain(instance, result)")
     formulation = formulation_of(instance)
     plan = formulation.build_plan(instance, result, explanation=explanation)
-    if not formulation.declares("continue_plan"):
+    if not (formulation.declares("continue_plan") or formulation.keeps_instance):
         return plan
     return plan.replace(plan_id="", instance=instance.to_json_data())
 

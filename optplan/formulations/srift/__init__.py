@@ -28,6 +28,7 @@ FORMULATION = Formulation(
     build_plan=f"{_HERE}.planning:build_plan",
     calibrate=f"{_HERE}.study.calibration:calibrate",
     build_pareto=f"{_HERE}.study.pareto:build_pareto",
+    keeps_instance=True,  # a fleet that loses VMs is planned anew
     solvers=(
         _exact(
             "best-first",

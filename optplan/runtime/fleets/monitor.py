@@ -1,0 +1,425 @@
+"""The monitor of section 4.5: who is silent is lost; the lowest live rank stores; the rest is planned again.
+
+A loop as the runtime's others: it decides, writes down, does, and listens. What is decided is in the journal before it
+is done, and whatever is done has a name, so that a monitor that is killed anywhere goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from optplan.contracts import Result
+from optplan.errors import UsageError
+from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+from optplan.formulations.srift.study.replanning import State, name_vms
+from optplan.formulations.srift.study.successors import succeed
+from optplan.runtime.fleets.protocol import Fleet, FleetRequest, Notice, Report
+from optplan.runtime.fleets.state import Attempt, FleetState
+from optplan.runtime.journal import Journal
+from optplan.runtime.records import (
+    CheckpointStored,
+    CheckpointWanted,
+    Ended,
+    LimitsAsked,
+    NodeChanged,
+    NodeNoticed,
+    NodeReleasing,
+    NodeWanted,
+    OperationEnded,
+    OperationFailed,
+    OperationStarted,
+    OperationWanted,
+    Paused,
+    Record,
+    Replanned,
+    StopWanted,
+)
+from optplan.runtime.state import Phase
+
+Listener = Callable[[Record], None]
+
+#: Exit codes: no limit can be kept, every attempt failed, interrupted.
+EXIT_INFEASIBLE, EXIT_FAILED, EXIT_UNKNOWN, EXIT_INTERRUPTED = 3, 1, 4, 130
+#: Heartbeats that may be missed.
+MISSED = 2
+#: Heartbeats before a VM is taken back at which the last checkpoint is asked for.
+_LEAD = 4
+#: Seconds between two looks at what was written, where time is real.
+_ROUND_S = 0.5
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a run is watched.
+
+    Parameters
+    ----------
+    heartbeat_s
+        How often every rank reports.
+    launch_s
+        Until new VMs can train, for the plans of the rest; None: as the instance says.
+    launch_wait_s
+        How long to wait for a VM's first report before it is taken for lost.
+    detach_s
+        Until what a lost VM has stored can be used.
+    grace_s
+        How long to wait for a checkpoint, and for ranks to end.
+    checkpoint_every_s
+        How often the lowest rank stores the state unasked.
+    retries
+        How often a fleet may fail without losing a VM.
+    solve
+        Solves what is left.
+    """
+
+    solve: Callable[[SriftInstance], Result[SriftSolution]]
+    heartbeat_s: float = 5.0
+    launch_s: float | None = None
+    launch_wait_s: float = 900.0
+    detach_s: float = 0.0
+    grace_s: float = 60.0
+    checkpoint_every_s: float = 600.0
+    retries: int = 2
+
+
+class _Heard:
+    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self.last_s: dict[int, float] = {}
+        self.troubled_s: dict[int, float] = {}
+        self.trouble = ""
+        self.ended: set[int] = set()
+        self.left: set[int] = set()
+
+
+class Monitor:
+    """Follows a run to its end.
+
+    Parameters
+    ----------
+    state, terms, fleet
+        Where it stands, how it is watched, and who trains.
+    journal, listener
+        Where records go.
+    """
+
+    def __init__(
+        self,
+        state: FleetState,
+        terms: Terms,
+        fleet: Fleet,
+        *,
+        journal: Journal | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self._state, self._terms, self._fleet = state, terms, fleet
+        self._journal, self._listener = journal, listener
+        self._heard = _Heard()
+        self._silence_s = MISSED * terms.heartbeat_s
+        self._interrupted = False
+
+    def interrupt(self) -> None:
+        """Ask the loop to end, and leave the fleet alone; may be called from a signal handler."""
+        self._interrupted = True
+
+    def follow(self) -> None:
+        """Go on until the job has ended, or nobody but the user can say how."""
+        state, fleet = self._state, self._fleet
+        if state.attempt is not None:  # an earlier monitor asked for it: ask again, should that not have come to it
+            self._listen_to(state.attempt)
+        while True:
+            now_s = fleet.now_s()
+            while not self._is_over and self._decide(now_s):
+                pass
+            if self._interrupted and not self._is_over:
+                self.write(Paused(now_s, "interrupted; the fleet goes on", EXIT_INTERRUPTED))
+            if self._is_over:
+                return
+            for event in fleet.poll(self._wake_s(now_s)):
+                self._take(event)
+
+    def abort(self) -> None:
+        """Give everything back and end the run."""
+        if self._state.attempt is not None:
+            self._fleet.end(self._state.attempt.number)
+        self._close(self._fleet.now_s(), "given up by the user", EXIT_FAILED)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._state.ended is not None or self._state.paused is not None
+
+    # ------------------------------------------------------------------------------------------------------- deciding
+
+    def _decide(self, now_s: float) -> bool:
+        """Do the next thing that is to be done now; say whether there was one."""
+        attempt = self._state.attempt
+        if attempt is None:
+            return self._begin(now_s)
+        if attempt.stopping_s is not None:
+            return self._wind_up(attempt, now_s)
+        if self._source_of(attempt) in self._heard.ended:
+            return self._finish(attempt, now_s)
+        return self._welcome(attempt, now_s) or self._miss(attempt, now_s) or self._secure(attempt, now_s)
+
+    def _begin(self, now_s: float) -> bool:
+        """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
+        state = self._state
+        if state.stale:
+            return self._plan_again(now_s)
+        if state.crashes > self._terms.retries:
+            why = f"{state.crashes} fleets failed though no VM was lost; the last: {state.last_failure}"
+            self._close(now_s, why, EXIT_FAILED)
+            return True
+        if now_s < self._start_after_s:
+            return False
+        place, wanted = self._place(now_s)
+        number = state.attempts + 1
+        segment = state.plan.segments[0].id
+        self.write(*wanted, OperationWanted(now_s, f"fleet-{number:03d}", segment, "job", number, place))
+        if state.attempt is not None:
+            self._listen_to(state.attempt)
+        return True
+
+    def _place(self, now_s: float) -> tuple[dict[str, int], list[NodeWanted]]:
+        """Give each group of the plan its VMs: those that are alive first, then new ones."""
+        free, made = self._state.alive, len(self._state.vms)
+        place: dict[str, int] = {}
+        wanted: list[NodeWanted] = []
+        for group in self._state.plan.fleet:
+            kept = [vm for vm in free if vm.type == group.type][: group.count]
+            names = [vm.name for vm in kept]
+            for number in range(made + 1, made + 1 + group.count - len(kept)):
+                names.append(f"{group.type}.vm-{number:03d}")
+                wanted.append(NodeWanted(now_s, names[-1], group.id, group.type, f"train/{group.id}"))
+            made += group.count - len(kept)
+            free = [vm for vm in free if vm not in kept]
+            place |= dict.fromkeys(names, group.gpus_per_vm)
+        return place, wanted
+
+    def _plan_again(self, now_s: float) -> bool:
+        """Follow another plan from now on; where there is none that keeps the limits, ask."""
+        state, terms = self._state, self._terms
+        stored = 0 if state.checkpoint is None else state.checkpoint.iterations
+        done = max(state.iterations, stored)
+        standing = State(
+            elapsed_s=now_s,
+            iterations_done=done,
+            iterations_lost=done - stored,
+            running=state.count(Phase.WANTED, Phase.READY),
+            lost=state.count(Phase.LOST),
+            spent_usd=state.spent_usd,
+            launch_s=terms.launch_s,
+            detach_s=max(0.0, self._start_after_s - now_s),
+        )
+        try:
+            plan, infeasibility = succeed(state.instance, state.plan, standing, terms.solve)
+        except UsageError as error:
+            self.write(Paused(now_s, str(error), EXIT_UNKNOWN))
+            return True
+        if plan is not None:
+            fleet = " and ".join(f"{group.count} {group.type}@{group.batch_per_vm}" for group in plan.fleet)
+            why = f"{name_vms(standing.lost)} lost: on with {fleet}"
+            self.write(Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
+        elif infeasibility is not None:
+            asked = LimitsAsked(now_s, infeasibility.to_json_data())
+            self.write(asked, Paused(now_s, infeasibility.reason, EXIT_INFEASIBLE))
+        return True
+
+    def _welcome(self, attempt: Attempt, now_s: float) -> bool:
+        """Note who has reported for the first time."""
+        vms, heard = self._state.vms, self._heard.last_s
+        found: list[Record] = [
+            NodeChanged(now_s, name, Phase.READY.value)
+            for name in attempt.place
+            if vms[name].phase is Phase.WANTED and any(rank in heard for rank in attempt.ranks_of(name))
+        ]
+        if attempt.ready_s is None and len(heard) == sum(attempt.place.values()):
+            found.append(OperationStarted(now_s, attempt.name))
+        self.write(*found)
+        return bool(found)
+
+    def _miss(self, attempt: Attempt, now_s: float) -> bool:
+        """Note whose ranks have all been silent for two heartbeats, or were not heard of in all the time they had."""
+        lost = [name for name in attempt.place if now_s >= self._deaf_s(attempt, name)]
+        why = f"silent for {MISSED} heartbeats, or never heard of"
+        self.write(*(NodeChanged(now_s, name, Phase.LOST.value, why) for name in lost))
+        return bool(lost)
+
+    def _secure(self, attempt: Attempt, now_s: float) -> bool:
+        """Have the training stored where VMs were lost, are about to be, or ranks wait for orders; then stop."""
+        vms, terms = self._state.vms, self._terms
+        taken = [name for name in attempt.place if now_s >= self._lead_s(name)]
+        if any(vms[name].phase is Phase.LOST for name in attempt.place):
+            why = "a VM was lost"
+        elif taken:
+            why = "a VM is about to be taken back"
+        elif now_s >= self._stuck_s():
+            why = f"ranks are stuck: {self._heard.trouble or 'a process has gone'}"
+        else:
+            return False
+        rank = self._choose_rank(attempt, taken, now_s)
+        is_late = now_s >= attempt.asked_s + terms.grace_s
+        if attempt.order > attempt.answered and self._hears(attempt, attempt.rank, now_s) and not is_late:
+            return False
+        if not attempt.is_answered and rank is not None and not is_late:
+            self.write(CheckpointWanted(now_s, attempt.name, attempt.order + 1, rank, why))
+            self._fleet.ask(attempt.number, attempt.order, rank)
+            return True
+        gone = [NodeChanged(now_s, name, Phase.LOST.value, "taken back, as announced") for name in taken]
+        self.write(*gone, StopWanted(now_s, attempt.name, why))
+        self._fleet.stop(attempt.number)
+        return True
+
+    def _wind_up(self, attempt: Attempt, now_s: float) -> bool:
+        """Wait until the ranks have ended that are asked to; then the rest can be planned."""
+        stopping_s = now_s if attempt.stopping_s is None else attempt.stopping_s
+        if self._anyone_there(attempt, now_s) and now_s < stopping_s + self._terms.grace_s:
+            return False
+        self._fleet.end(attempt.number)
+        why = self._heard.trouble or "ended to go on otherwise"
+        done, lost = self._state.iterations, self._state.stale
+        self.write(OperationFailed(now_s, attempt.name, why, blameless=lost, iterations=done))
+        return True
+
+    def _finish(self, attempt: Attempt, now_s: float) -> bool:
+        if self._anyone_there(attempt, now_s):
+            return False
+        self._fleet.end(attempt.number)
+        done = self._state.instance.iterations
+        self.write(OperationEnded(now_s, attempt.name, done, {}, None, now_s - attempt.wanted_s, complete=True))
+        self._close(now_s, "", 0)
+        return True
+
+    def _close(self, now_s: float, why: str, code: int) -> None:
+        """Give back what is held, and end the run."""
+        self.write(*(NodeReleasing(now_s, vm.name) for vm in self._state.alive), Ended(now_s, None, why, code))
+        self._fleet.release()
+
+    # --------------------------------------------------------------------------------------------------- who and when
+
+    @property
+    def _start_after_s(self) -> float:
+        """When what lost VMs store can be used: they went at the first heartbeat that they missed, at the latest."""
+        return self._state.silent_s - (MISSED - 1) * self._terms.heartbeat_s + self._terms.detach_s
+
+    def _source_of(self, attempt: Attempt) -> int:
+        """Return the lowest rank of a VM that was there before the fleet, which has what was stored."""
+        kept = (name for name in attempt.place if self._state.vms[name].wanted_s < attempt.wanted_s)
+        return next((attempt.ranks_of(name)[0] for name in kept), 0)
+
+    def _deaf_s(self, attempt: Attempt, name: str) -> float:
+        """Return when a VM is taken for lost, unless it is heard of before."""
+        ranks = attempt.ranks_of(name)
+        if self._state.vms[name].phase is Phase.LOST or self._heard.left.issuperset(ranks):
+            return math.inf
+        heard = [self._heard.last_s[rank] for rank in ranks if rank in self._heard.last_s]
+        return max(heard) + self._silence_s if heard else attempt.wanted_s + self._terms.launch_wait_s
+
+    def _stuck_s(self) -> float:
+        """Return when ranks that are silent beside others of their VM, or wait for orders, are taken for stuck."""
+        heard = self._heard
+        silent = [last_s for rank, last_s in heard.last_s.items() if rank not in heard.left]
+        # Time enough for a VM that is the cause to be missed first.
+        since = [*silent, *heard.troubled_s.values()]
+        return min(since, default=math.inf) + self._silence_s + self._terms.heartbeat_s
+
+    def _lead_s(self, name: str) -> float:
+        """Return when the last checkpoint before a VM is taken back is asked for."""
+        vm, every = self._state.vms[name], self._state.plan.checkpoints
+        takes_s = 0.0 if every is None else every.checkpoint_s
+        return math.inf if vm.phase is Phase.LOST else vm.taken_s - _LEAD * self._terms.heartbeat_s - takes_s
+
+    def _hears(self, attempt: Attempt, rank: int, now_s: float) -> bool:
+        """Whether a rank is there."""
+        last_s = self._heard.last_s.get(rank, -math.inf)
+        lost = any(
+            rank in attempt.ranks_of(name) for name in attempt.place if self._state.vms[name].phase is Phase.LOST
+        )
+        return not lost and rank not in self._heard.left and now_s < last_s + self._silence_s
+
+    def _anyone_there(self, attempt: Attempt, now_s: float) -> bool:
+        """Whether any rank is there."""
+        return any(self._hears(attempt, rank, now_s) for rank in self._heard.last_s)
+
+    def _choose_rank(self, attempt: Attempt, taken: list[str], now_s: float) -> int | None:
+        """Return the lowest rank that is there, best of a VM that stays; None where nobody is."""
+        there = [rank for rank in sorted(self._heard.last_s) if self._hears(attempt, rank, now_s)]
+        going = {rank for name in taken for rank in attempt.ranks_of(name)}
+        return next((rank for rank in there if rank not in going), there[0] if there else None)
+
+    def _wake_s(self, now_s: float) -> float:
+        """Return when to look again though nothing is heard."""
+        if not self._fleet.is_virtual:
+            return now_s + min(_ROUND_S, self._terms.heartbeat_s / 4.0)
+        attempt, grace_s = self._state.attempt, self._terms.grace_s
+        if attempt is None:
+            return self._start_after_s
+        times = [attempt.asked_s + grace_s, (attempt.stopping_s or math.inf) + grace_s, self._stuck_s()]
+        times += [self._deaf_s(attempt, name) for name in attempt.place]
+        times += [self._lead_s(name) for name in attempt.place]
+        return min(time_s for time_s in times if time_s > now_s)
+
+    # ----------------------------------------------------------------------------------------------- hearing and doing
+
+    def _listen_to(self, attempt: Attempt) -> None:
+        """Have a fleet start, unless it was started, and hear of its ranks from the beginning."""
+        terms, state = self._terms, self._state
+        self._heard = _Heard(attempt.number)
+        before = state.checkpoint if attempt.from_iterations else None
+        request = FleetRequest(
+            number=attempt.number,
+            plan=state.plan,
+            place=attempt.place,
+            started=tuple(name for name in attempt.place if state.vms[name].wanted_s == attempt.wanted_s),
+            from_iterations=attempt.from_iterations,
+            to_iterations=state.instance.iterations,
+            checkpoint="" if before is None else before.path,
+            source=self._source_of(attempt),
+            heartbeat_s=terms.heartbeat_s,
+            checkpoint_every_s=terms.checkpoint_every_s,
+        )
+        self._fleet.start(request)
+        if attempt.order > attempt.answered:
+            self._fleet.ask(attempt.number, attempt.order, attempt.rank)
+        if attempt.stopping_s is not None:
+            self._fleet.stop(attempt.number)
+
+    def _take(self, event: Report | Notice) -> None:
+        """Take note of what was heard; what is known already is left out."""
+        state, attempt = self._state, self._state.attempt
+        if isinstance(event, Notice):
+            if event.vm in state.vms and math.isinf(state.vms[event.vm].taken_s):
+                self.write(NodeNoticed(self._fleet.now_s(), event.vm, event.at_s))
+            return
+        if attempt is None or event.number != attempt.number:
+            return
+        heard = self._heard
+        heard.last_s[event.rank] = max(event.t, heard.last_s.get(event.rank, event.t))
+        state.iterations = max(state.iterations, event.iterations or 0)
+        if event.trouble:
+            heard.troubled_s.setdefault(event.rank, event.t)
+            heard.trouble = event.trouble
+        if event.ended:
+            heard.ended.add(event.rank)
+        if event.left:
+            heard.left.add(event.rank)
+        if event.stored or event.order:
+            known = state.checkpoint
+            if known is None or (event.iterations or 0) > known.iterations or event.order > attempt.answered:
+                stored = (attempt.name, event.rank, event.iterations or 0, event.stored, event.order)
+                self.write(CheckpointStored(event.t, *stored))
+
+    def write(self, *records: Record) -> None:
+        """Write records down, then let them hold."""
+        if not records:
+            return
+        if self._journal is not None:
+            self._journal.commit(records)
+        for record in records:
+            self._state.apply(record)
+            if self._listener is not None:
+                self._listener(record)

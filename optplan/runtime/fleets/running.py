@@ -1,0 +1,287 @@
+"""``watch``: follow the fleet of a Srift plan to the end of its job, in a folder from which it can be gone on with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from optplan.contracts import Infeasibility
+from optplan.errors import UsageError
+from optplan.formulations.srift.data.instance import SriftInstance
+from optplan.formulations.srift.planning import SriftPlan
+from optplan.runtime.fleets.monitor import Listener, Monitor, Terms
+from optplan.runtime.fleets.protocol import Fleet
+from optplan.runtime.fleets.state import FleetState
+from optplan.runtime.fleets.virtual import Course, VirtualFleet
+from optplan.runtime.journal import Journal
+from optplan.runtime.records import LimitsChanged, Record, Resumed
+from optplan.runtime.running import interruptible
+from optplan.runtime.state import Phase
+from optplan.schema import FrozenModel
+from optplan.solving import solve
+
+_Amount = Annotated[float, Field(ge=0)]
+_Positive = Annotated[float, Field(gt=0)]
+
+
+class WatchOptions(FrozenModel):
+    """How a fleet is watched; stored with the run, so that going on needs nothing else.
+
+    Parameters
+    ----------
+    executor
+        Who starts VMs and ranks: the virtual clock, this machine, or a command of the user's.
+    command
+        What is run: for each rank on this machine, for each fleet elsewhere.
+    heartbeat_s, launch_s, launch_wait_s, detach_s, grace_s, checkpoint_every_s, retries
+        As in :class:`~optplan.runtime.fleets.monitor.Terms`.
+    time_limit_s
+        For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
+    """
+
+    executor: Literal["virtual", "local", "command"] = "virtual"
+    command: str = ""
+    heartbeat_s: _Positive = 5.0
+    launch_s: _Amount | None = None
+    launch_wait_s: _Positive = 900.0
+    detach_s: _Amount = 0.0
+    grace_s: _Positive = 60.0
+    checkpoint_every_s: _Amount = 600.0
+    retries: Annotated[int, Field(ge=0)] = 2
+    time_limit_s: _Positive = 20.0
+
+
+class FleetOutcome(FrozenModel):
+    """A watched run, as far as it went.
+
+    Parameters
+    ----------
+    status, code
+        ``ended``, ``paused`` or ``running``, and the exit code.
+    why
+        Why it ended before its end, or waits.
+    time_s, cost_usd
+        Until it ended, or until its last record; and what its VMs cost, without waiting where the instance says so.
+    iterations, target
+        Done, and to do, in all.
+    fleets
+        The fleets that trained, one after the other, as people write them.
+    lost
+        VMs that were lost, by type.
+    plan_id
+        Of the plan that was followed last.
+    checkpoint
+        The last one.
+    infeasibility
+        Why no fleet keeps the limits, and what each would have to be; None while one does.
+    """
+
+    status: Literal["ended", "paused", "running"]
+    code: int
+    why: str = ""
+    time_s: float
+    cost_usd: float
+    iterations: int
+    target: int
+    fleets: tuple[str, ...]
+    lost: Mapping[str, int]
+    plan_id: str
+    checkpoint: str = ""
+    infeasibility: Infeasibility | None = None
+
+
+def watch(
+    plan: SriftPlan,
+    *,
+    out: Path | str | None = None,
+    course: Course | None = None,
+    listener: Listener | None = None,
+    **options: Any,  # noqa: ANN401 - the fields of WatchOptions
+) -> FleetOutcome:
+    """Follow the fleet of a plan until its job has ended; where VMs are lost, plan the rest anew and go on.
+
+    Parameters
+    ----------
+    plan
+        Of Srift, with its instance.
+    out
+        Folder of the run; needed where anything is started.
+    course
+        On the virtual clock, what happens.
+    listener
+        Is told of every record.
+    **options
+        Fields of :class:`WatchOptions`.
+
+    Returns
+    -------
+    FleetOutcome
+        Also where the user is asked: code 3 and what each limit would have to be.
+
+    Raises
+    ------
+    UsageError
+        When the plan does not hold its instance, options do not fit, or the folder holds another run.
+    """
+    chosen = WatchOptions(**options)
+    _check(plan, chosen, out, course)
+    if out is None:
+        return _Watch(plan, chosen, None, course).run(listener)
+    journal = Journal(Path(out))
+    try:
+        if not journal.is_new:
+            raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
+        journal.begin({"plan": plan.to_json_data(), "watch": chosen.to_json_data()}, [])
+        return _Watch(plan, chosen, journal, course).run(listener)
+    finally:
+        journal.close()
+
+
+def resume_watch(
+    out: Path | str,
+    *,
+    limits: Mapping[str, float] | None = None,
+    abort: bool = False,
+    listener: Listener | None = None,
+) -> FleetOutcome:
+    """Go on with a run whose monitor is gone, or that waits for an answer.
+
+    Parameters
+    ----------
+    out
+        Its folder.
+    limits
+        From now on: ``deadline`` in seconds since the beginning, ``budget`` in US dollars.
+    abort
+        Whether to give up: everything is given back.
+    listener
+        Is told of every record from now on.
+
+    Raises
+    ------
+    UsageError
+        When no such run is there, or another monitor follows it.
+    """
+    journal = Journal(Path(out))
+    try:
+        return _read(journal, Path(out)).run(listener, limits=limits or {}, abort=abort, resumed=True)
+    finally:
+        journal.close()
+
+
+def read_watch(out: Path | str) -> FleetOutcome:
+    """Describe the run in a folder, whether or not a monitor follows it."""
+    journal = Journal(Path(out), writable=False)
+    try:
+        return _read(journal, Path(out)).describe()
+    finally:
+        journal.close()
+
+
+def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course | None) -> None:
+    if not plan.instance:
+        raise UsageError("plan: it does not hold its instance; make it anew with `optplan solve --plan`")
+    if options.executor == "virtual":
+        return
+    if not options.command:
+        raise UsageError(f"command: executor {options.executor!r} needs one; give what it starts")
+    if out is None:
+        raise UsageError("out: a folder is needed in which ranks report")
+    if course is not None:
+        raise UsageError(f"course: what happens is not up to executor {options.executor!r}; leave it out")
+
+
+def _read(journal: Journal, out: Path) -> _Watch:
+    options = journal.read_meta("watch")
+    if options is None:
+        raise UsageError(f"{out}: no fleet is watched there; give the folder that --out named")
+    plan = SriftPlan.parse(journal.read_meta("plan"), path="plan")
+    return _Watch(plan, WatchOptions.parse(options, path="watch"), journal, None)
+
+
+class _Watch:
+    """What a run is made from."""
+
+    def __init__(self, plan: SriftPlan, options: WatchOptions, journal: Journal | None, course: Course | None) -> None:
+        self._options, self._journal, self._course = options, journal, course
+        instance = SriftInstance.parse(plan.instance, path="plan.instance")
+        self._state = FleetState(plan, instance)
+        for record in () if journal is None else journal.replay():
+            self._state.apply(record)
+
+    def describe(self) -> FleetOutcome:
+        """Say how it stands."""
+        state = self._state
+        end = state.ended or state.paused
+        return FleetOutcome(
+            status="ended" if state.ended else "paused" if state.paused else "running",
+            code=0 if end is None else end.code,
+            why="" if end is None else end.why,
+            time_s=state.t,
+            cost_usd=state.spent_by(state.t),
+            iterations=state.iterations,
+            target=state.instance.iterations,
+            fleets=tuple(write_fleet(plan) for plan in state.followed),
+            lost=state.count(Phase.LOST),
+            plan_id=state.plan.plan_id,
+            checkpoint="" if state.checkpoint is None else state.checkpoint.path,
+            infeasibility=state.question,
+        )
+
+    def run(
+        self,
+        listener: Listener | None,
+        *,
+        limits: Mapping[str, float] | None = None,
+        abort: bool = False,
+        resumed: bool = False,
+    ) -> FleetOutcome:
+        """Watch it."""
+        if self._state.ended is not None:
+            return self.describe()
+        options = self._options
+        terms = Terms(
+            lambda rest: solve(rest, time_limit_s=options.time_limit_s),
+            **{name: getattr(options, name) for name in Terms.__dataclass_fields__.keys() - {"solve"}},
+        )
+        fleet = self._make_fleet()
+        monitor = Monitor(self._state, terms, fleet, journal=self._journal, listener=listener)
+        if resumed:
+            records: Sequence[Record] = [Resumed(fleet.now_s())]
+            if limits:
+                records = [*records, LimitsChanged(fleet.now_s(), dict(limits))]
+            monitor.write(*records)
+        try:
+            with interruptible(monitor.interrupt):
+                if abort:
+                    monitor.abort()
+                else:
+                    monitor.follow()
+        finally:
+            fleet.close()
+        return self.describe()
+
+    def _make_fleet(self) -> Fleet:
+        options, journal = self._options, self._journal
+        if options.executor == "virtual":
+            if self._state.t:
+                raise UsageError("--resume: what happens on the virtual clock is not kept; begin anew")
+            return VirtualFleet(self._course or Course(launch_s=options.launch_s))
+        if journal is None:
+            raise UsageError("out: a folder is needed in which ranks report")
+        from optplan.runtime.fleets.folder import CommandFleet, LocalFleet
+
+        made = LocalFleet if options.executor == "local" else CommandFleet
+        now_s = self._state.t
+        if self._state.vms:  # a deadline does not wait for a monitor
+            now_s += max(0.0, time.time() - journal.read_last_wall())
+        return made(journal.folder, options.command, now_s=now_s)
+
+
+def write_fleet(plan: SriftPlan) -> str:
+    """Write a plan's fleet for a reader: ``1 p3.8xlarge@512 + 8 g3.8xlarge@64``."""
+    return " + ".join(f"{group.count} {group.type}@{group.batch_per_vm}" for group in plan.fleet)

@@ -1,0 +1,243 @@
+"""Where a watched run stands: what follows from its records alone."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from optplan.contracts import Infeasibility
+from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance
+from optplan.formulations.srift.planning import SriftPlan
+from optplan.runtime.records import (
+    CheckpointStored,
+    CheckpointWanted,
+    Ended,
+    LimitsAsked,
+    LimitsChanged,
+    NodeChanged,
+    NodeNoticed,
+    NodeReleasing,
+    NodeWanted,
+    Noted,
+    OperationEnded,
+    OperationFailed,
+    OperationStarted,
+    OperationWanted,
+    Paused,
+    Record,
+    Replanned,
+    Resumed,
+    StopWanted,
+)
+from optplan.runtime.state import Phase
+from optplan.units import Amount, BudgetUnit
+
+
+@dataclass
+class Vm:
+    """A VM of the run.
+
+    Parameters
+    ----------
+    name, type
+        What it is called, and its type in the instance.
+    wanted_s
+        When it was asked for.
+    phase
+        Wanted, ready, lost or released.
+    taken_s
+        When the provider takes it back, where it has said so; infinite elsewhere.
+    """
+
+    name: str
+    type: str
+    wanted_s: float
+    phase: Phase = Phase.WANTED
+    taken_s: float = math.inf
+
+
+@dataclass
+class Attempt:
+    """A fleet that was asked to train.
+
+    Parameters
+    ----------
+    number, place
+        Which of the run's, and the ranks of each VM, in their order.
+    wanted_s, ready_s, stopping_s
+        When it was asked for, when all of its ranks were there, and when it was asked to end; None: not yet.
+    from_iterations
+        Done in all when it began.
+    order, rank, asked_s
+        The last checkpoint that was asked for: its number, of which rank, and when; 0: none.
+    answered
+        The last order that was carried out.
+    """
+
+    number: int
+    place: dict[str, int]
+    wanted_s: float
+    from_iterations: int
+    ready_s: float | None = None
+    stopping_s: float | None = None
+    order: int = 0
+    rank: int = -1
+    asked_s: float = math.inf
+    answered: int = 0
+
+    @property
+    def name(self) -> str:
+        """The operation's name in the journal."""
+        return f"fleet-{self.number:03d}"
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the last checkpoint that was asked for is there."""
+        return 0 < self.order <= self.answered
+
+    def ranks_of(self, vm: str) -> range:
+        """Return the ranks of a VM."""
+        first = 0
+        for name, count in self.place.items():
+            if name == vm:
+                return range(first, first + count)
+            first += count
+        return range(0)
+
+
+@dataclass
+class FleetState:
+    """Where a run stands.
+
+    Parameters
+    ----------
+    plan, first
+        The plan that is followed, and the one that the run began with.
+    instance
+        The problem of the whole run, with the limits that hold now.
+    launch_billed
+        Whether VMs are paid before they train.
+    """
+
+    plan: SriftPlan
+    instance: SriftInstance
+    t: float = 0.0
+    vms: dict[str, Vm] = field(default_factory=dict)
+    attempt: Attempt | None = None
+    attempts: int = 0
+    crashes: int = 0
+    last_failure: str = ""
+    #: VMs that were lost since the plan was made: then the rest is planned anew.
+    stale: bool = False
+    #: When a VM was last found silent; what it stores can be used some time after that.
+    silent_s: float = -math.inf
+    checkpoint: CheckpointStored | None = None
+    iterations: int = 0
+    spent_usd: float = 0.0
+    #: The plans whose fleets were asked for, one after the other.
+    followed: list[SriftPlan] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    question: Infeasibility | None = None
+    paused: Paused | None = None
+    ended: Ended | None = None
+
+    @property
+    def alive(self) -> list[Vm]:
+        """The VMs that are held."""
+        return [vm for vm in self.vms.values() if vm.phase in (Phase.WANTED, Phase.READY)]
+
+    def count(self, *phases: Phase) -> dict[str, int]:
+        """Return how many VMs of each type are in one of these phases."""
+        return dict(Counter(vm.type for vm in self.vms.values() if vm.phase in phases))
+
+    def spent_by(self, now_s: float) -> float:
+        """Return what was spent: the price of a fleet's VMs while it trains, and before, where launches are paid."""
+        attempt = self.attempt
+        if attempt is None:
+            return self.spent_usd
+        since_s = attempt.wanted_s if self.instance.launch_billed else attempt.ready_s
+        until_s = now_s if attempt.stopping_s is None else attempt.stopping_s
+        rate = math.fsum(self.instance.types[self.vms[name].type].price_usd_per_s for name in attempt.place)
+        return self.spent_usd + (0.0 if since_s is None else rate * max(0.0, until_s - since_s))
+
+    def apply(self, record: Record) -> None:
+        """Take a record in."""
+        self.t = max(self.t, record.t)
+        match record:
+            case NodeWanted():
+                self.vms[record.node] = Vm(record.node, record.resource, record.t)
+            case NodeChanged():
+                self._change_vm(self.vms[record.node], record)
+            case NodeReleasing():
+                self.vms[record.node].phase = Phase.RELEASED
+            case NodeNoticed():
+                self.vms[record.node].taken_s = record.at_s
+            case Replanned():
+                self.plan, self.stale = SriftPlan.parse(record.plan, path="plan"), False
+            case LimitsChanged():
+                self._change_limits(record.limits)
+            case LimitsAsked():
+                self.question = Infeasibility.parse(record.infeasibility, path="infeasibility")
+            case Noted():
+                self.notes.append(record.text)
+            case Paused():
+                self.paused = record
+            case Resumed():
+                self.paused = self.question = None
+            case Ended():
+                self.ended = record
+            case _:
+                self._apply_to_attempt(record)
+
+    def _apply_to_attempt(self, record: Record) -> None:
+        match record:
+            case OperationWanted():
+                done = 0 if self.checkpoint is None else self.checkpoint.iterations
+                self.attempt = Attempt(record.attempt, dict(record.place), record.t, done)
+                self.attempts, self.iterations = record.attempt, done
+                if not self.followed or self.followed[-1].plan_id != self.plan.plan_id:
+                    self.followed.append(self.plan)
+            case OperationEnded() | OperationFailed():
+                self.spent_usd, self.attempt = self.spent_by(record.t), None
+                self.iterations = max(self.iterations, record.iterations or 0)
+                if isinstance(record, OperationFailed) and not record.blameless:
+                    self.crashes, self.last_failure = self.crashes + 1, record.why
+            case CheckpointStored():
+                if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
+                    self.checkpoint = record
+                if self.attempt is not None:
+                    self.attempt.answered = max(self.attempt.answered, record.order)
+            case _ if self.attempt is not None:
+                self._move(self.attempt, record)
+            case _:
+                pass
+
+    @staticmethod
+    def _move(attempt: Attempt, record: Record) -> None:
+        match record:
+            case OperationStarted():
+                attempt.ready_s = record.t
+            case CheckpointWanted():
+                attempt.order, attempt.rank, attempt.asked_s = record.order, record.rank, record.t
+            case StopWanted():
+                attempt.stopping_s = record.t
+            case _:
+                pass
+
+    def _change_vm(self, vm: Vm, record: NodeChanged) -> None:
+        if record.phase == Phase.LOST:
+            self.stale = True
+            if vm.phase is Phase.READY and math.isinf(vm.taken_s):
+                self.silent_s = record.t
+        vm.phase = Phase(record.phase)
+
+    def _change_limits(self, limits: Mapping[str, float]) -> None:
+        fields: dict[str, object] = {}
+        for name, amount in limits.items():
+            if name == DEADLINE:
+                fields["deadline_s"] = amount
+            else:
+                fields["budget"] = Amount(amount, BudgetUnit.USD)
+        self.instance = self.instance.replace(**fields)

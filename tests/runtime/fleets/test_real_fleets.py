@@ -1,0 +1,138 @@
+"""Fleets for real: gloo processes that are killed, a monitor that is killed, and a loss curve that does not show it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optplan.formulations.srift.planning import SriftPlan
+from optplan.runtime.fleets.running import read_watch, resume_watch, watch
+
+pytestmark = pytest.mark.real
+pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
+pytest.importorskip("torch", reason='torch is not installed; pip install "optplan[torch]" brings it')
+
+TRAIN = shlex.join([sys.executable, str(Path(__file__).with_name("train.py"))])
+OPTIONS: dict[str, Any] = {
+    "executor": "local",
+    "command": TRAIN,
+    "heartbeat_s": 1.0,
+    "grace_s": 20.0,
+    "launch_wait_s": 120.0,
+}
+#: Seconds after which a test that hangs is given up.
+PATIENCE_S = 240.0
+
+
+def _read_losses(path: Path, fleets: int = 1) -> list[float]:
+    """Return the loss of each iteration, as the last of so many fleets that did it has it."""
+    told: dict[str, dict[int, float]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        fleet, iteration, loss = json.loads(line)
+        told.setdefault(fleet, {})[iteration] = loss
+    assert len(told) == fleets
+    last = {iteration: loss for fleet in sorted(told) for iteration, loss in told[fleet].items()}
+    assert sorted(last) == list(range(len(last)))
+    return [last[iteration] for iteration in sorted(last)]
+
+
+def _end_all(out: Path) -> None:
+    from optplan.runtime.fleets.folder import find_ranks
+
+    for folder in sorted((out / "fleets").glob("*")):
+        for process in find_ranks(folder.resolve()).values():
+            process.kill()
+
+
+def _wait_for(path: Path, iterations: int) -> None:
+    """Wait until so many iterations are in the losses."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        if path.is_file() and len(path.read_text(encoding="utf-8").splitlines()) >= 2 * iterations:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{iterations} iterations were not done in {PATIENCE_S:g} s")
+
+
+def _kill_rank(out: Path, rank: int) -> None:
+    report = (out / "fleets" / "001" / "ranks" / f"{rank:05d}.jsonl").read_text(encoding="utf-8")
+    os.kill(json.loads(report.splitlines()[0])["pid"], signal.SIGKILL)
+
+
+def _watch(plan: SriftPlan, out: Path) -> None:
+    watch(plan, out=out, **OPTIONS)
+
+
+def _resume(_: SriftPlan, out: Path) -> None:
+    resume_watch(out)
+
+
+@pytest.fixture(scope="module")
+def losses_alone(small_plan: SriftPlan, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """Return the losses of a fleet to which nothing happens."""
+    folder = tmp_path_factory.mktemp("alone")
+    path = folder / "losses.jsonl"
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOSSES", str(path))
+            patch.setenv("STEP_S", "0")
+            outcome = watch(small_plan, out=folder / "run", **OPTIONS)
+    finally:
+        _end_all(folder / "run")
+    assert (outcome.status, outcome.code, outcome.fleets) == ("ended", 0, ("2 spot@32",))
+    return _read_losses(path)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_does_not_show_in_the_losses(
+    rank: int,
+    small_plan: SriftPlan,
+    losses_alone: list[float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The VM of a rank goes after 20 iterations and the monitor is killed on and on: every loss is as without that."""
+    path, out = tmp_path / "losses.jsonl", tmp_path / "run"
+    monkeypatch.setenv("LOSSES", str(path))
+    monkeypatch.setenv("STEP_S", "0.1")
+    context = multiprocessing.get_context("spawn")
+    dice = random.Random(rank)
+    monitor = context.Process(target=_watch, args=(small_plan, out))
+    monitor.start()
+    try:
+        _wait_for(path, 20)
+        _kill_rank(out, rank)
+        kills = 0
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            monitor.join(dice.uniform(0.5, 5.0) if kills < 6 else PATIENCE_S)
+            if not monitor.is_alive():
+                break
+            assert monitor.pid is not None
+            os.kill(monitor.pid, signal.SIGKILL)
+            monitor.join()
+            kills += 1
+            monitor = context.Process(target=_resume, args=(small_plan, out))
+            monitor.start()
+    finally:
+        monitor.kill()
+        monitor.join()
+        _end_all(out)
+    outcome = read_watch(out)
+    assert (outcome.status, outcome.code, outcome.iterations) == ("ended", 0, 60)
+    assert outcome.fleets == ("2 spot@32", "1 spot@32 + 1 steady@32")
+    assert outcome.lost == {"spot": 1}
+    assert kills > 0
+    assert _read_losses(path, fleets=2) == pytest.approx(losses_alone, rel=1e-5)
+    assert len(losses_alone) == 60
+    assert losses_alone[-1] < 0.1 * losses_alone[0]
