@@ -1,0 +1,1 @@
+"""Policies that say where a job runs next, one file each."""
