@@ -83,6 +83,10 @@ from optplan.instances.files import (
 from optplan.reporting.comparison import (
     compare as compare,
 )
+from optplan.reporting.drawing import (
+    draw_frontier as draw_frontier,
+    draw_plan as draw_plan,
+)
 from optplan.reporting.reports import (
     write_report as write_report,
 )

@@ -318,14 +318,15 @@ def _curve(view: _View) -> FrontierCurve:
 
 
 def _write_figure(views: Sequence[_View]) -> str:
-    from optplan.reporting.boa.figures import draw_frontier
     from optplan.reporting.boa.frontier_figures import draw_frontiers
+    from optplan.reporting.drawing import build_figures, draw_frontier
 
     if len(views) == 1 and not views[0].sweeps:
         figure = draw_frontier(views[0].instance, views[0].line)
     else:
         figure = draw_frontiers([_curve(view) for view in views])
-    return str(figure.to_html(include_plotlyjs=True))
+    names = ", ".join(dict.fromkeys(view.label for view in views))
+    return build_figures(names, f"Frontier of {names}", [("What every budget buys", figure)])
 
 
 def _build_page(views: Sequence[_View]) -> Page:

@@ -117,10 +117,10 @@ def _write_csv(found: ParetoFrontier) -> str:
 
 
 def _write_figure(instance: Instance, found: ParetoFrontier) -> str:
-    from optplan.reporting.pareto import draw_pareto
-    from optplan.reporting.presenters import plan_words_of
+    from optplan.reporting.drawing import build_figures, draw_frontier
 
-    return str(draw_pareto(instance, found, plan_words_of(instance)).to_html(include_plotlyjs=True))
+    what = f"Plans by {found.limit_name}: {_count(len(found.points))} no other beats"
+    return build_figures(instance.name, f"Frontier of {instance.name}", [(what, draw_frontier(instance, found))])
 
 
 def thin(count: int, most: int) -> list[int]:

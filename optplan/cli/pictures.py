@@ -9,7 +9,6 @@ from optplan.errors import InfeasibleError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from networkx import DiGraph
-    from plotly.graph_objects import Figure
 
     from optplan.cli.outputs import Outputs
     from optplan.contracts import Instance, Result, Solution
@@ -43,18 +42,18 @@ def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool) -> int:
     if dag and "--plot" not in outputs:
         _print_graphs(instance, result)
 
-    outputs.save_text("--plot", lambda _: write_figures(_draw(instance, result, dag=dag)))
+    outputs.save_text("--plot", lambda _: _write_figures(instance, result, dag=dag))
     return outputs.exit_code(0)
 
 
 def _require_pictures(instance: Instance, *, dag: bool) -> None:
     from optplan.formulations import formulation_of
-    from optplan.reporting.presenters import presenter_of
+    from optplan.reporting.drawing import has_picture
 
     name = formulation_of(instance).name
     if dag and name != "rubberband":
         raise UnsupportedError(f"--dag: plans of formulation {name!r} have no execution graph; leave it out")
-    if not dag and not hasattr(presenter_of(instance), "draw_plan"):
+    if not dag and not has_picture(instance):
         message = f"--plot: there is no figure of a plan of formulation {name!r} here"
         raise UnsupportedError(f"{message}; `optplan solve --report FILE` draws them")
 
@@ -90,20 +89,16 @@ def _build_graphs(instance: Instance, result: Result[Solution]) -> list[DiGraph]
     return [build_dag(search, solution, bracket) for bracket in range(len(search.brackets))]
 
 
-def _draw(instance: Instance, result: Result[Solution], *, dag: bool) -> list[Figure]:
-    from optplan.reporting.presenters import PlanPresenter, presenter_of
+def _write_figures(instance: Instance, result: Result[Solution], *, dag: bool) -> str:
+    """Write the page of the plan over time, or of each bracket's graph."""
+    from optplan.reporting.drawing import build_figures, draw_plan
 
     if not dag:
-        return [cast(PlanPresenter, presenter_of(instance)).draw_plan(instance, result)]
+        return build_figures(instance.name, f"The plan of {result.solver}", [("The plan", draw_plan(instance, result))])
     from optplan.reporting.rubberband.dag_figures import draw_dag
 
-    return [draw_dag(graph) for graph in _build_graphs(instance, result)]
-
-
-def write_figures(figures: list[Figure]) -> str:
-    """Write figures one below the other; the first brings the script that draws them all."""
-    first, *others = figures
-    page: str = first.to_html(include_plotlyjs=True)
-    more = "".join(figure.to_html(include_plotlyjs=False, full_html=False) for figure in others)
-    body, end, rest = page.rpartition("</body>")
-    return f"{body}{more}{end}{rest}"
+    figures = [
+        (f"Execution graph of bracket {number}", draw_dag(graph))
+        for number, graph in enumerate(_build_graphs(instance, result), start=1)
+    ]
+    return build_figures(instance.name, f"What the plan of {result.solver} does, task by task", figures)

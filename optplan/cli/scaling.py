@@ -123,13 +123,14 @@ def _save(outputs: Outputs, studies: list[ScalingStudy]) -> None:
     """Write the files that were asked for."""
 
     def write_charts(_: Path) -> str:
-        from optplan.cli.pictures import write_figures
+        from optplan.reporting.drawing import build_figures
         from optplan.reporting.srift.scaling_views import list_charts
 
-        charts = [figure for _, figure in list_charts(studies)]
+        charts = list_charts(studies)
         if not charts:
             raise UsageError("--plot: there is nothing to draw, since no fleet can be; see what was left out")
-        return write_figures(charts)
+        networks = ", ".join(dict.fromkeys(study.network for study in studies))
+        return build_figures(networks, f"How {networks} scales with the number of VMs", charts)
 
     def build_page() -> Page:
         from optplan.reporting.srift.scaling_views import build_scaling_page

@@ -135,9 +135,12 @@ def sensitivity(
         return say_errors(found), "", list_figures(found)
 
     def draw(_: Path) -> str:
-        from optplan.reporting.boa.sensitivity_views import draw_sensitivity
+        from optplan.reporting.boa.sensitivity_views import draw_panels
+        from optplan.reporting.drawing import build_figures
 
-        return str(draw_sensitivity(found).to_html(include_plotlyjs=True))
+        times, uses = draw_panels(found)
+        figures = [("Mean completion time in the samples", times), ("Use of the budget in the samples", uses)]
+        return build_figures(instance.name, f"What wrong estimates do to the plan for {instance.name}", figures)
 
     def write_page(_: Path) -> str:
         from optplan.reporting.presenters import Beside

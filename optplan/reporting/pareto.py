@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Sense, Solution
+from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
 from optplan.reporting.presenters import PlanWords
 from optplan.reporting.style import (
     BLUE,
@@ -19,6 +19,7 @@ from optplan.reporting.style import (
     load_plotly,
     new_figure,
     time_scale,
+    title_axis,
 )
 from optplan.reporting.tables import Column, Table
 
@@ -43,7 +44,7 @@ def pareto_table(
     """
     sampled = any(point.low is not None for point in points)
     interval = [Column("95 % interval", is_number=True)] if sampled else []
-    amounts = (Column(frontier.limit_name, is_number=True), Column("objective", is_number=True))
+    amounts = (Column(frontier.limit_name, is_number=True), Column(words.name_objective(instance), is_number=True))
     rows = []
     for point in points:
         amount = words.format_limit(instance, point.limit, frontier.limit_name)
@@ -123,9 +124,8 @@ def draw_pareto(
         )
     if limit is not None:
         figure.add_vline(x=limit / across.seconds, line={"color": GREY, "dash": "dot", "width": 1})
-    figure.update_xaxes(title_text=escape_text(f"{frontier.limit_name} ({across.unit})"))
-    best = "least" if frontier.sense is Sense.MINIMISE else "greatest"
-    figure.update_yaxes(title_text=escape_text(f"{best} objective ({up.unit})"))
+    figure.update_xaxes(title_text=title_axis(frontier.limit_name, across.unit))
+    figure.update_yaxes(title_text=title_axis(words.name_objective(instance), up.unit))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.12, "x": 0})
     return figure
 

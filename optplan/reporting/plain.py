@@ -62,6 +62,11 @@ def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - 
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
 
 
+def name_objective(instance: Instance) -> str:  # noqa: ARG001 - what words are asked with
+    """Name the objective, of which no more is known than its unit."""
+    return "objective"
+
+
 def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
     """Write an amount of a limit with its unit."""
     unit = instance.limit_as_given(limit)[1] if limit in instance.limits else ""

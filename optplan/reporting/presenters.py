@@ -93,6 +93,9 @@ class PlanWords(Protocol):
     def name_plan(self, instance: Instance, solution: Solution) -> str:
         """Say in a few words what a plan decides."""
 
+    def name_objective(self, instance: Instance) -> str:
+        """Name what is made least or most, without its unit."""
+
     def format_limit(self, instance: Instance, amount: float, limit: str = "") -> str:
         """Write an amount of the frontier's limit with its unit; a name says which limit, where there are several."""
 

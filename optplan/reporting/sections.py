@@ -105,9 +105,16 @@ def build_answer_page(
     how_good: str,
     cards: Sequence[Card],
     sections: Sequence[Section],
+    objective: str = "objective",
     window_title: str = "",
 ) -> Page:
-    """Put the page of a result together; how it was found stands behind the section on its proof."""
+    """Put the page of a result together; how it was found stands behind the section on its proof.
+
+    Parameters
+    ----------
+    objective
+        What the objective is called.
+    """
     badge, kind = name_status(result)
     place = next((number for number, section in enumerate(sections, 1) if section.id == "proof"), len(sections))
     return Page(
@@ -118,7 +125,7 @@ def build_answer_page(
         badge_kind=kind,
         warnings=result.warnings,
         cards=cards,
-        sections=[*sections[:place], *tell_trajectory(result), *sections[place:]],
+        sections=[*sections[:place], *tell_trajectory(result, objective), *sections[place:]],
         window_title=window_title,
     )
 

@@ -29,6 +29,8 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 FONT_SIZE = 13
 #: Colours in which GPU types follow one another; beyond them they start anew.
 _TYPE_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
+#: Units that have a sign.
+_UNIT_SIGNS = {"usd": "$"}
 #: Longest name that a figure shows in full; the tables have the rest.
 _NAME_LENGTH = 24
 
@@ -65,6 +67,12 @@ def time_scale(largest_s: float) -> TimeScale:
 def color_types(gpu_types: Iterable[str]) -> dict[str, str]:
     """Give GPU types their colours, by their order."""
     return {name: _TYPE_COLORS[number % len(_TYPE_COLORS)] for number, name in enumerate(gpu_types)}
+
+
+def title_axis(what: str, unit: str) -> str:
+    """Write what an axis shows and in which unit: ``cost ($)``, ``most GPUs (GPU)``, ``loss``."""
+    known = not unit or unit in what.split()
+    return escape_text(what.replace("_", " ") + ("" if known else f" ({_UNIT_SIGNS.get(unit, unit)})"))
 
 
 def escape_text(text: str) -> str:

@@ -8,7 +8,16 @@ from optplan.contracts import Result, Solution, SolveEvent
 from optplan.contracts.result import relative_gap
 from optplan.reporting.pages import Charts, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
-from optplan.reporting.style import BLUE, VERMILLION, TimeScale, escape_text, load_plotly, new_figure, time_scale
+from optplan.reporting.style import (
+    BLUE,
+    VERMILLION,
+    TimeScale,
+    escape_text,
+    load_plotly,
+    new_figure,
+    time_scale,
+    title_axis,
+)
 from optplan.reporting.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -19,8 +28,8 @@ _MILLISECONDS = TimeScale("milliseconds", 1e-3)
 _MOST_ROWS = 8
 
 
-def tell_trajectory(result: Result[Solution]) -> list[Section]:
-    """Tell how objective and bound came about; nothing where they were known at once."""
+def tell_trajectory(result: Result[Solution], objective: str = "objective") -> list[Section]:
+    """Tell how the objective, by its name, and the bound came about; nothing where they were known at once."""
     if len(result.events) < 2:
         return []
     reading = (
@@ -28,19 +37,21 @@ def tell_trajectory(result: Result[Solution]) -> list[Section]:
         "they meet, the proof is complete. A line begins when there is something to show. Times are those of the "
         "machine that solved it."
     )
-    chart = ("Step chart: best plan and best bound over the time of the solve", draw_trajectory(result))
+    chart = ("Step chart: best plan and best bound over the time of the solve", draw_trajectory(result, objective))
     return [
         Section("trajectory", "How the answer was found", [Charts([chart], reading), list_steps(result)], "The search")
     ]
 
 
-def draw_trajectory(result: Result[Solution]) -> Figure:
+def draw_trajectory(result: Result[Solution], objective: str = "objective") -> Figure:
     """Draw the best objective and the best bound over the seconds of a solve, as steps.
 
     Parameters
     ----------
     result
         With at least one event; what objectives of other units than seconds are drawn in is their own unit.
+    objective
+        What the objective is called.
     """
     events = result.events
     longest_s = max(event.elapsed_s for event in events)
@@ -71,7 +82,7 @@ def draw_trajectory(result: Result[Solution]) -> Figure:
             )
         )
     figure.update_xaxes(title_text=f"time since the solve began ({across.unit})", rangemode="tozero")
-    figure.update_yaxes(title_text=escape_text(f"objective ({up.unit})"))
+    figure.update_yaxes(title_text=title_axis(objective, up.unit))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
     return figure
 

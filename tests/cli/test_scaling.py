@@ -58,7 +58,7 @@ def test_charts_and_pages_are_written(run: Runner, tmp_path: Path) -> None:
     plot, page = tmp_path / "plot.html", tmp_path / "page.html"
     told = run("scaling", JOB, "--plot", plot, "--report", page)
     assert told.code == 0
-    assert plot.read_text(encoding="utf-8").count('class="plotly-graph-div"') == 3
+    assert plot.read_text(encoding="utf-8").count('class="chart"') == 3
     assert "How ResNet50 scales with the number of VMs" in page.read_text(encoding="utf-8")
     assert run("scaling", JOB, "--plot", plot).code == 1  # it exists
 

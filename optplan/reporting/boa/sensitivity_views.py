@@ -67,23 +67,11 @@ def list_figures(found: Sensitivity) -> Table:
     return Table(caption, columns, [(label, *cells) for label, cells in rows])
 
 
-def draw_sensitivity(found: Sensitivity) -> Figure:
-    """Draw the distributions of completion time and of the use of the budget, plan by plan."""
-    figure = new_figure(height=400, top=40)
-    style = figure.layout.xaxis.to_plotly_json()
-    figure.set_subplots(rows=1, cols=2, horizontal_spacing=0.12)
-    figure.update_xaxes(style)
-    figure.update_yaxes(style)
-    for column, panel in enumerate(_list_panels(found), start=1):
-        _fill_panel(figure, found, panel, {"row": 1, "col": column}, with_legend=column == 1)
-    return figure
-
-
 def draw_panels(found: Sensitivity) -> tuple[Figure, Figure]:
-    """Draw the same as two figures, which a narrow page puts below one another."""
+    """Draw the distributions of completion time and of the use of the budget, plan by plan."""
     times, uses = (new_figure(height=340, top=56) for _ in range(2))
     for figure, panel in zip((times, uses), _list_panels(found), strict=True):
-        _fill_panel(figure, found, panel, {}, with_legend=True)
+        _fill_panel(figure, found, panel)
     return times, uses
 
 
@@ -109,20 +97,19 @@ def _list_panels(found: Sensitivity) -> tuple[_Panel, _Panel]:
     )
 
 
-def _fill_panel(figure: Figure, found: Sensitivity, panel: _Panel, place: dict[str, int], *, with_legend: bool) -> None:
-    """Draw the distributions of all plans, and the mark, at a place of a figure."""
+def _fill_panel(figure: Figure, found: Sensitivity, panel: _Panel) -> None:
+    """Draw the distributions of all plans, and the mark."""
     edges = np.histogram_bin_edges(np.concatenate(panel.samples), bins=_BARS)
     highest = max(float(np.histogram(numbers, edges)[0].max()) / numbers.size for numbers in panel.samples)
     for plan, numbers in zip(found.plans, panel.samples, strict=True):
-        figure.add_trace(_draw_shares(plan, numbers, edges, with_legend=with_legend), **place)
-    figure.add_vline(x=panel.mark, line={"color": GREY, "dash": "dash"}, annotation_text=panel.label, **place)
-    figure.update_xaxes({"title": {"text": panel.title}}, **place)
-    titles = {"title": {"text": "share of the samples"}} if with_legend else {}
-    figure.update_yaxes({"ticksuffix": " %", "range": [0.0, 100.0 * _HEADROOM * highest], **titles}, **place)
+        figure.add_trace(_draw_shares(plan, numbers, edges))
+    figure.add_vline(x=panel.mark, line={"color": GREY, "dash": "dash"}, annotation_text=panel.label)
+    figure.update_xaxes(title_text=panel.title)
+    figure.update_yaxes(title_text="share of the samples", ticksuffix=" %", range=[0.0, 100.0 * _HEADROOM * highest])
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1.12}, showlegend=len(found.plans) > 1)
 
 
-def _draw_shares(plan: SampledPlan, numbers: FloatArray, edges: FloatArray, *, with_legend: bool) -> object:
+def _draw_shares(plan: SampledPlan, numbers: FloatArray, edges: FloatArray) -> object:
     """Draw the shares of the samples that fall between the edges as steps."""
     counts = np.histogram(numbers, edges)[0]
     shares = 100.0 * counts / numbers.size
@@ -134,8 +121,6 @@ def _draw_shares(plan: SampledPlan, numbers: FloatArray, edges: FloatArray, *, w
         line={"color": _COLOURS.get(plan.name, GREY), "width": 2},
         opacity=0.8,
         name=escape_text(plan.name),
-        legendgroup=plan.name,
-        showlegend=with_legend,
         hovertemplate="%{x:.4g}: %{y:.1f} %<extra></extra>",
     )
 

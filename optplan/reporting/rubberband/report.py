@@ -85,6 +85,7 @@ def build_page(instance: RubberBandInstance, result: Result[Solution], beside: B
         how_good=say_how_good(instance, result),
         cards=_list_cards(instance, result),
         sections=sections,
+        objective=name_objective(instance),
     )
 
 

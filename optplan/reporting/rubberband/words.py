@@ -63,9 +63,9 @@ def format_least(instance: RubberBandInstance, amount: float, limit: str = "") -
     return format_limit(instance, step * math.ceil(amount / step * (1 - ROUNDING)), limit)
 
 
-def name_objective(instance: RubberBandInstance) -> str:
+def name_objective(instance: Instance) -> str:
     """Name what is made least."""
-    return "expected cost" if instance.objective is Objective.COST else "expected time"
+    return "expected cost" if require_search(instance).objective is Objective.COST else "expected time"
 
 
 def describe_limit(instance: RubberBandInstance) -> str:

@@ -30,6 +30,7 @@ from optplan.reporting.seer.words import (
     format_loss,
     format_minutes,
     format_number,
+    name_objective,
     name_search,
     require_brackets,
     say_answer,
@@ -118,6 +119,7 @@ def build_page(instance: SeerInstance, result: Result[Solution], beside: Beside)
         how_good=say_quality(instance, result),
         cards=_list_cards(instance, result),
         sections=sections,
+        objective=name_objective(instance),
     )
 
 

@@ -69,6 +69,11 @@ def format_objective(instance: Instance, objective: float) -> str:
     return f"{format_loss(objective)} loss" if seeks_quality(require_seer(instance)) else format_gpu_min(objective)
 
 
+def name_objective(instance: Instance) -> str:
+    """Name what is made least or most."""
+    return "expected loss" if seeks_quality(require_seer(instance)) else "training"
+
+
 def format_loss(loss: float) -> str:
     """Write a loss: ``0.06092``."""
     return f"{loss:.4g}"

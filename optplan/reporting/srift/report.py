@@ -111,6 +111,7 @@ def build_page(instance: SriftInstance, result: Result[Solution], beside: Beside
         how_good=say_how_good(instance, result),
         cards=_list_cards(instance, result),
         sections=sections,
+        objective=name_objective(instance),
     )
 
 

@@ -124,10 +124,11 @@ def name_fleet(solution: SriftSolution) -> str:
     return " + ".join(name_group(group) for group in solution.groups)
 
 
-def name_objective(instance: SriftInstance) -> str:
+def name_objective(instance: Instance) -> str:
     """Name what is made least."""
-    what = "cost" if instance.objective is Objective.COST else "time"
-    return f"expected {what}" if instance.interruptions is not None else what
+    job = require_job(instance)
+    what = "cost" if job.objective is Objective.COST else "time"
+    return f"expected {what}" if job.interruptions is not None else what
 
 
 def describe_limits(instance: SriftInstance) -> str:

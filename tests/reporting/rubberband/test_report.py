@@ -76,11 +76,11 @@ def test_the_frontier_is_a_staircase(
     assert (rival.x[0], rival.y[0]) == pytest.approx((220 / 60, 0.44))
     assert figure.layout.shapes[0].x0 == pytest.approx(280 / 60)
     assert figure.layout.xaxis.title.text == "deadline (minutes)"
-    assert figure.layout.yaxis.title.text == "least objective (usd)"
+    assert figure.layout.yaxis.title.text == "expected cost ($)"
     fastest = search.replace(objective="time", deadline_s=None, budget="0.4usd")
     turned = draw_pareto(fastest, pareto(fastest), plan_words_of(fastest))
-    assert turned.layout.xaxis.title.text == "budget (usd)"
-    assert turned.layout.yaxis.title.text == "least objective (minutes)"
+    assert turned.layout.xaxis.title.text == "budget ($)"
+    assert turned.layout.yaxis.title.text == "expected time (minutes)"
 
 
 def test_the_page_says_what_the_terminal_says(

@@ -1,0 +1,110 @@
+"""The pictures that users ask for by themselves: frontiers and plans, as figures of plotly and as pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from optplan.contracts import Frontier, Instance, ParetoFrontier, Result, Solution
+from optplan.errors import UnsupportedError, UsageError
+from optplan.formulations import formulation_of
+from optplan.reporting.pages import Charts, Page, Section, build_page
+from optplan.reporting.presenters import PlanPresenter, plan_words_of, presenter_of
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def draw_frontier(instance: Instance, frontier: Frontier | ParetoFrontier) -> Figure:
+    """Draw what every amount of a limit buys.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    frontier
+        Its own, from :func:`optplan.frontier` or :func:`optplan.pareto`.
+
+    Returns
+    -------
+    Figure
+        Of plotly. Horizontal: the limit. Vertical: the objective. A line where plans can be mixed, steps where between
+        two plans the one before is still the best.
+
+    Raises
+    ------
+    UsageError
+        When the frontier is another instance's.
+    MissingExtraError
+        When plotly is not installed.
+    """
+    # Its limits may have been others, so hashes do not tell.
+    if (frontier.formulation, frontier.instance_name) != (formulation_of(instance).name, instance.name):
+        raise UsageError(
+            f"frontier: it is that of {frontier.instance_name!r} (formulation {frontier.formulation}), not of "
+            f"{instance.name!r}; give the instance that it was computed for"
+        )
+    if isinstance(frontier, ParetoFrontier):
+        from optplan.reporting.pareto import draw_pareto
+
+        return draw_pareto(instance, frontier, plan_words_of(instance))
+    from optplan.formulations.boa.data.instance import BoaInstance
+    from optplan.reporting.boa.figures import draw_frontier as draw_line
+
+    return draw_line(cast(BoaInstance, instance), frontier)
+
+
+def has_picture(instance: Instance) -> bool:
+    """Whether plans of an instance have a picture of their own."""
+    return hasattr(presenter_of(instance), "draw_plan")
+
+
+def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
+    """Draw the plan of a result: a cluster, trials or an iteration over time.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    result
+        With a plan.
+
+    Returns
+    -------
+    Figure
+        Of plotly.
+
+    Raises
+    ------
+    UnsupportedError
+        When plans of the formulation have no picture of their own.
+    UsageError
+        When the result has no plan.
+    MissingExtraError
+        When plotly is not installed.
+    """
+    if not has_picture(instance):
+        name = formulation_of(instance).name
+        raise UnsupportedError(f"there is no figure of a plan of formulation {name!r}; write_report draws what it has")
+    if result.solution is None:
+        raise UsageError(f"the result has no plan to draw (status {result.status})")
+    return cast(PlanPresenter, presenter_of(instance)).draw_plan(instance, result)
+
+
+def build_figures(name: str, title: str, figures: Sequence[tuple[str, Figure]]) -> str:
+    """Build a page of figures alone, each under what it shows; it looks and behaves as reports do.
+
+    Parameters
+    ----------
+    name
+        Of the instance.
+    title
+        What the page is about.
+    figures
+        At least one, each with what it shows for those who cannot see it.
+    """
+    sections = [
+        Section(f"figure-{number}", label, [Charts([(label, figure)])])
+        for number, (label, figure) in enumerate(figures, start=1)
+    ]
+    return build_page(Page(name, title, sections=sections))
