@@ -6,8 +6,8 @@ paths with as many switches are lengthened at once. Written without sight of any
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from optplan.schema import FloatArray, IntArray
 _TOGETHER = 16
 _CELLS = 1 << 18
 _MOST_COMPARED = 400
+#: Numbers that are kept of a class between lists.
+_MOST_KEPT = 6_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +42,7 @@ class TypedPaths:
     entries: FloatArray
     group: IntArray
     kind: IntArray
+    _views: dict[int, _View] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def num_epochs(self) -> int:
@@ -103,8 +106,11 @@ class TypedPaths:
         formed : int
             How many beginnings were formed.
         """
-        view = _View.of(self, kinds, weights)
-        begun = view.begin(room)
+        if sum(view.num_kept for view in self._views.values()) > _MOST_KEPT:
+            self._views.clear()
+        view = self._views.setdefault(kinds, _View(self, kinds))
+        rows = list(zip(view.look(weights), room.tolist(), strict=True))
+        begun = view.begin(rows)
         whole: list[FloatArray] = []
         formed = 0
         while begun.option.size:
@@ -112,7 +118,7 @@ class TypedPaths:
             formed += begun.option.size
             if formed > most:
                 return None, formed
-            ended, longer = view.lengthen(begun, room, most - formed)
+            ended, longer = view.lengthen(begun, rows, most - formed)
             if longer is None:
                 return None, most
             whole.append(ended)
@@ -125,7 +131,7 @@ class TypedPaths:
 
 @dataclass(frozen=True, eq=False)
 class _Begun:
-    """Beginnings that have just come to an ``option`` in an ``epoch``, using types ``used``: their ``sums`` so far."""
+    """Beginnings that have just come to an ``option`` in an ``epoch``, having used a set: their ``sums`` so far."""
 
     option: IntArray
     epoch: IntArray
@@ -134,111 +140,136 @@ class _Begun:
 
 
 @dataclass(frozen=True, eq=False)
-class _View:
-    """A class's options of some types, under rows.
+class _Look:
+    """What one row says of a class's options of some types.
 
-    ``come`` (R, E, 1 + S, G, K) is the least of leaving a group, having used a set, for an option of an epoch, to the
-    end; ``go`` (R, E + 1, 1 + S, G) that of the best option, 0 at the end with the right set; ``held`` (1 + L, E + 1,
-    K) are running sums, ``weighed`` (R, K, E + 1) the same weighted.
+    ``come`` (E, S, G, K) is the least of leaving a group, having used a set, for an option of an epoch, to the end;
+    ``go`` (S, G, E + 1) that of the best option, 0 at the end with the right set; ``held`` (K, E + 1) are running sums.
     """
 
-    paths: TypedPaths
     weights: FloatArray
     come: FloatArray
     go: FloatArray
     held: FloatArray
-    weighed: FloatArray
 
-    @classmethod
-    def of(cls, whole: TypedPaths, kinds: int, weights: FloatArray) -> _View:
+
+#: Looks, and what each allows at most.
+_Rows = Sequence[tuple[_Look, float]]
+
+
+class _View:
+    """A class's options of some types; what rows say of them is kept, since one row is asked for many lists.
+
+    The sets are those within these types, the first one the empty one, the last one all.
+    """
+
+    def __init__(self, whole: TypedPaths, kinds: int) -> None:
         own = (kinds >> whole.kind) & 1 == 1
         paths = TypedPaths(whole.steps[..., own], whole.entries[..., own], whole.group[own], whole.kind[own])
+        sets = np.array([each for each in range(kinds + 1) if each & ~kinds == 0])
+        self.paths = paths
+        self._after = np.searchsorted(sets, sets[:, None] | (1 << paths.kind))
+        self._outside = (sets[:, None] & (1 << paths.kind)) == 0
+        nothing = np.zeros((len(paths.steps), 1, paths.kind.size))
+        self._held = np.concatenate([nothing, paths.steps.cumsum(axis=1)], axis=1)
+        self._later = np.arange(paths.num_epochs + 1)
+        self._looks: dict[bytes, _Look] = {}
+
+    @property
+    def num_kept(self) -> int:
+        """How many numbers are kept."""
+        return sum(look.come.size + look.go.size + look.held.size for look in self._looks.values())
+
+    def look(self, weights: FloatArray) -> list[_Look]:
+        """Return what rows (R, 1 + L) say."""
+        fresh = [row for row in weights if row.tobytes() not in self._looks]
+        if fresh:
+            self._look(np.array(fresh))
+        return [self._looks[row.tobytes()] for row in weights]
+
+    def _look(self, weights: FloatArray) -> None:
+        paths, options = self.paths, np.arange(self.paths.kind.size)
         run, enter = np.tensordot(weights, paths.steps, 1), np.tensordot(weights, paths.entries, 1)
-        epochs, sets, options = paths.num_epochs, np.arange(kinds + 1), np.arange(paths.kind.size)
-        after = (sets[:, None] | (1 << paths.kind)) & kinds
-        outside = (sets & ~kinds != 0)[:, None] | (sets[:, None] & (1 << paths.kind) == 0)
-        rest = np.full((len(weights), sets.size, options.size), np.inf)
-        rest[:, kinds] = run[:, -1]
-        come = np.empty((len(weights), epochs, sets.size, enter.shape[1], options.size))
-        go = np.full((len(weights), epochs + 1, sets.size, enter.shape[1]), np.inf)
-        go[:, epochs, kinds] = 0.0
+        epochs, num_sets = paths.num_epochs, len(self._after)
+        rest = np.full((len(weights), num_sets, options.size), np.inf)
+        rest[:, -1] = run[:, -1]
+        come = np.empty((len(weights), epochs, num_sets, enter.shape[1], options.size))
+        go = np.full((len(weights), num_sets, enter.shape[1], epochs + 1), np.inf)
+        go[:, -1, :, -1] = 0.0
         for epoch in range(epochs - 1, -1, -1):
             entry = enter[:, None, :, 0 if enter.shape[2] == 1 else epoch]
-            come[:, epoch] = rest[:, after, options][:, :, None] + entry
-            go[:, epoch] = come[:, epoch].min(axis=3)
+            np.add(rest[:, self._after, options][:, :, None], entry, out=come[:, epoch])
+            come[:, epoch].min(axis=3, out=go[..., epoch])
             if epoch:
-                rest = np.minimum(rest, go[:, epoch][:, :, paths.group]) + run[:, None, epoch - 1]
-                rest[:, outside] = np.inf
-        held = np.concatenate([np.zeros((len(paths.steps), 1, options.size)), paths.steps.cumsum(axis=1)], axis=1)
-        return cls(paths, weights, come, go, held, np.tensordot(weights, held, 1).transpose(0, 2, 1))
+                rest = np.minimum(rest, go[..., epoch][:, :, paths.group]) + run[:, None, epoch - 1]
+                rest[:, self._outside] = np.inf
+        held = np.tensordot(weights, self._held, 1).transpose(0, 2, 1)
+        for place, row in enumerate(weights):
+            self._looks[row.tobytes()] = _Look(row, come[place], go[place], held[place])
 
-    @cached_property
-    def _later(self) -> IntArray:
-        return np.arange(self.paths.num_epochs + 1)
-
-    def begin(self, room: FloatArray) -> _Begun:
+    def begin(self, rows: _Rows) -> _Begun:
         """Return all first options from which a path within the rows may go on."""
         group, option = self.paths.group, np.arange(self.paths.kind.size)
-        option = option[(self.come[:, 0, 0, group, option] <= room[:, None]).all(axis=0)]
+        for look, room in rows:
+            option = option[look.come[0, 0, group[option], option] <= room]
         sums = self.paths.entries[:, group[option], 0, option].T
-        return _Begun(option, np.zeros(option.size, dtype=np.intp), 1 << self.paths.kind[option], sums)
+        return _Begun(option, np.zeros(option.size, dtype=np.intp), self._after[0, option], sums)
 
-    def lengthen(self, begun: _Begun, room: FloatArray, most: int) -> tuple[FloatArray, _Begun | None]:
+    def lengthen(self, begun: _Begun, rows: _Rows, most: int) -> tuple[FloatArray, _Begun | None]:
         """Return the sums of those that may stay to the end, and all with one more switch; None where too many."""
-        place, until = self._find_ends(begun, room)
+        place, until = self._find_ends(begun, rows)
         option, used = begun.option[place], begun.used[place]
-        sums = begun.sums[place] + (self.held[:, until, option] - self.held[:, begun.epoch[place], option]).T
+        sums = begun.sums[place] + (self._held[:, until, option] - self._held[:, begun.epoch[place], option]).T
         ends = until == self.paths.num_epochs
         whole = sums[ends]
         option, used, until, sums = option[~ends], used[~ends], until[~ends], sums[~ends]
         if until.size > most:
             return whole, None
         group = self.paths.group[option]
-        place, entered = self._find_switches(until, used, group, sums, room)
+        place, entered = self._find_switches(until, used, group, sums, rows)
         other = option[place] != entered
         place, entered = place[other], entered[other]
         if place.size > most:
             return whole, None
         until = until[place]
         entry = self.paths.entries[:, group[place], np.minimum(until, self.paths.entries.shape[2] - 1), entered].T
-        used = used[place] | (1 << self.paths.kind[entered])
-        return whole, _Begun(entered, until, used, sums[place] + entry)
+        return whole, _Begun(entered, until, self._after[used[place], entered], sums[place] + entry)
 
-    def _find_ends(self, begun: _Begun, room: FloatArray) -> tuple[IntArray, IntArray]:
+    def _find_ends(self, begun: _Begun, rows: _Rows) -> tuple[IntArray, IntArray]:
         """Return which beginnings may hold their options until which epoch, not included."""
         group = self.paths.group[begun.option]
-        spent = begun.sums @ self.weights.T - self.weighed[:, begun.option, begun.epoch].T
+        first_look, first_room = rows[0]
+        spent = [begun.sums @ look.weights - look.held[begun.option, begun.epoch] for look, _ in rows]
         step = max(1, _CELLS // self._later.size)
         found = [(group[:0], group[:0])]
         for first in range(0, group.size, step):
             part = slice(first, first + step)
-            option, used = begun.option[part], begun.used[part]
-            costs = spent[part, :1] + self.weighed[0, option] + self.go[0].transpose(1, 2, 0)[used, group[part]]
-            place, until = np.nonzero((costs <= room[0]) & (self._later > begun.epoch[part, None]))
+            costs = first_look.held[begun.option[part]] + first_look.go[begun.used[part], group[part]]
+            fits = (costs <= (first_room - spent[0][part])[:, None]) & (self._later > begun.epoch[part, None])
+            place, until = np.nonzero(fits)
             place += first
-            for row in range(1, room.size):
-                hold = (
-                    self.weighed[row, begun.option[place], until] + self.go[row, until, begun.used[place], group[place]]
-                )
-                fits = spent[place, row] + hold <= room[row]
-                place, until = place[fits], until[fits]
+            for (look, room), paid in zip(rows[1:], spent[1:], strict=True):
+                hold = look.held[begun.option[place], until] + look.go[begun.used[place], group[place], until]
+                kept = paid[place] + hold <= room
+                place, until = place[kept], until[kept]
             found.append((place, until))
         return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
 
     def _find_switches(
-        self, until: IntArray, used: IntArray, group: IntArray, sums: FloatArray, room: FloatArray
+        self, until: IntArray, used: IntArray, group: IntArray, sums: FloatArray, rows: _Rows
     ) -> tuple[IntArray, IntArray]:
         """Return which of those that leave may come to which option."""
-        spent = sums @ self.weights.T
+        first_look, first_room = rows[0]
+        spent = [sums @ look.weights for look, _ in rows]
         step = max(1, _CELLS // max(1, self.paths.kind.size))
         found: list[tuple[IntArray, NDArray[np.intp]]] = [(until[:0], until[:0])]
         for first in range(0, until.size, step):
             part = slice(first, first + step)
-            costs = spent[part, :1] + self.come[0, until[part], used[part], group[part]]
-            place, option = np.nonzero(costs <= room[0])
+            costs = first_look.come[until[part], used[part], group[part]]
+            place, option = np.nonzero(costs <= (first_room - spent[0][part])[:, None])
             place += first
-            for row in range(1, room.size):
-                fits = spent[place, row] + self.come[row, until[place], used[place], group[place], option] <= room[row]
-                place, option = place[fits], option[fits]
+            for (look, room), paid in zip(rows[1:], spent[1:], strict=True):
+                kept = paid[place] + look.come[until[place], used[place], group[place], option] <= room
+                place, option = place[kept], option[kept]
             found.append((place, option))
         return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
