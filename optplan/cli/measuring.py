@@ -45,8 +45,9 @@ def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[
     examples=(
         "optplan profile network train.py:make_network --largest-batch 64 -o profile.json",
         "optplan profile network mypackage.networks:resnet --device cuda --gpu t4 --merge v100.json -o profile.json",
+        "optplan profile network train.py:make_network --device cuda --gpu t4 --instance fleet.json -o fleet-2.json",
     ),
-    writes={"output": "the profile as JSON, for the field `job` of an instance"},
+    writes={"output": "the profile as JSON, for the field `job` of an instance; with --instance the instance"},
 )
 @click.argument("target", metavar="MODULE:FACTORY")
 @click.option(
@@ -70,6 +71,7 @@ def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[
     multiple=True,
     help="Profile of the same network on another device, to be in the output, too; may be repeated.",
 )
+@click.option("--instance", "base", metavar="INSTANCE", help="A job on VMs whose profile gets this device, too.")
 def network(
     target: str,
     *,
@@ -84,6 +86,7 @@ def network(
     threads: int | None,
     mend_falls: bool,
     merge: tuple[Path, ...],
+    base: str | None,
     outputs: Outputs,
 ) -> int:
     """Measure a PyTorch network: largest batch, times of its passes, and when each layer's gradient is ready.
@@ -92,6 +95,8 @@ def network(
     nothing and returns (module, batches) or (module, batches, loss), where batches is a function from a number of
     samples to the module's inputs, or inputs to repeat. It runs as it stands: name only files that you trust.
     """
+    from optplan.formulations.srift.data.instance import SriftInstance
+    from optplan.instances.files import read_instance
     from optplan.measurement.profile_files import merge_profiles, read_profile
     from optplan.measurement.torch_profiler import ProfilerSettings, profile_module
     from optplan.measurement.workloads import load_workload
@@ -104,6 +109,7 @@ def network(
         mend_falls=mend_falls,
         threads=threads,
     )
+    old = None if base is None else read_instance(base, SriftInstance)
     others = [read_profile(path) for path in merge]
     workload = load_workload(target)
     with Progress("profiling"):
@@ -116,8 +122,9 @@ def network(
             largest_batch=largest_batch,
             settings=settings,
         )
-    made = merge_profiles([measured.replace(network=called or measured.network), *others])
-    return outputs.deliver(made, lambda: _show_profile(made))
+    known = [] if old is None else [old.job]  # first: what is known keeps its order of layers and its name
+    made = merge_profiles([*known, measured.replace(network=called or measured.network), *others])
+    return outputs.deliver(made if old is None else old.replace(job=made), lambda: _show_profile(made))
 
 
 def _show_profile(made: JobProfile) -> Iterable[RenderableType]:

@@ -60,6 +60,25 @@ def test_profiles_of_two_devices_come_in_one_file(run: Runner, tmp_path: Path) -
 
 
 @needs_torch
+def test_a_profile_is_added_to_an_instance(run: Runner, tmp_path: Path) -> None:
+    """A fleet with one of two GPUs measured says what to run; --instance runs it, and then the fleet is planned."""
+    target, one, fleet, whole = f"{EXAMPLE}:make_network", *(tmp_path / name for name in ("p", "f.json", "w.json"))
+    measure = ("profile", "network", target, "--largest-batch", "2", *QUICK)
+    assert run(*measure, "--gpu", "one", "-o", one).code == 0
+    types = {name: {"gpu": name, "price_usd_per_hour": 1, "network_gbit_per_s": 1} for name in ("one", "two")}
+    job = json.loads(one.read_text(encoding="utf-8"))
+    data = {"formulation": "srift", "version": 1, "job": job, "global_batch": 4, "iterations": 9, "types": types}
+    fleet.write_text(json.dumps(data), encoding="utf-8")
+    refused = run("solve", fleet)
+    assert refused.code == 1
+    assert "none of two (types two)" in refused.err
+    assert run("solve", fleet, "--set", "types.two=null").code == 0
+    made = run(*measure, "--gpu", "two", "--instance", fleet, "-o", whole)
+    assert made.code == 0, made.err
+    assert run("solve", whole).code == 0
+
+
+@needs_torch
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -6,6 +6,7 @@ and get one batch; the *batch* of a VM is shared equally by its GPUs, each of wh
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -185,7 +186,8 @@ class SriftInstance(Instance):
     Parameters
     ----------
     job
-        Profile of the network.
+        Profile of the network. Types of whose GPUs it has none may stand here, and have to be measured or left out
+        before anything is solved.
     global_batch
         Samples of an iteration, over the whole fleet.
     iterations
@@ -275,16 +277,13 @@ class SriftInstance(Instance):
 
     def _check_type(self, name: str, vm: VmType) -> None:
         path = f"types.{name}"
-        if vm.gpu not in self.job.devices:
-            problem = f"got {vm.gpu!r}, of which job.devices has no profile"
-            raise DataError(f"{path}.gpu", problem, nearest_name_hint(vm.gpu, list(self.job.devices)))
         network = vm.instance_type or name
         if isinstance(self.bandwidth, MeasuredBandwidth) and network not in self.bandwidth.tables:
             problem = f"has no table for {network!r}"
             raise DataError("bandwidth.tables", problem, nearest_name_hint(network, list(self.bandwidth.tables)))
-        if vm.batches is None:
+        profile = self.job.devices.get(vm.gpu)
+        if vm.batches is None or profile is None:
             return
-        profile = self.job.devices[vm.gpu]
         least, most = int(profile.batches[0]) * vm.gpus, profile.largest_batch * vm.gpus
         if vm.batches.ndim != 1 or not vm.batches.size or (np.diff(vm.batches) <= 0).any():
             problem = f"got {vm.batches.tolist()}"
@@ -294,9 +293,44 @@ class SriftInstance(Instance):
                 problem = f"got {batch}; multiples of {vm.gpus} (GPUs) from {least} to {most} are allowed"
                 raise DataError(f"{path}.batches", problem, "the profile covers no other")
 
+    def require_profiles(self) -> None:
+        """Refuse types of whose GPUs the job has no profile: nothing can be predicted of their fleets.
+
+        Raises
+        ------
+        DataError
+            Naming those GPUs and types, what measures them, and what leaves the types out.
+        """
+        unknown: dict[str, list[str]] = {}
+        for name, vm in self.types.items():
+            if vm.gpu not in self.job.devices:
+                unknown.setdefault(vm.gpu, []).append(name)
+        if not unknown:
+            return
+        missing = ", ".join(f"{gpu} (types {', '.join(names)})" for gpu, names in unknown.items())
+        measure = " and ".join(
+            f"`optplan profile network MODULE:FACTORY --device cuda --gpu {shlex.quote(gpu)} --instance FILE -o FILE2`"
+            for gpu in unknown
+        )
+        without = " ".join(
+            "--set " + shlex.quote(f'types."{name}"=null' if "." in name else f"types.{name}=null")
+            for names in unknown.values()
+            for name in names
+        )
+        known = any(vm.gpu in self.job.devices for vm in self.types.values())
+        hints = [nearest_name_hint(gpu, self.job.devices) for gpu in unknown]
+        guesses = "".join(f"{hint} Else " for hint in hints if hint.startswith("did you mean"))
+        raise DataError(
+            "job.devices",
+            f"has profiles of {', '.join(self.job.devices)}, and none of {missing}",
+            f"{guesses}measure each on a machine that has one, by {measure}, FILE being this instance and FILE2 the "
+            "one with the new profile" + (f"; or leave the types out: {without}" if known else ""),
+        )
+
     @cached_property
     def batches_of(self) -> dict[str, tuple[int, ...]]:
         """The choices of samples per VM, by type, ascending; those above the global batch are left out."""
+        self.require_profiles()
         choices = {}
         for name, vm in self.types.items():
             profile = self.job.devices[vm.gpu]

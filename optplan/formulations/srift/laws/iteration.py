@@ -92,6 +92,7 @@ class IterationModel:
         self._bandwidths: dict[tuple[tuple[str, ...], int], FloatArray] = {}
         self._exchanges: dict[tuple[tuple[str, ...], int, str, float], float] = {}
         self._buckets = _fill_buckets(instance)
+        instance.require_profiles()
         gpus = {vm.gpu for vm in instance.types.values()}
         last = list(self._buckets.last_layer)
         self._ready = {gpu: instance.job.ready_on(gpu)[last] for gpu in gpus}

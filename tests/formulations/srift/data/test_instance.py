@@ -10,6 +10,8 @@ from optplan.contracts import Description
 from optplan.errors import DataError, UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.exact.description import describe
+from optplan.formulations.srift.laws.iteration import IterationModel
+from optplan.instances.changes import apply_changes, parse_change
 from optplan.solving import solve
 
 MakeInstance = Callable[..., SriftInstance]
@@ -74,10 +76,6 @@ def test_files_say_the_same_when_read_again(make_instance: MakeInstance) -> None
     [
         ({"types": {}}, "types: is empty; give at least one type of VM"),
         (
-            {"types": {"a": {"gpu": "slwo"}}},
-            "types.a.gpu: got 'slwo', of which job.devices has no profile; did you mean",
-        ),
-        (
             {"types": {"a": {"price_usd_per_hour": 0}}},
             "types.a.price_usd_per_hour: got 0; input should be greater than 0",
         ),
@@ -121,6 +119,31 @@ def test_wrong_instances(make_instance: MakeInstance, fields: dict[str, Any], me
     """Each mistake is named with the field, the value, what is allowed and what to do."""
     with pytest.raises(DataError, match=re.escape(message)):
         make_instance(**fields)
+
+
+@pytest.mark.parametrize("ask", [lambda instance: instance.batches_of, IterationModel, solve])
+def test_missing_profiles_say_what_measures_them(make_instance: MakeInstance, ask: Callable[[Any], object]) -> None:
+    """Of three GPUs one is measured: both others are named with their types, commands, and how to do without them."""
+    types = {"a": {"gpu": "slow"}, "g4.x": {"gpu": "t4"}, "b": {"gpu": "my t4"}, "c": {"gpu": "t4"}}
+    instance = make_instance(types=types)
+    with pytest.raises(DataError) as caught:
+        ask(instance)
+    command = "`optplan profile network MODULE:FACTORY --device cuda --gpu {} --instance FILE -o FILE2`"
+    assert str(caught.value) == (
+        "job.devices: has profiles of fast, slow, and none of t4 (types g4.x, c), my t4 (types b); "
+        f"measure each on a machine that has one, by {command.format('t4')} and {command.format(repr('my t4'))}, FILE "
+        "being this instance and FILE2 the one with the new profile; or leave the types out: "
+        "--set 'types.\"g4.x\"=null' --set types.c=null --set types.b=null"
+    )
+    rest = apply_changes(instance, [parse_change(f"types.{name}=null") for name in ('"g4.x"', "b", "c")])
+    assert list(rest.batches_of) == ["a"]
+
+
+def test_misspelt_gpus_are_guessed(make_instance: MakeInstance) -> None:
+    """A name that is nearly that of a profile is asked about; where no type has one, leaving out is no way."""
+    with pytest.raises(DataError, match=r"none of slwo \(types a\); did you mean 'slow'\? Else measure each") as caught:
+        make_instance(types={"a": {"gpu": "slwo"}}).require_profiles()
+    assert "leave the types out" not in str(caught.value)
 
 
 def test_spot_vms_without_figures_are_warned_of(make_instance: MakeInstance) -> None:
