@@ -44,6 +44,7 @@ from optplan.cli.solving import solve
 from optplan.cli.spot_imports import import_spot_trace
 from optplan.cli.streaming import stream
 from optplan.cli.verification import verify
+from optplan.cli.watching import watch
 
 #: Columns of the help, on terminals that have them.
 _HELP_WIDTH = 110
@@ -98,6 +99,7 @@ _COMMANDS = (
     simulate,
     run,
     stream,
+    watch,
     status,
     logs,
     stop,

@@ -17,6 +17,7 @@ from optplan.cli.console import note, print_answer, print_json, print_text
 from optplan.cli.options import read_budget, read_duration
 from optplan.cli.outputs import Outputs
 from optplan.cli.streaming import show_stream
+from optplan.cli.watching import show_watch
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import Amount, BudgetUnit, parse_bytes
 
@@ -148,6 +149,7 @@ def run(
 @click.option("--force", is_flag=True, help="Replace the file of --report.")
 def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json: bool) -> int:
     """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
+    from optplan.runtime.fleets.running import is_watched, read_watch
     from optplan.runtime.outcomes import describe
     from optplan.runtime.running import read_run
     from optplan.runtime.streams.running import is_stream, read_stream
@@ -156,6 +158,9 @@ def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json
     if len(folders) > 1:
         return _compare(folders, outputs)
     folder = folders[0]
+    if is_watched(folder):
+        show_watch(read_watch(folder), outputs)
+        return outputs.exit_code(0)
     if is_stream(folder):
         show_stream(read_stream(folder), outputs)
         return outputs.exit_code(0)

@@ -291,6 +291,8 @@ def _read_meta(journal: Journal, out: Path) -> tuple[Plan, RunOptions]:
     data = journal.read_meta("plan")
     if journal.read_meta("stream") is not None:
         raise UsageError(f"{out}: holds a stream of jobs; `optplan stream --resume {out}` goes on with it")
+    if journal.read_meta("watch") is not None:
+        raise UsageError(f"{out}: holds a watched fleet; `optplan watch --resume {out}` goes on with it")
     if data is None:
         raise UsageError(f"{out}: no run is there; give the folder that --out named")
     return parse_plan(data, path="plan"), RunOptions.parse(journal.read_meta("options"), path="options")

@@ -10,7 +10,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 #: Names in the folder of a run, and of a fleet.
 FLEETS, NOTICES, _PLAN, _STARTED, _LOG = "fleets", "notices", "plan.json", "started.json", "output.log"
+_COMMANDS = "commands.log"
 #: Seconds between two looks.
 _LOOK_S = 0.02
 
@@ -97,8 +97,6 @@ class FolderFleet(ABC):
 
     def release(self) -> None:
         """Give all VMs back."""
-        for number in range(1, self._number + 1):
-            self.stop(number)
         self._release()
 
     def poll(self, until_s: float) -> list[Report | Notice]:
@@ -284,15 +282,21 @@ class CommandFleet(FolderFleet):
     def _call(self, action: str, folder: Path) -> None:
         variables = {"OPTPLAN_ACTION": action, "OPTPLAN_FLEET": str(folder)}
         try:
-            ended = subprocess.run(
-                self._command, stdin=subprocess.DEVNULL, stdout=sys.stderr, env={**os.environ, **variables}, check=False
-            )
+            with (self._root / _COMMANDS).open("ab") as output:
+                ended = subprocess.run(
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **variables},
+                    check=False,
+                )
         except OSError as error:
             problem = f"command: {self._command[0]!r} cannot be started ({error.strerror})"
             raise UsageError(f"{problem}; give a program that is there, then --resume") from None
         if ended.returncode:
-            message = f"command: ended with exit code {ended.returncode} on {action}; mend it, then go on with --resume"
-            raise UsageError(message)
+            message = f"command: ended with exit code {ended.returncode} on {action} (see {self._root / _COMMANDS})"
+            raise UsageError(f"{message}; mend it, then go on with --resume")
 
 
 def find_ranks(folder: Path) -> dict[int, psutil.Process]:

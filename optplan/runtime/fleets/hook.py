@@ -68,7 +68,7 @@ class Member:
         self._began = self.done
         self._beat_s: float = said["heartbeat_s"]
         self._every_s: float = said["checkpoint_every_s"]
-        self._save: Callable[[Path], None] | None = None
+        self._save: Callable[[Path], object] | None = None
         self._order = self._answered = 0
         self._ordered_s = 0.0
         self._stored_s = time.monotonic()
@@ -107,7 +107,7 @@ class Member:
         if kind is not None and issubclass(kind, Exception) and self._is_told():
             raise SystemExit(TOLD) from None
 
-    def save_with(self, save: Callable[[Path], None]) -> None:
+    def save_with(self, save: Callable[[Path], object]) -> None:
         """Say how the training is stored: what writes it into a file."""
         self._save = save
 

@@ -168,6 +168,9 @@ class Monitor:
     def _begin(self, now_s: float) -> bool:
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
+        if state.is_done:
+            self._close(now_s, "", 0)
+            return True
         if state.stale:
             return self._plan_again(now_s)
         if state.crashes > self._terms.retries:
@@ -245,8 +248,10 @@ class Monitor:
     def _miss(self, attempt: Attempt, now_s: float) -> bool:
         """Note whose ranks have all been silent for two heartbeats, or were not heard of in all the time they had."""
         lost = [name for name in attempt.place if now_s >= self._deaf_s(attempt, name)]
-        why = f"silent for {MISSED} heartbeats, or never heard of"
-        self.write(*(NodeChanged(now_s, name, Phase.LOST.value, why) for name in lost))
+        silent, waited = f"silent for {MISSED} heartbeats", f"not heard of within {self._terms.launch_wait_s:g} s"
+        heard = {name for name in lost if any(rank in self._heard.last_s for rank in attempt.ranks_of(name))}
+        why = {name: silent if name in heard else waited for name in lost}
+        self.write(*(NodeChanged(now_s, name, Phase.LOST.value, why[name]) for name in lost))
         return bool(lost)
 
     def _secure(self, attempt: Attempt, now_s: float) -> bool:
@@ -291,13 +296,12 @@ class Monitor:
         self._fleet.end(attempt.number)
         done = self._state.instance.iterations
         self.write(OperationEnded(now_s, attempt.name, done, {}, None, now_s - attempt.wanted_s, complete=True))
-        self._close(now_s, "", 0)
         return True
 
     def _close(self, now_s: float, why: str, code: int) -> None:
         """Give back what is held, and end the run."""
+        self._fleet.release()  # before it is written down: whoever is killed in between does it again
         self.write(*(NodeReleasing(now_s, vm.name) for vm in self._state.alive), Ended(now_s, None, why, code))
-        self._fleet.release()
 
     # --------------------------------------------------------------------------------------------------- who and when
 

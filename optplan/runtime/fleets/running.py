@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ from optplan.runtime.fleets.monitor import Listener, Monitor, Terms
 from optplan.runtime.fleets.protocol import Fleet
 from optplan.runtime.fleets.state import FleetState
 from optplan.runtime.fleets.virtual import Course, VirtualFleet
-from optplan.runtime.journal import Journal
+from optplan.runtime.journal import JOURNAL, Journal
 from optplan.runtime.records import LimitsChanged, Record, Resumed
 from optplan.runtime.running import interruptible
 from optplan.runtime.state import Phase
@@ -166,6 +167,8 @@ def resume_watch(
     UsageError
         When no such run is there, or another monitor follows it.
     """
+    if not Path(out).is_dir():
+        raise UsageError(f"{out}: no fleet is watched there; give the folder that --out named")
     journal = Journal(Path(out))
     try:
         return _read(journal, Path(out)).run(listener, limits=limits or {}, abort=abort, resumed=True)
@@ -178,6 +181,17 @@ def read_watch(out: Path | str) -> FleetOutcome:
     journal = Journal(Path(out), writable=False)
     try:
         return _read(journal, Path(out)).describe()
+    finally:
+        journal.close()
+
+
+def is_watched(out: Path | str) -> bool:
+    """Whether the folder of a run holds a watched fleet."""
+    if not Path(out, JOURNAL).is_file():
+        return False
+    journal = Journal(Path(out), writable=False)
+    try:
+        return journal.read_meta("watch") is not None
     finally:
         journal.close()
 
@@ -270,7 +284,7 @@ class _Watch:
         if options.executor == "virtual":
             if self._state.t:
                 raise UsageError("--resume: what happens on the virtual clock is not kept; begin anew")
-            return VirtualFleet(self._course or Course(launch_s=options.launch_s))
+            return VirtualFleet(replace(self._course or Course(), launch_s=options.launch_s))
         if journal is None:
             raise UsageError("out: a folder is needed in which ranks report")
         from optplan.runtime.fleets.folder import CommandFleet, LocalFleet

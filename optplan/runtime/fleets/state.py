@@ -127,6 +127,7 @@ class FleetState:
     vms: dict[str, Vm] = field(default_factory=dict)
     attempt: Attempt | None = None
     attempts: int = 0
+    is_done: bool = False
     crashes: int = 0
     last_failure: str = ""
     #: VMs that were lost since the plan was made: then the rest is planned anew.
@@ -202,6 +203,7 @@ class FleetState:
             case OperationEnded() | OperationFailed():
                 self.spent_usd, self.attempt = self.spent_by(record.t), None
                 self.iterations = max(self.iterations, record.iterations or 0)
+                self.is_done = isinstance(record, OperationEnded)
                 if isinstance(record, OperationFailed) and not record.blameless:
                     self.crashes, self.last_failure = self.crashes + 1, record.why
             case CheckpointStored():

@@ -1,0 +1,102 @@
+"""``optplan watch``: the paper's timeline from the command line, questions about limits, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Runner
+
+#: Section 5.4 on the virtual clock.
+PAPER = ("--boots", "138s", "--boots", "150s", "--detach", "4s", "--launch", "150s", "--heartbeat", "100ms")
+DONE = '{"iterations": 400, "ended": true, "left": true}'
+
+
+@pytest.fixture
+def plan(run: Runner, tmp_path: Path) -> Path:
+    """Write the plan of section 5.4."""
+    path = tmp_path / "plan.json"
+    assert run("solve", "srift-interruption", "--plan", path).code == 0
+    return path
+
+
+def test_the_papers_timeline(run: Runner, plan: Path) -> None:
+    """It ends after 476 s with 1 p3.8xlarge and 8 g3.8xlarge, and says on the way what happens."""
+    told = run("watch", plan, "--lose", "p3.8xlarge@222s", "--iteration-takes", "420ms", *PAPER)
+    assert told.code == 0
+    assert "2 p3.8xlarge@512, then 1 p3.8xlarge@512 + 8 g3.8xlarge@64" in told.out
+    assert "7 min 56 s" in told.out
+    assert "rank 0 is asked for a checkpoint: a VM was lost" in told.err
+    assert "1 p3.8xlarge lost: on with 1 p3.8xlarge@512 and 8 g3.8xlarge@64" in told.err
+
+
+def test_limits_that_are_gone_are_asked_about(run: Runner, plan: Path) -> None:
+    """Exit code 3, and JSON says which limit by how much; people are told how to go on."""
+    late = ("watch", plan, "--lose", "p3.8xlarge@400s", "--iteration-takes", "900ms", *PAPER)
+    told = run(*late, "--json")
+    assert (told.code, told.data["status"], told.data["code"]) == (3, "paused", 3)
+    (relaxation,) = told.data["infeasibility"]["relaxations"]
+    assert (relaxation["limit"], relaxation["given"]) == ("deadline", 500.0)
+    # 400.1 s, 4 s less what has gone by of them, 150 s until new VMs are there, and training.
+    assert relaxation["least_feasible"] > 554.0
+    shown = run(*late)
+    assert shown.code == 3
+    assert "--resume DIR with a deadline of" in " ".join(shown.out.split())
+
+
+def test_a_run_goes_on_with_another_limit(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """Fleet 1 falls silent and cannot end in time; with a later deadline the run goes on; status tells it."""
+    silent = '{"iterations": 10}'
+    script, out = tmp_path / "vms.sh", tmp_path / "run"
+    script.write_text(
+        f"""[ $OPTPLAN_ACTION = start ] || exit 0
+        case $OPTPLAN_FLEET in */001) said='{silent}';; *) said='{DONE}';; esac
+        for rank in $(seq -f %05g 0 40); do
+            grep -q "\\"rank\\": $(expr $rank + 0)," $OPTPLAN_FLEET/fleet.json || continue
+            echo "$said" > $OPTPLAN_FLEET/ranks/$rank.jsonl
+        done
+        """,
+        encoding="utf-8",
+    )
+    terms = ("--heartbeat", "50ms", "--grace", "1s", "--launch", "1h")
+    told = run("watch", plan, "--executor", "command", "--command", f"sh {script}", "--out", out, *terms, "--json")
+    assert told.code == 3
+    assert run("status", out, "--json").data == told.data
+    again = run("watch", "--resume", out, "--deadline", "3h", "--json")
+    assert (again.code, again.data["status"]) == (0, "ended")
+    assert again.data["lost"] == {"p3.8xlarge": 2}
+    assert len(again.data["fleets"]) == 2
+    assert json.loads((out / "fleets" / "002" / "plan.json").read_text(encoding="utf-8"))["supersedes"]
+
+
+def test_a_run_can_be_given_up(run: Runner, plan: Path, tmp_path: Path) -> None:
+    """All VMs are given back, and it has ended with code 1."""
+    script, out = tmp_path / "vms.sh", tmp_path / "run"
+    script.write_text(f"echo $OPTPLAN_ACTION >> {tmp_path}/calls\n", encoding="utf-8")
+    terms = ("--launch-wait", "100ms", "--heartbeat", "50ms", "--grace", "1s", "--launch", "1h")
+    assert run("watch", plan, "--executor", "command", "--command", f"sh {script}", "--out", out, *terms).code == 3
+    told = run("watch", "--resume", out, "--abort", "--json")
+    assert (told.code, told.data["status"], told.data["why"]) == (1, "ended", "given up by the user")
+    assert (tmp_path / "calls").read_text(encoding="utf-8").split()[-1] == "release"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "PLAN is missing"),
+        (("--resume", "nowhere"), "no fleet is watched there"),
+        (("--resume", "nowhere", "--retries", "1"), "of other options only --deadline"),
+        (("plan.json", "--abort"), "belong to --resume"),
+        (("plan.json", "--lose", "p3.8xlarge"), "a type and when it goes are needed"),
+        (("--resume", "x", "--budget", "3usd/h"), "money in all is needed"),
+    ],
+)
+def test_what_does_not_fit_is_refused(run: Runner, arguments: tuple[str, ...], said: str) -> None:
+    """With usage errors that say what to give."""
+    told = run("watch", *arguments)
+    assert told.code == 2
+    assert said in told.err
