@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from optplan.errors import DataError, nearest_name_hint, show_value
+from optplan.errors import DataError, name_field, nearest_name_hint, show_value
 
 #: Characters of a name for which a similar one is looked for.
 _LONGEST_NAME = 200
@@ -49,7 +49,7 @@ def translate_validation_error(error: ValidationError, model: type[BaseModel], p
         problem, fix = _describe(dict(first), owner)
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):  # told of the record that lacks a known form
         location = [*location, first["ctx"]["discriminator"].strip("'")]
-    path = ".".join([prefix, *location] if prefix else location)
+    path = name_field(prefix, *location)
     others = len(problems) - 1
     if others:
         fix = f"{fix} ({others} more to mend)" if fix else f"{others} more to mend"

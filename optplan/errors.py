@@ -14,6 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+#: How the names of files end that people write: paths of fields end otherwise.
+_FILES = (".json", ".yaml", ".yml", ".toml")
+#: What files hold, in words.
+_KINDS = {
+    type(None): "nothing",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+}
 #: Characters of a value that a message shows.
 _LONGEST_VALUE = 60
 #: Characters of a message, and of a name for which a similar one is looked for.
@@ -124,6 +136,28 @@ class DataWarning(UserWarning):
 
 class RegistrationWarning(UserWarning):
     """Another package registers something that cannot be taken; the message says what and why."""
+
+
+def name_field(place: str, *names: str) -> str:
+    """Name a field by its path, and by its file where that is known.
+
+    Parameters
+    ----------
+    place
+        A file, which is named before a colon (``mine.yaml: classes.bert``), or fields around it
+        (``plan.instance.classes``); may be empty.
+    names
+        Of the fields from there, the outermost first.
+    """
+    path = ".".join(names)
+    if not place or not path:
+        return place or path
+    return f"{place}{': ' if place.endswith(_FILES) else '.'}{path}"
+
+
+def name_kind(value: object) -> str:
+    """Name what a file holds as people would: ``a list``, ``nothing``."""
+    return _KINDS.get(type(value), "something else")
 
 
 def show_value(value: object) -> str:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from optplan.contracts import Instance, Plan, Result, Solution
 from optplan.contracts.registry import Formulation
-from optplan.errors import DataError, nearest_name_hint
+from optplan.errors import DataError, name_field, name_kind, nearest_name_hint
 from optplan.formulations import formulations
 from optplan.schema import FrozenModel
 
@@ -80,13 +80,13 @@ def parse_record(data: object, *, path: str = "") -> Instance | Result[Solution]
 def _take_apart(data: object, path: str, what: str) -> tuple[dict[str, Any], Formulation]:
     """Return a file's fields and the formulation that they name."""
     if not isinstance(data, dict):
-        raise DataError(path, f"holds {type(data).__name__}, not {what}", "an object with named fields is needed")
+        raise DataError(path, f"holds {name_kind(data)}, not {what}", "an object with named fields is needed")
     _require_kind(data, path, what)
     known = formulations()
     name = data.get("formulation")
     if isinstance(name, str) and name in known:
         return data, known[name]
-    field = f"{path}.formulation" if path else "formulation"
+    field = name_field(path, "formulation")
     if "formulation" not in data:
         raise DataError(field, "is missing", f"{what} names one of: {', '.join(known)}")
     raise DataError(field, f"got {name!r}", nearest_name_hint(str(name), known))
@@ -107,7 +107,7 @@ def _parse_plan(fields: dict[str, Any], formulation: Formulation, path: str) -> 
     """Parse a plan; one of version 1, which listed steps in words, has to be written anew."""
     version = fields.get("version", 1 if "steps" in fields else 2)
     if version == 1 and not isinstance(version, bool):
-        field = f"{path}.version" if path else "version"
+        field = name_field(path, "version")
         raise DataError(field, "got 1, a plan that lists steps", "make it anew: `optplan solve INSTANCE --plan FILE`")
     plan: Plan = _parse_versioned(formulation.plan_type, fields, path)
     return plan
@@ -118,7 +118,7 @@ def _parse_versioned(model: type[FrozenModel], fields: dict[str, Any], path: str
     understood = get_args(model.model_fields["version"].annotation)
     version = fields.get("version", understood[-1])
     if version not in understood or isinstance(version, bool):
-        field = f"{path}.version" if path else "version"
+        field = name_field(path, "version")
         numbers = ", ".join(map(str, understood))
         raise DataError(field, f"got {version!r}; understood: {numbers}", "use the release of optplan that wrote it")
     return model.parse(fields, path=path)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError, UsageError, name_field
 from optplan.instances.plain_data import read_data, read_text
 from optplan.measurement.allreduce_data import AllreduceData, Buffers, Measurement, Place
 from optplan.measurement.allreduce_tables import BANDWIDTHS, Conversion, read_measurements, reconcile
@@ -223,11 +223,13 @@ def _read_report(path: Path) -> _Run:
     if report["version"] not in _VERSIONS:
         known = ", ".join(map(str, _VERSIONS))
         raise DataError(
-            f"{path.name}.version", f"got {report['version']!r}; understood: {known}", "give what stood on stdout"
+            name_field(path.name, "version"),
+            f"got {report['version']!r}; understood: {known}",
+            "give what stood on stdout",
         )
     try:
         if report.get("args"):
-            _check_program(f"{path.name}.args", report["args"][0])
+            _check_program(name_field(path.name, "args"), report["args"][0])
         config = report["config"]
         # Each process lists its first GPU only.
         ranks = len(config["devices"]) * config["nthreads"] * config["ngpus"]
@@ -235,7 +237,7 @@ def _read_report(path: Path) -> _Run:
         timings = [
             timing
             for index, result in enumerate(report["results"])
-            for timing in _read_result(f"{path.name}.results[{index}]", result)
+            for timing in _read_result(name_field(path.name, f"results[{index}]"), result)
         ]
     except DataError:
         raise
@@ -243,7 +245,7 @@ def _read_report(path: Path) -> _Run:
         problem = f"lacks a field of nccl-tests' report, or has another kind of value there ({error})"
         raise DataError(path.name, problem, "the file may have been changed") from None
     if not timings:
-        raise DataError(f"{path.name}.results", "is empty", "the run may have failed; measure again")
+        raise DataError(name_field(path.name, "results"), "is empty", "the run may have failed; measure again")
     return _Run(ranks, gpu, tuple(timings))
 
 

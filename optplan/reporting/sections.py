@@ -9,7 +9,7 @@ from optplan.contracts import Instance, Result, Solution, Status
 from optplan.reporting.pages import Card, Command, Page, Section, Terms
 from optplan.reporting.phrases import LEAST_SHARE, PROOF_NAMES, PROOF_WORDS, format_seconds, format_share
 from optplan.reporting.presenters import Beside
-from optplan.reporting.standing import add_trust, name_status
+from optplan.reporting.standing import add_trust, bounds_nothing, name_status
 from optplan.reporting.tables import Column, Table, fact_table, plain_text
 from optplan.reporting.trajectory import tell_trajectory
 
@@ -40,6 +40,8 @@ def say_bound(
     if result.bound is None:
         return NOTHING_PROVEN
     checked, gap, bound = PROOF_WORDS[result.bound_proof], result.gap, format_objective(result.bound)
+    if bounds_nothing(result):
+        return f"How far the {plan} is from the best possible is not known: the bound, {bound}, excludes nothing."
     if gap is None:
         return f"No {plan} can be better than {bound}; this bound {checked}."
     if result.status is Status.OPTIMAL and gap <= LEAST_SHARE:

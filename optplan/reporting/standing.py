@@ -13,12 +13,24 @@ def name_status(result: Result[Solution]) -> tuple[str, str]:
         return (said, "fair") if result.rests_on_trust else ("proven optimal", "good")
     if result.status is Status.FEASIBLE:
         side = "lower" if result.sense is Sense.MINIMISE else "higher"
-        words = "no bound" if result.gap is None else f"the best is at most {format_share(result.gap)} {side}"
+        words = (
+            "no bound"
+            if result.gap is None or bounds_nothing(result)
+            else f"the best is at most {format_share(result.gap)} {side}"
+        )
         return words, "fair"
     if result.status is Status.INFEASIBLE:
         said = f"infeasible, says {_name_source(result)}"
         return (said if result.rests_on_trust else "infeasible: proven"), "bad"
     return "no plan found", "bad"
+
+
+def bounds_nothing(result: Result[Solution]) -> bool:
+    """Whether the bound is one that every plan keeps: a time or a cost of zero, where the plan's own is above it."""
+    could_be_less = result.objective_unit not in ("s", "usd")
+    if could_be_less or result.status is Status.OPTIMAL or result.sense is not Sense.MINIMISE:
+        return False
+    return result.bound is not None and result.bound <= 0.0
 
 
 def add_trust(answer: str, result: Result[Solution]) -> str:

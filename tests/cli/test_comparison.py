@@ -152,9 +152,9 @@ def test_files_that_are_none_of_the_three(run: Runner, tmp_path: Path) -> None:
     assert "no such file" in run("compare", tmp_path / "missing.json", other).err
     told = run("compare", other, other)
     assert told.code == 1
-    assert "other.json.instance_name: is missing" in told.err
+    assert "other.json: instance_name: is missing" in told.err
     other.write_text("[]", encoding="utf-8")
-    assert "holds list, not an instance, a result or a plan" in run("compare", other, other).err
+    assert "holds a list, not an instance, a result or a plan" in run("compare", other, other).err
 
 
 def test_infeasible_is_no_failure(run: Runner) -> None:

@@ -140,7 +140,7 @@ def test_other_files_and_formulations_are_refused(run: Callable[..., Any], tmp_p
     state.write_text('{"elapsed_s": 1, "iterations_done": 2, "elapsd": 3}', encoding="utf-8")
     done = run("replan", "srift-interruption", "--state", state)
     assert done.code == 1
-    assert "state.json.elapsd: unknown field" in done.err
+    assert "state.json: elapsd: unknown field" in done.err
     done = run("replan", "boa-two-classes", *LOSS)
     assert done.code == 2
     assert (

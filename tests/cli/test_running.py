@@ -97,7 +97,7 @@ def test_plans_that_were_edited_or_are_of_another_version_are_refused(run: Runne
     assert (told.code, "the plan was changed by hand" in told.err) == (1, True)
     plan.write_text(json.dumps(data | {"version": 3}), encoding="utf-8")
     told = run("run", plan)
-    assert (told.code, "plan.json.version: got 3; understood: 2" in told.err) == (1, True)
+    assert (told.code, "plan.json: version: got 3; understood: 2" in told.err) == (1, True)
 
 
 def test_status_logs_and_stop_need_a_run(run: Runner, tmp_path: Path) -> None:

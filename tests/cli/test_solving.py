@@ -361,8 +361,8 @@ def change(data: dict[str, Any], **changes: object) -> dict[str, Any]:
         ('{"formulation": "boa", ', "mine.json:1: is not JSON"),
         ('{"formulation": "boa", "name": "a", "name": "b"}', "names 'name' twice in one object"),
         ('{"formulation": "bao"}', "formulation: got 'bao'; did you mean 'boa'?"),
-        ('{"name": "a"}', "mine.json.formulation: is missing; an instance names one of: boa"),
-        ("[1, 2]", "mine.json: holds list, not an instance"),
+        ('{"name": "a"}', "mine.json: formulation: is missing; an instance names one of: boa"),
+        ("[1, 2]", "mine.json: holds a list, not an instance"),
     ],
 )
 def test_broken_files_exit_with_1(run: Runner, tmp_path: Path, text: str, message: str) -> None:
@@ -377,9 +377,9 @@ def test_broken_files_exit_with_1(run: Runner, tmp_path: Path, text: str, messag
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"bugdet": "1gpu"}, "mine.json.bugdet: unknown field 'bugdet'; did you mean 'budget'?"),
+        ({"bugdet": "1gpu"}, "mine.json: bugdet: unknown field 'bugdet'; did you mean 'budget'?"),
         ({"budget": "1apples"}, "'1apples' has no known unit"),
-        ({"version": 2}, "mine.json.version: got 2"),
+        ({"version": 2}, "mine.json: version: got 2"),
         ({"classes": {}}, "is empty; add at least one job class"),
     ],
 )
@@ -398,7 +398,7 @@ def test_a_wrong_field_has_its_path_in_json(run: Runner, write_instance: Instanc
     data = json.loads(path.read_text(encoding="utf-8"))
     told = run("solve", write_instance(classes=change(data, rescale=3.0)), "--json")
     assert told.code == 1
-    assert told.error["path"] == "mine.json.classes.job.rescale"
+    assert told.error["path"] == "mine.json: classes.job.rescale"
     assert "did you mean 'rescale_s'?" in told.error["message"]
 
 

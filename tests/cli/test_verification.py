@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ def test_what_is_taken_on_trust_is_said(run: Runner, solved: Callable[..., Path]
     told = run("verify", "boa-one-table", path)
     assert told.code == 6
     assert "taken on trust: bound: rests on a general engine's word, which has no certificate" in told.out
-    assert "all 19 checks hold, but not all that is claimed could be checked" in told.out
+    assert re.search(r"all \d+ checks hold, but not all that is claimed could be checked", told.out)
     assert run("verify", "boa-one-table", path, "--trust").code == 0
     as_json = run("verify", "boa-one-table", path, "--json")
     assert as_json.code == 6
@@ -140,7 +141,7 @@ def test_options_and_set_give_the_same_hash(run: Runner, tmp_path: Path, name: s
     ("text", "message"),
     [
         ("{", "result.json:1: is not JSON"),
-        ("{}", "result.json.formulation: is missing; a result names one of: boa"),
+        ("{}", "result.json: formulation: is missing; a result names one of: boa"),
         ('{"formulation": "boa"}', "is missing; add it"),
     ],
 )

@@ -161,5 +161,5 @@ def test_plans_of_version_1_have_to_be_written_anew(tmp_path: Path, fields: dict
     path = tmp_path / "plan.json"
     path.write_text(format_json(data), encoding="utf-8")
     for read in (read_plan, read_record):
-        with pytest.raises(DataError, match=r"plan\.json\.version: got 1, .*; make it anew: `optplan solve INSTANCE"):
+        with pytest.raises(DataError, match=r"plan\.json: version: got 1, .*; make it anew: `optplan solve INSTANCE"):
             read(path)

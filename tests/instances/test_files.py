@@ -112,15 +112,15 @@ def test_files_that_cannot_be_opened_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"formulation": "bao"}, r"^x\.json\.formulation: got 'bao'; did you mean 'boa'\?$"),
-        ({"formulation": "zzz"}, r"^x\.json\.formulation: got 'zzz'; known: boa"),
-        ({"formulation": 3}, r"^x\.json\.formulation: got 3; known: boa"),
-        ({"classes": {}}, r"^x\.json\.formulation: is missing; an instance names one of: boa"),
-        ([1, 2], r"^x\.json: holds list, not an instance; an object with named fields is needed"),
-        (None, r"^x\.json: holds NoneType, not an instance"),
-        ({"formulation": "boa", "version": 2, "jobs": {}}, r"^x\.json\.version: got 2; understood: 1; use the release"),
-        ({"formulation": "boa", "version": "1"}, r"^x\.json\.version: got '1'; understood: 1"),
-        ({"formulation": "boa", "version": True}, r"^x\.json\.version: got True; understood: 1"),
+        ({"formulation": "bao"}, r"^x\.json: formulation: got 'bao'; did you mean 'boa'\?$"),
+        ({"formulation": "zzz"}, r"^x\.json: formulation: got 'zzz'; known: boa"),
+        ({"formulation": 3}, r"^x\.json: formulation: got 3; known: boa"),
+        ({"classes": {}}, r"^x\.json: formulation: is missing; an instance names one of: boa"),
+        ([1, 2], r"^x\.json: holds a list, not an instance; an object with named fields is needed"),
+        (None, r"^x\.json: holds nothing, not an instance"),
+        ({"formulation": "boa", "version": 2, "jobs": {}}, r"^x\.json: version: got 2; understood: 1; use the release"),
+        ({"formulation": "boa", "version": "1"}, r"^x\.json: version: got '1'; understood: 1"),
+        ({"formulation": "boa", "version": True}, r"^x\.json: version: got True; understood: 1"),
     ],
 )
 def test_instances_of_unknown_kinds_are_refused(tmp_path: Path, data: object, message: str) -> None:
@@ -143,9 +143,9 @@ def test_unknown_names_get_the_nearest_one() -> None:
 def test_results_and_plans_are_told_from_other_files(tmp_path: Path, reader: Any) -> None:  # noqa: ANN401 - a function
     """Not an object, another formulation, another version, or an instance."""
     for text, message in [
-        ("[]", r"x\.json: holds list, not a (result|plan)"),
-        ('{"formulation": "bao"}', r"x\.json\.formulation: got 'bao'; did you mean 'boa'"),
-        ('{"formulation": "boa", "version": 7}', r"x\.json\.version: got 7; understood: (1, )?2; use"),
+        ("[]", r"x\.json: holds a list, not a (result|plan)"),
+        ('{"formulation": "bao"}', r"x\.json: formulation: got 'bao'; did you mean 'boa'"),
+        ('{"formulation": "boa", "version": 7}', r"x\.json: version: got 7; understood: (1, )?2; use"),
         ((LIBRARY / "boa-one-table.json").read_text(), r"x\.json: is an instance, not a (result|plan); give a \1"),
     ]:
         with pytest.raises(DataError, match=message):
@@ -194,7 +194,7 @@ def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path) -> None:
 
 def test_names_in_yaml_are_text(tmp_path: Path) -> None:
     """A class called 1 has to be written '1'."""
-    with pytest.raises(DataError, match=r"x\.yaml\.classes\.1.*: got 1; input should be a valid string"):
+    with pytest.raises(DataError, match=r"x\.yaml: classes\.1.*: got 1; input should be a valid string"):
         read_instance(written(tmp_path, "x.yaml", YAML.replace("bert", "1")))
 
 

@@ -217,22 +217,22 @@ def test_wrong_tables_are_refused_with_their_line(write: Write, old: str, new: s
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 9}, r"out\.json\.version: got 9; understood: 1, 2, 3; give what stood on stdout"),
+        ({"version": 9}, r"out\.json: version: got 9; understood: 1, 2, 3; give what stood on stdout"),
         ({"config": {}}, r"out\.json: lacks a field of nccl-tests' report, .*\('devices'\); the file may have been"),
-        ({"results": []}, r"out\.json\.results: is empty; the run may have failed; measure again"),
+        ({"results": []}, r"out\.json: results: is empty; the run may have failed; measure again"),
         ({"results": None}, r"out\.json: lacks a field of nccl-tests' report"),
-        ({"args": ["all_gather_perf"]}, r"out\.json\.args: is a run of all_gather_perf"),
+        ({"args": ["all_gather_perf"]}, r"out\.json: args: is a run of all_gather_perf"),
         (
             {"results": [{**REPORT["results"][0], "in_place": {"cpu_time": 1.0, "bus_bw": 1.0}}]},
-            r"out\.json\.results\[0\]\.in_place: has CPU times",
+            r"out\.json: results\[0\]\.in_place: has CPU times",
         ),
         (
             {"results": [{**REPORT["results"][0], "in_place": {"time": "nan", "bus_bw": 1.0}}]},
-            r"out\.json\.results\[0\]\.in_place: time is 'nan'; a number above zero is needed",
+            r"out\.json: results\[0\]\.in_place: time is 'nan'; a number above zero is needed",
         ),
         (
             {"config": {**REPORT["config"], "ngpus": 1}},
-            r"out\.json\.results\[0\]\.out_of_place: time 14059\.250000 means 19\.09 Gbit/s among 2 ranks, and so does",
+            r"out\.json: results\[0\]\.out_of_place: time 14059\.250000 means 19\.09 Gbit/s among 2 ranks, and so does",
         ),
     ],
 )

@@ -111,5 +111,5 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     """The message names the file and the field."""
     path = tmp_path / "profile.json"
     path.write_text('{"layers": {"gradient_bytes": [4], "ready": [2]}, "devices": {}}', encoding="utf-8")
-    with pytest.raises(DataError, match=r"profile\.json\.layers\.ready: entry \[0\]: got 2.0; shares from 0 to 1"):
+    with pytest.raises(DataError, match=r"profile\.json: layers\.ready: entry \[0\]: got 2.0; shares from 0 to 1"):
         read_profile(path)

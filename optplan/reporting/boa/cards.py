@@ -13,6 +13,7 @@ from optplan.reporting.boa.limits import LimitUse, find_prices, list_limit_uses
 from optplan.reporting.boa.phrases import look_up, name_objective, shadow_price
 from optplan.reporting.pages import Card
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share, format_small_duration, format_usd
+from optplan.reporting.standing import bounds_nothing
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, BudgetUnit, format_duration
 
 
@@ -77,7 +78,7 @@ def _split_cost(instance: BoaInstance, usd_per_hour: float) -> str:
 
 def _bound_card(result: Result[Solution], point: FrontierPoint | None) -> Card:
     label, gap = "nothing can be better than", result.gap
-    if result.bound is not None and gap is not None:
+    if result.bound is not None and gap is not None and not bounds_nothing(result):
         return Card(label, format_duration(result.bound), f"gap {format_share(gap)}")
     if point is None:
         return Card(label, "unknown", "this solver proves nothing")

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import DataError, OptplanError, OutputError
+from optplan.errors import DataError, OptplanError, OutputError, name_kind
 from optplan.instances.job_logs.records import LeftOut
 from optplan.online.events import OnlineEvent, parse_event
 from optplan.runtime.serving.hinted import read_hints
@@ -192,7 +192,7 @@ def list_events(data: Any) -> list[Any]:  # noqa: ANN401 - JSON
     if isinstance(told, dict):
         return [told]
     if not isinstance(told, list):
-        raise DataError("events", f"got {type(told).__name__}", "an event or a list of events is needed")
+        raise DataError("events", f"got {name_kind(told)}", "an event or a list of events is needed")
     return told
 
 

@@ -268,7 +268,7 @@ def test_plans_of_another_version_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text('{"formulation": "boa", "version": 3, "steps_by_class": {}}', encoding="utf-8")
     with pytest.raises(
-        DataError, match=r"plan\.json\.version: got 3; understood: 2; use the release of optplan that wrote"
+        DataError, match=r"plan\.json: version: got 3; understood: 2; use the release of optplan that wrote"
     ):
         read_plan(path)
 

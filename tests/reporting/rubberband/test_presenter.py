@@ -130,7 +130,7 @@ def test_a_budget_turns_the_question_around(search: RubberBandInstance) -> None:
 
 
 def test_proofs_are_told_apart(search: RubberBandInstance, found: Result[Solution], static: Result[Solution]) -> None:
-    """Proven, said by an engine, with a gap, without a bound."""
+    """Proven, said by an engine, with a gap, without a bound, with one that every plan keeps."""
     assert name_status(found) == ("proven optimal", "good")
     assert name_status(static) == ("no bound", "fair")
     assert say_how_good(search, static).startswith("This solver proves nothing")
@@ -141,6 +141,11 @@ def test_proofs_are_told_apart(search: RubberBandInstance, found: Result[Solutio
     assert (
         "No plan of stage sizes can be better than $0.361, so the best possible is at most 5 % lower."
         in say_how_good(search, open_gap)
+    )
+    idle = found.replace(status=Status.FEASIBLE, bound=0.0)
+    assert name_status(idle) == ("no bound", "fair")
+    assert say_how_good(search, idle) == (
+        "How far the plan of stage sizes is from the best possible is not known: the bound, $0, excludes nothing."
     )
 
 
