@@ -32,8 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 #: Columns of the tables on the pages.
 COLUMNS = 110
-#: Where the pages expect the artifact of Sia, and what the folder of public data calls the same files.
-ARTIFACT, ARTIFACT_IN_DATA = "artifacts/sia-simulator", "sia"
+#: Where the pages expect what others published, and what the folder of public data calls the same files.
+ARTIFACTS = {"artifacts/sia-simulator": "sia", "artifacts/spot-traces": "spot-traces"}
 
 _FENCE = re.compile(r"^```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 #: What differs between machines, days and releases.
@@ -90,8 +90,9 @@ def run_page(page: Path, folder: Path, data: Path | None = None) -> tuple[list[P
     """
     shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
     if data is not None:
-        (folder / ARTIFACT).parent.mkdir(parents=True)
-        (folder / ARTIFACT).symlink_to(data / ARTIFACT_IN_DATA, target_is_directory=True)
+        for artifact, in_data in ARTIFACTS.items():
+            (folder / artifact).parent.mkdir(parents=True, exist_ok=True)
+            (folder / artifact).symlink_to(data / in_data, target_is_directory=True)
     text = page.read_text(encoding="utf-8")
     runner = _Runner(with_data=data is not None)
     columns = os.environ.get("COLUMNS")
@@ -133,7 +134,7 @@ class _Runner:
                 self._install(Path(found["folder"]).resolve())
         elif kind == "python":
             self._waiting = (code.splitlines()[0], self._execute(code), block.end())
-        elif kind == "console" and (self._with_data or ARTIFACT not in code):
+        elif kind == "console" and (self._with_data or not any(artifact in code for artifact in ARTIFACTS)):
             return self._replace(block, "".join(self._run_commands(code)))
         return block[0]
 

@@ -42,6 +42,7 @@ from optplan.cli.serving import serve
 from optplan.cli.simulating import simulate
 from optplan.cli.solving import solve
 from optplan.cli.spot_imports import import_spot_trace
+from optplan.cli.spot_simulating import simulate_spot
 from optplan.cli.streaming import stream
 from optplan.cli.verification import verify
 from optplan.cli.watching import watch
@@ -97,6 +98,7 @@ _COMMANDS = (
     scaling,
     largest,
     simulate,
+    simulate_spot,
     run,
     stream,
     watch,

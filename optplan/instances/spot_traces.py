@@ -4,6 +4,8 @@ A file is JSON, ``{"metadata": {"gap_seconds": 300}, "data": [4, 4, 3, ...]}``: 
 was wanted all the time. Traces of *preemption* count VMs that were held and replaced when lost; traces of
 *availability* count VMs that could be had when asked for, and say nothing certain about those that are held.
 
+Prices of one spot VM over time have the same form, with dollars per hour in the place of VMs.
+
 A fall from one tick to the next is a loss of as many VMs; losses that are made up for within a tick are not seen, so
 that a rate is, if anything, too low.
 
@@ -26,13 +28,15 @@ import numpy as np
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance
 from optplan.instances.plain_data import read_data
-from optplan.schema import LARGEST_AMOUNT, IntArray, freeze
+from optplan.schema import LARGEST_AMOUNT, FloatArray, IntArray, freeze
 from optplan.units import SECONDS_PER_HOUR
 
 #: VMs of a trace at a time, which the simulator tells apart.
 MOST_VMS = 1_000_000
 #: Share of intervals that hold the true rate, were losses a compound Poisson process.
 CONFIDENCE = 0.95
+#: A time to within this share of itself is the time of a price.
+_SAME = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,27 @@ class SpotTrace:
     def losses(self) -> IntArray:
         """(T - 1,) VMs lost from each tick to the next."""
         return np.asarray(np.maximum(0, -np.diff(self.alive)), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class SpotPrices:
+    """Prices of one spot VM over time.
+
+    Attributes
+    ----------
+    gap_s
+        Seconds from one price to the next.
+    usd_per_hour
+        (N,) The last one holds on.
+    """
+
+    gap_s: float
+    usd_per_hour: FloatArray
+
+    def at(self, times_s: FloatArray) -> FloatArray:
+        """(T,) The prices that hold at some times."""
+        numbers = np.floor(times_s / self.gap_s * (1.0 + _SAME)).astype(np.int64)
+        return self.usd_per_hour[np.minimum(numbers, self.usd_per_hour.size - 1)]
 
 
 @dataclass(frozen=True)
@@ -122,15 +147,7 @@ def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace
         When more were alive than are said to have been wanted.
     """
     path = Path(path)
-    data = read_data(path)
-    if not isinstance(data, dict):
-        raise DataError(str(path), "is not an object with the fields metadata and data", "give a trace file")
-    metadata = data.get("metadata")
-    tick_s = metadata.get("gap_seconds") if isinstance(metadata, dict) else None
-    if isinstance(tick_s, bool) or not isinstance(tick_s, int | float) or not 0 < tick_s <= LARGEST_AMOUNT:
-        problem = f"metadata.gap_seconds is {show_value(tick_s)}; seconds above zero are needed"
-        raise DataError(str(path), problem, "give the time from one tick to the next")
-    ticks = data.get("data")
+    tick_s, ticks = _read_ticks(path)
     if not isinstance(ticks, list) or len(ticks) < 2:
         raise DataError(str(path), "data has fewer than two ticks", "list the VMs alive at each tick")
     for number, count in enumerate(ticks):
@@ -145,7 +162,39 @@ def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace
         message = f"wanted: got {wanted}, but {path.name} has {most} VMs at a time; leave it out, or give at least that"
         raise UsageError(message)
     alive = freeze(np.array(ticks, dtype=np.int64))
-    return SpotTrace(path.stem, float(tick_s), alive, most if wanted is None else wanted)
+    return SpotTrace(path.stem, tick_s, alive, most if wanted is None else wanted)
+
+
+def read_spot_prices(path: Path | str) -> SpotPrices:
+    """Read the prices of one spot VM over time, in dollars per hour.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read or holds no such prices.
+    """
+    path = Path(path)
+    gap_s, prices = _read_ticks(path)
+    if not isinstance(prices, list) or not prices:
+        raise DataError(str(path), "data has no price", "list the dollars per hour at each tick")
+    for number, price in enumerate(prices):
+        if isinstance(price, bool) or not isinstance(price, int | float) or not 0 < price <= LARGEST_AMOUNT:
+            problem = f"data[{number}] is {show_value(price)}; dollars per hour above zero are needed"
+            raise DataError(str(path), problem, "correct it")
+    return SpotPrices(gap_s, freeze(np.array(prices, dtype=np.float64)))
+
+
+def _read_ticks(path: Path) -> tuple[float, object]:
+    """Read the seconds from one tick to the next, and what there is at each."""
+    data = read_data(path)
+    if not isinstance(data, dict):
+        raise DataError(str(path), "is not an object with the fields metadata and data", "give a trace file")
+    metadata = data.get("metadata")
+    tick_s = metadata.get("gap_seconds") if isinstance(metadata, dict) else None
+    if isinstance(tick_s, bool) or not isinstance(tick_s, int | float) or not 0 < tick_s <= LARGEST_AMOUNT:
+        problem = f"metadata.gap_seconds is {show_value(tick_s)}; seconds above zero are needed"
+        raise DataError(str(path), problem, "give the time from one tick to the next")
+    return float(tick_s), data.get("data")
 
 
 def estimate_spot(trace: SpotTrace) -> SpotEstimate:

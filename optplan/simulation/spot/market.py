@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.instances.spot_traces import SpotTrace
+from optplan.instances.spot_traces import SpotPrices, SpotTrace
 from optplan.schema import FloatArray
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
@@ -131,7 +131,7 @@ def build_market(
     traces: Mapping[str, SpotTrace],
     *,
     nodes: int,
-    spot_usd_per_hour: Mapping[str, float | SpotSeries],
+    spot_usd_per_hour: Mapping[str, float | SpotPrices],
     on_demand_usd_per_hour: float,
     finer: int = 1,
 ) -> SpotMarket:
@@ -174,7 +174,7 @@ def build_market(
             hint = nearest_name_hint(zone, spot_usd_per_hour) if spot_usd_per_hour else "none are given"
             raise UsageError(f"price of {zone}: missing; {hint}")
         prices[row] = (
-            price.at(np.arange(count * finer, dtype=np.float64) * step_s) if isinstance(price, SpotSeries) else price
+            price.at(np.arange(count * finer, dtype=np.float64) * step_s) if isinstance(price, SpotPrices) else price
         )
     if not (np.isfinite(prices) & (prices > 0)).all() or not 0 < on_demand_usd_per_hour < math.inf:
         raise UsageError("prices: dollars per hour above zero are needed")
@@ -185,27 +185,6 @@ def build_market(
         on_demand_usd_per_hour=on_demand_usd_per_hour * nodes,
         step_s=step_s,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class SpotSeries:
-    """Prices of one VM over time.
-
-    Attributes
-    ----------
-    gap_s
-        Seconds from one price to the next.
-    usd_per_hour
-        (N,) The last one holds on.
-    """
-
-    gap_s: float
-    usd_per_hour: FloatArray
-
-    def at(self, times_s: FloatArray) -> FloatArray:
-        """(T,) The prices that hold at some times."""
-        numbers = np.floor(times_s / self.gap_s + _SAME).astype(np.int64)
-        return self.usd_per_hour[np.minimum(numbers, self.usd_per_hour.size - 1)]
 
 
 def zone_of(path: Path | str) -> str:

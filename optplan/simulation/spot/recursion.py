@@ -36,7 +36,8 @@ class Table:
     value_usd
         (A,) Expected cost from the start, idle, by what is available in the first step.
     leaves
-        (T + 1, M, S + 1, A) Whether to leave where one is, by steps left, place, slack and what is available.
+        (T + 1, M, (S + 8) // 8, A) Whether to leave where one is, by steps left, place, slack and what is available; a
+        bit for each slack, since there are many states.
     away
         (T + 1, Z + 1, S + 1, A) Where to go: from each zone, and, last, from elsewhere. Zones count from 0, then on
         demand, then idle.
@@ -45,7 +46,7 @@ class Table:
     job: SpotJob
     zones: int
     value_usd: FloatArray
-    leaves: BoolArray
+    leaves: NDArray[np.uint8]
     away: NDArray[np.int8]
 
     def choose(self, situation: Situation, state: int) -> int:
@@ -58,7 +59,7 @@ class Table:
             start = width * (held if held >= 0 else self.zones)
             training = 0 if held == ON_DEMAND else situation.since
             place = start + (job.restart - situation.pending if situation.pending else job.restart + training)
-            if not self.leaves[n, place, slack, state]:
+            if not self.leaves[n, place, slack >> 3, state] >> (7 - slack % 8) & 1:
                 return held
         going = int(self.away[n, held if held >= 0 else self.zones, slack, state])
         return going if going < self.zones else (ON_DEMAND, IDLE)[going - self.zones]
@@ -86,13 +87,14 @@ def tabulate(
     zones, states = up_at(0).shape
     width, slack = job.restart + job.checkpoint, job.slack
     places = zones * width + job.restart + 2
-    leaves = np.zeros((job.deadline + 1, places, slack + 1, states), dtype=np.bool_)
+    leaves = np.zeros((job.deadline + 1, places, (slack + 8) // 8, states), dtype=np.uint8)
     away = np.zeros((job.deadline + 1, zones + 1, slack + 1, states), dtype=np.int8)
     values = np.zeros((places, slack + 1, states))
     for n in range(1, job.deadline + 1):
         ahead = values if chain is None else values @ chain.T
         step = job.deadline - n
-        values = _step_back(job, ahead, up_at(step), price_at(step), leaves[n], away[n])
+        values, is_better = _step_back(job, ahead, up_at(step), price_at(step), away[n])
+        leaves[n] = np.packbits(is_better, axis=1)
         values[:, n:] = 0.0  # done
     return Table(job, zones, values[-1, slack], leaves, away)
 
@@ -102,10 +104,9 @@ def _step_back(
     ahead: FloatArray,
     up: BoolArray,
     price_usd: FloatArray,
-    leaves: BoolArray,
     away: NDArray[np.int8],
-) -> FloatArray:
-    """Return the values of all places one step earlier, and fill in what is best there."""
+) -> tuple[FloatArray, BoolArray]:
+    """Return the values of all places one step earlier and where leaving is better, and fill in where to go."""
     zones, width = up.shape[0], job.restart + job.checkpoint
     stay = [
         _stay(job, ahead[zone * width : (zone + 1) * width], float(price_usd[zone]), job.checkpoint)
@@ -116,7 +117,7 @@ def _step_back(
     options = np.stack([*starts, stay[zones][0], _later(ahead[-1])])
     away[zones] = options.argmin(axis=0)
     best = options.min(axis=0)
-    values = np.empty_like(ahead)
+    values, leaves = np.empty_like(ahead), np.zeros(ahead.shape, dtype=np.bool_)
     for zone in range(zones):
         elsewhere = options.copy()
         elsewhere[zone] = np.inf  # to go where one is would be a restart that saves: the replay has no such thing
@@ -129,7 +130,7 @@ def _step_back(
     values[block] = np.minimum(stay[zones], best)
     leaves[block] = best < stay[zones]
     values[-1] = best
-    return values
+    return values, leaves
 
 
 def _stay(job: SpotJob, ahead: FloatArray, price_usd: float, checkpoint: int) -> FloatArray:
