@@ -32,6 +32,7 @@ from optplan.contracts.resources import Billing, Resource
 from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.formulations.boa.data.instance import (
     BUDGET,
+    DUE,
     QUOTA,
     BoaInstance,
     BoaSolution,
@@ -271,6 +272,8 @@ def _limits(instance: BoaInstance) -> dict[str, Limit]:
         limits[BUDGET] = Limit(amount=amount, unit=unit, binding=Binding.AVERAGE)
     for name, gpus in instance.quotas.items():
         limits[f"{QUOTA}{name}"] = Limit(amount=gpus, unit="gpu", binding=Binding.AVERAGE)
+    for name, due_s in instance.due_s.items():
+        limits[f"{DUE}{name}"] = Limit(amount=due_s, unit="s", binding=Binding.AVERAGE)
     return limits
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from optplan.contracts import Plan, Result, Solution
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA
+from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA
 from optplan.reporting.differences import (
     COUNT,
     GPUS,
@@ -129,5 +129,7 @@ def _state_limits(result: Result[Solution]) -> list[Fact]:
 
 def _name_one(limit: str, unit: str) -> str:
     """Name one unit of a limit: ``GPU``, ``dollar an hour``, ``GPU of a100's quota``."""
+    if limit.startswith(DUE):
+        return f"second of {limit.removeprefix(DUE)}'s due date"
     one = unit.rpartition(" per ")[2].replace(BudgetUnit.USD_PER_HOUR, "dollar an hour")
     return one if limit == BUDGET else f"{one} of {limit.removeprefix(QUOTA)}'s quota"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance, Problem
 from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
 from optplan.reporting.boa.budgets import cost_usd_per_hour
 from optplan.reporting.boa.limits import LimitUse, find_prices, list_limit_uses
@@ -40,20 +40,25 @@ def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Fronti
         fewer = "one fewer" if in_gpus else "one less"
         note = "no plan with less" if price.less is None else f"{fewer} costs {format_small_duration(price.less)}"
         cards.append(Card(label, format_small_duration(price.more), note))
-    return [*cards, *_make_quota_cards(instance, result, frontier)]
+    return [*cards, *_make_further_cards(instance, result, frontier)]
 
 
-def _make_quota_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
-    """Make a card for each quota of which more would help."""
+def _make_further_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
+    """Make a card for each quota, and each due date, of which more would help."""
     prices = find_prices(instance, result, frontier)
-    rows = (
-        zip(instance.limit_names, list_limit_uses(instance, result, frontier), strict=True) if instance.quotas else ()
-    )
+    uses = list_limit_uses(instance, result, frontier)
+    rows = zip(instance.limit_names, uses, strict=True) if uses else ()
     return [
-        Card(f"one more {limit.removeprefix(QUOTA)} in the quota saves", row.saves, _say_value(row))
+        Card(f"{_name_more(limit)} saves", row.saves, _say_value(row))
         for limit, row in rows
         if limit != BUDGET and limit in prices and prices[limit].more > 0
     ]
+
+
+def _name_more(limit: str) -> str:
+    if limit.startswith(DUE):
+        return f"{limit.removeprefix(DUE)} due a minute later"
+    return f"one more {limit.removeprefix(QUOTA)} in the quota"
 
 
 def _say_value(row: LimitUse) -> str:

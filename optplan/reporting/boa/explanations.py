@@ -57,7 +57,7 @@ def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tupl
     kept = "ran on the GPUs" if has_types(instance) else "kept to one width, the one"
     return [
         ("Wanted", f"the least {name_objective(instance)}, over all jobs"),
-        ("Limits" if instance.quotas else "Limit", describe_limits(instance)),
+        ("Limits" if instance.further_limits else "Limit", describe_limits(instance)),
         *list_extras(instance),
         ("Decided", PROBLEM_WORDS[instance.problem]),
         ("Kind of plan", _POLICY_WORDS[Policy.MIXED if mixed else Policy.PURE]),
@@ -193,6 +193,8 @@ def _list_type_assumptions(instance: BoaInstance) -> list[str]:
         lines.append("A change of the GPU type pauses the job for longer than a change of width, as stated.")
     if instance.quotas:
         lines.append("Quotas hold on average over time, as the budget does.")
+    if instance.due_s:
+        lines.append("Due dates hold for the mean over the jobs of a class, not for every one of them.")
     if any(gpu_type.spot is not None for gpu_type in instance.gpu_types.values()):
         lines.append(
             "Spot GPUs are interrupted at a steady rate, each one independently of the others; an interruption stops "
@@ -204,6 +206,7 @@ def _list_type_assumptions(instance: BoaInstance) -> list[str]:
 def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
     """Explain the words that the report uses, in the order in which a reader meets them."""
     quotas = [("Quota", "The most GPUs of one type that may be in use on average.")] if instance.quotas else []
+    due = [("Due date", "The longest that jobs of a class may take on average.")] if instance.due_s else []
     return [
         ("GPUs on average", "The number of GPUs in use, averaged over a long time. The bill follows from it."),
         ("Completion time", "From a job's arrival to its end. Its mean over all jobs is what the plan minimises."),
@@ -211,6 +214,7 @@ def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
         ("Epoch", "A part of a job during which its speedup stays the same. Epochs are numbered from 1."),
         ("Width", "The number of GPUs on which a job runs."),
         *quotas,
+        *due,
         ("Speedup", "How many times as fast a job runs at a width as at the width where its size was measured."),
         ("Rescaling", "Starting a job or changing its width; the job makes no progress meanwhile."),
         (

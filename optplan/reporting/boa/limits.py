@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optplan.contracts import Frontier, Result, ShadowPrice, Solution
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
+from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance
 from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
 from optplan.reporting.boa.budgets import cost_usd_per_hour, say_worth
-from optplan.reporting.boa.phrases import describe_amount, name_objective, shadow_price, use_of_budget
+from optplan.reporting.boa.phrases import describe_amount, name_limit, name_objective, shadow_price, use_of_budget
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
-from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, Amount, BudgetUnit
+from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration
 
 #: How the row with the sums is called.
 TOTAL = "all types"
@@ -36,13 +36,13 @@ class LimitUse:
     Parameters
     ----------
     name
-        ``budget``, or ``quota of a100``.
+        ``budget``, ``quota of a100``, or ``due date of bert``.
     used, given, share
         The use, the limit, and the one as a share of the other, in the unit in which the limit is given.
     saves
-        Seconds saved by one more unit.
+        Seconds saved by one more unit; of a due date by a minute.
     value
-        What one more GPU of a quota is worth in a day at the price that the budget puts on time.
+        What one more GPU of a quota, or minute of a due date, is worth in a day at the budget's price of time.
     """
 
     name: str
@@ -77,7 +77,7 @@ def list_types(instance: BoaInstance, result: Result[Solution]) -> list[TypeRow]
 def list_limit_uses(
     instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None
 ) -> list[LimitUse]:
-    """List what a plan uses of the budget and of each quota; empty without quotas or a plan.
+    """List what a plan uses of the budget and of each further limit; empty where there is none, or no plan.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def list_limit_uses(
     frontier
         For the budget's shadow price where the result has none.
     """
-    if not instance.quotas or result.objective is None:
+    if not instance.further_limits or result.objective is None:
         return []
     limits, prices = instance.limits, find_prices(instance, result, frontier)
     rows = []
@@ -98,11 +98,11 @@ def list_limit_uses(
         usd = _value_of_day(instance, limit, prices)
         rows.append(
             LimitUse(
-                name=_name_limit(limit),
+                name=name_limit(limit),
                 used=_write_amount(used * given / amount, unit),
                 given=_write_amount(given, unit),
                 share=format_share(used / amount),
-                saves=NOTHING if price is None else format_small_duration(price.more),
+                saves=NOTHING if price is None else format_small_duration(_count_units(limit) * price.more),
                 value=NOTHING if usd is None else f"{format_usd(usd)} a day",
             )
         )
@@ -115,14 +115,14 @@ def say_prices(instance: BoaInstance, result: Result[Solution], frontier: Fronti
     Parameters
     ----------
     instance, result, frontier
-        As in :func:`list_limit_uses`; without quotas there is one sentence at most, about the budget.
+        As in :func:`list_limit_uses`; without further limits there is one sentence at most, about the budget.
     """
     if result.objective is None:
         return []
     prices = find_prices(instance, result, frontier)
     sentences = []
     for limit, price in prices.items():
-        said = say_worth(instance, price) if limit == BUDGET else _say_quota(instance, limit, prices)
+        said = say_worth(instance, price) if limit == BUDGET else _say_further(instance, limit, prices)
         sentences.append(f"{said[0].upper()}{said[1:]}.")
     return sentences
 
@@ -134,39 +134,50 @@ def find_prices(instance: BoaInstance, result: Result[Solution], frontier: Front
     return {limit: price for limit, price in known.items() if price is not None}
 
 
-def _say_quota(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> str:
-    """Say what one more GPU in a quota saves, and what that is worth."""
-    gpu_type, price = limit.removeprefix(QUOTA), prices[limit]
+def _say_further(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> str:
+    """Say what one more GPU in a quota, or a minute of a due date, saves, and what that is worth."""
+    price, units = prices[limit], _count_units(limit)
+    if limit.startswith(DUE):
+        more, fewer, none = f"{limit.removeprefix(DUE)} due a minute later", "a minute earlier", "an earlier due date"
+    else:
+        more, fewer, none = f"one more {limit.removeprefix(QUOTA)} in the quota", "one fewer", "a smaller quota"
     if price.more == 0.0 and not price.less:
-        return f"the quota of {gpu_type} costs no time: one more would save nothing"
-    said = f"one more {gpu_type} in the quota saves {format_small_duration(price.more)} of {name_objective(instance)}"
+        nothing = "a later one" if limit.startswith(DUE) else "one more"
+        return f"the {name_limit(limit)} costs no time: {nothing} would save nothing"
+    said = f"{more} saves {format_small_duration(units * price.more)} of {name_objective(instance)}"
     usd = _value_of_day(instance, limit, prices)
     if usd is not None:
         said += f", worth {format_usd(usd)} a day at the budget's own price"
     if price.less is None:
-        return f"{said}; with a smaller quota there is no plan"
-    return said if price.less == price.more else f"{said}; one fewer costs {format_small_duration(price.less)}"
+        return f"{said}; with {none} there is no plan"
+    return said if price.less == price.more else f"{said}; {fewer} costs {format_small_duration(units * price.less)}"
+
+
+def _count_units(limit: str) -> float:
+    """Return in how many of its units a limit's worth is told: a second of a due date is too little."""
+    return SECONDS_PER_MINUTE if limit.startswith(DUE) else 1.0
 
 
 def _value_of_day(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> float | None:
-    """Return the US dollars a day of budget that save as much as one more GPU of a quota; None where none are known."""
+    """Return the US dollars a day of budget that save as much as a unit of a further limit; None where unknown."""
     if limit == BUDGET or limit not in prices or BUDGET not in prices or prices[BUDGET].more <= 0.0:
         return None
     rate = 1.0 if instance.budget_unit is BudgetUnit.USD_PER_HOUR else price_usd_per_hour(instance)
-    return None if rate is None else prices[limit].more / prices[BUDGET].more * rate * HOURS_PER_DAY
+    worth = _count_units(limit) * prices[limit].more / prices[BUDGET].more
+    return None if rate is None else worth * rate * HOURS_PER_DAY
 
 
 def _use_of(instance: BoaInstance, result: Result[Solution], limit: str) -> float:
     if limit == BUDGET:
         return use_of_budget(instance, result)
+    if limit.startswith(DUE):
+        return result.measures[f"classes.{limit.removeprefix(DUE)}.mean_jct_s"]
     return result.measures[f"gpus.{limit.removeprefix(QUOTA)}" if has_types(instance) else "gpus"]
 
 
-def _name_limit(limit: str) -> str:
-    return limit.replace(QUOTA, "quota of ", 1)
-
-
 def _write_amount(value: float, unit: str) -> str:
+    if unit == "s":
+        return format_duration(value)
     known = BudgetUnit(unit)
     return count_gpus(value) if known is BudgetUnit.GPU else describe_amount(Amount(value, known))
 

@@ -12,7 +12,7 @@ from optplan.contracts import (
     Result,
     Solution,
 )
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance
+from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance
 from optplan.reporting.boa.budgets import say_amount
 from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.phrases import PROOF_WORDS, count_gpus, format_small_duration, join_words
@@ -72,22 +72,28 @@ def explain_check(result: Result[Solution]) -> str:
 
 
 def _write_prices(instance: BoaInstance, multipliers: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Write what a certificate charges for what: the budget, and the quotas that it charges for."""
+    """Write what a certificate charges for what: the budget, and the other limits that it charges for."""
     unit = "GPU in use on average" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour"
     charged = [limit for limit, price in multipliers.items() if limit == BUDGET or price > 0]
     return [
         (
-            unit if limit == BUDGET else f"{limit.removeprefix(QUOTA)} in use on average",
+            unit if limit == BUDGET else _name_charged(limit),
             format_small_duration(multipliers[limit]),
         )
         for limit in charged
     ]
 
 
+def _name_charged(limit: str) -> str:
+    if limit.startswith(DUE):
+        return f"second of {limit.removeprefix(DUE)}'s mean completion time"
+    return f"{limit.removeprefix(QUOTA)} in use on average"
+
+
 def _explain_infeasibility(instance: BoaInstance, infeasibility: Infeasibility) -> list[str]:
     """Explain why the least use of all classes together proves that there is no plan."""
     weights = {limit: weight for limit, weight in infeasibility.multipliers.items() if weight > 0}
-    if not instance.quotas or set(weights) == {BUDGET}:
+    if not instance.further_limits or set(weights) == {BUDGET}:
         uses = "use the fewest GPUs on average" if instance.budget_unit is BudgetUnit.GPU else "cost the least"
         return [
             f"For each class, take the widths that {uses}, starts included.",
@@ -97,7 +103,7 @@ def _explain_infeasibility(instance: BoaInstance, infeasibility: Infeasibility) 
     weighed = [
         f"each {unit} of the budget by {weight:.4g}"
         if limit == BUDGET
-        else f"each {limit.removeprefix(QUOTA)} by {weight:.4g}"
+        else f"each {_name_charged(limit).removesuffix(' in use on average')} by {weight:.4g}"
         for limit, weight in weights.items()
     ]
     return [
@@ -111,7 +117,7 @@ def _explain_infeasibility(instance: BoaInstance, infeasibility: Infeasibility) 
 def _explain_dual(instance: BoaInstance, certificate: LagrangianCertificate) -> str:
     bound_s = certificate.bound
     paid_s = sum(certificate.multipliers[limit] * amount for limit, amount in instance.limits.items())
-    kept = "all limits" if instance.quotas else _write_budget(instance)
+    kept = "all limits" if instance.further_limits else _write_budget(instance)
     return (
         f"Completion time and price together come to at least {format_duration(bound_s + paid_s)}. A plan that keeps "
         f"to {kept} pays at most {format_duration(paid_s)} of that. So its {name_objective(instance)} is "

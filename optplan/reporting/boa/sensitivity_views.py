@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optplan.contracts import SampledPlan, Sensitivity
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA
+from optplan.formulations.boa.data.instance import BUDGET
+from optplan.reporting.boa.phrases import name_limit
 from optplan.reporting.phrases import NOTHING, format_share, join_words
 from optplan.reporting.style import BLUE, GREEN, GREY, escape_text, load_plotly, new_figure, time_scale
 from optplan.reporting.tables import Column, Table
@@ -25,7 +26,7 @@ _BARS = 40
 _ROUNDING = 1e-9
 #: Room above the highest step for the mark's label, as a factor.
 _HEADROOM = 1.15
-_SHORT_UNITS = {"gpu": "GPUs", "usd/hour": "$/h"}
+_SHORT_UNITS = {"gpu": "GPUs", "usd/hour": "$/h", "s": "s"}
 _UNITS = {"gpu": "GPUs on average", "usd/hour": "US dollars an hour"}
 
 
@@ -52,7 +53,7 @@ def list_figures(found: Sensitivity) -> Table:
         (f"5 % / 50 % / 95 %, {unit}", [_write_quantiles(plan.objective) for plan in found.plans]),
     ]
     for limit, amount in found.limits.items():
-        name = f"{limit.replace(QUOTA, 'quota of ', 1)}, {_SHORT_UNITS[found.limit_units[limit]]}"
+        name = f"{name_limit(limit)}, {_SHORT_UNITS[found.limit_units[limit]]}"
         rows += [
             (f"{name} (of {amount:,.4g}): promised", [f"{p.expected_consumption[limit]:,.4g}" for p in found.plans]),
             (f"{name}: mean", [_write_mean(plan.consumption[limit]) for plan in found.plans]),

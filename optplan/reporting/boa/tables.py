@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
 from optplan.formulations import formulation_of
-from optplan.formulations.boa.data.instance import QUOTA, BoaInstance
+from optplan.formulations.boa.data.instance import DUE, BoaInstance
 from optplan.reporting.boa.breakdown import (
     ClassBreakdown,
     EpochRange,
@@ -22,7 +22,7 @@ from optplan.reporting.boa.breakdown import (
 from optplan.reporting.boa.budgets import BUDGET_NAMES, WORTH_NAMES, cost_of_month, cost_usd_per_hour
 from optplan.reporting.boa.explanations import describe_classes
 from optplan.reporting.boa.limits import list_limit_uses, list_types
-from optplan.reporting.boa.phrases import name_objective
+from optplan.reporting.boa.phrases import name_limit, name_objective
 from optplan.reporting.phrases import (
     NOTHING,
     compare_durations,
@@ -322,11 +322,10 @@ def list_relaxations(result: Result[Solution]) -> Table | None:
     for relaxation in result.infeasibility.relaxations if result.infeasibility is not None else ():
         unit = "GPUs" if relaxation.unit == BudgetUnit.GPU.value else relaxation.unit
         least = _round_up(relaxation.least_feasible)  # enough when typed in as the new limit
-        name = relaxation.limit.replace(QUOTA, "quota of ", 1)
+        name = name_limit(relaxation.limit)
         rows.append(Row((name, f"{relaxation.given:,.6g} {unit}", f"{least:,.6g} {unit}")))
-        rows += [
-            Row((f"of which {name}", "", f"{part:,.6g} {unit}"), "part") for name, part in relaxation.parts.items()
-        ]
+        parts = {} if relaxation.limit.startswith(DUE) else relaxation.parts  # a due date is about one class
+        rows += [Row((f"of which {name}", "", f"{part:,.6g} {unit}"), "part") for name, part in parts.items()]
     columns = (Column("limit"), *numbers("given", "least that works"))
     return Table("Limits that would have to be relaxed", columns, rows) if rows else None
 
@@ -343,10 +342,12 @@ def list_type_uses(instance: BoaInstance, result: Result[Solution]) -> Table | N
 
 
 def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> Table | None:
-    """List what a plan uses of each limit and what more of it is worth; None without a plan or quotas."""
+    """List what a plan uses of each limit and what more of it is worth; None without a plan or further limits."""
     rows = [astuple(row) for row in list_limit_uses(instance, result, frontier)]
     noun = "GPU" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour"
     caption = f"What the plan uses of each limit, and what one more {noun} or GPU would save"
+    if instance.due_s:
+        caption += ", or a due date a minute later"
     columns = (Column("limit"), *numbers("used", "given", "share", "one more saves", "worth"))
     return Table(caption, columns, rows) if rows else None
 

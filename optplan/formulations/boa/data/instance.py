@@ -39,6 +39,7 @@ from optplan.units import PERIOD_HOURS, Amount, BudgetUnit
 
 __all__ = [
     "BUDGET",
+    "DUE",
     "QUOTA",
     "BoaInstance",
     "BoaSolution",
@@ -56,6 +57,7 @@ _REFERENCE_SPEEDUP_TOLERANCE = 1e-6
 #: The limits' names in certificates, shadow prices and relaxations.
 BUDGET = "budget"
 QUOTA = "quota."
+DUE = "due."
 
 
 def _drop_false(value: object) -> object:
@@ -129,6 +131,9 @@ class BoaInstance(Instance):
             self._check_class(name, job_class)
         self._check_budget()
         self._check_nodes()
+        if self.due_s and self.problem is Problem.CONTINUOUS:
+            fix = f"solve {Problem.WHOLE} or {Problem.RESCALING}, for mixed plans with policy {Policy.MIXED}"
+            raise DataError(f"classes.{next(iter(self.due_s))}.most_mean_jct_s", "due dates need whole widths", fix)
         if self.problem is Problem.CONTINUOUS:
             self._warn_of_hulls()
         return self
@@ -342,9 +347,20 @@ class BoaInstance(Instance):
         return {name: t.quota_gpus for name, t in self.gpu_types.items() if t.quota_gpus is not None}
 
     @cached_property
+    def due_s(self) -> dict[str, float]:
+        """By class that has one, its due date: the limit on its mean completion time in seconds."""
+        return {name: c.most_mean_jct_s for name, c in self.classes.items() if c.most_mean_jct_s is not None}
+
+    @cached_property
+    def further_limits(self) -> dict[str, float]:
+        """The limits beside the budget by name: quotas in GPUs, then due dates in seconds."""
+        quotas = {f"{QUOTA}{name}": gpus for name, gpus in self.quotas.items()}
+        return quotas | {f"{DUE}{name}": due_s for name, due_s in self.due_s.items()}
+
+    @cached_property
     def limit_names(self) -> tuple[str, ...]:
-        """(L,) Names of the limits: the budget, then the quotas."""
-        return (BUDGET, *(f"{QUOTA}{name}" for name in self.quotas))
+        """(L,) Names of the limits: the budget, then the quotas, then the due dates."""
+        return (BUDGET, *self.further_limits)
 
     @property
     def objective_unit(self) -> str:
@@ -353,18 +369,20 @@ class BoaInstance(Instance):
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits by name: the budget in :attr:`budget_unit`, quotas in GPUs.
+        """The limits by name: the budget in :attr:`budget_unit`, quotas in GPUs, due dates in seconds.
 
         Raises
         ------
         UsageError
             When the instance has no budget.
         """
-        return dict(zip(self.limit_names, (self.budget_amount(), *self.quotas.values()), strict=True))
+        return {BUDGET: self.budget_amount()} | self.further_limits
 
-    def limit_unit(self, limit: str) -> BudgetUnit:
-        """Return what a limit counts."""
-        return self.budget_unit if limit == BUDGET else BudgetUnit.GPU
+    def limit_unit(self, limit: str) -> str:
+        """Return what a limit counts: ``gpu``, ``usd/hour`` or ``s``."""
+        if limit == BUDGET:
+            return self.budget_unit.value
+        return "s" if limit.startswith(DUE) else BudgetUnit.GPU.value
 
     def limit_as_given(self, limit: str) -> tuple[float, str]:
         """Return a limit as the instance's own fields state it, and the unit there: 30000 and usd/month.
@@ -376,11 +394,12 @@ class BoaInstance(Instance):
         """
         if limit == BUDGET and self.budget is not None:
             return self.budget.value, self.budget.unit.value
-        return self.limits[limit], self.limit_unit(limit).value
+        return self.limits[limit], self.limit_unit(limit)
 
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""
-        return f"s of mean JCT per {'GPU' if self.limit_unit(limit) is BudgetUnit.GPU else 'usd/hour'}"
+        unit = self.limit_unit(limit)
+        return f"s of mean JCT per {'GPU' if unit == BudgetUnit.GPU.value else unit}"
 
     def budget_amount(self) -> float:
         """Return the budget in :attr:`budget_unit`.

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from optplan.formulations.boa.data.arrivals import ArrivalPattern
 from optplan.formulations.boa.data.logged_jobs import LoggedJobs
+from optplan.quantities import PositiveSeconds
 from optplan.schema import (
     NUMBER,
     AmountOrZero,
@@ -165,9 +166,11 @@ class JobClass(FrozenModel):
         What a log said of these jobs, where the estimates come from one; nothing is solved with it.
     arrivals
         How arrivals follow the day and clump, for how many GPUs are in use at once; None where nobody knows.
+    most_mean_jct_s
+        Due date: a limit on the mean completion time of the jobs of this class, unweighted; None for none.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"logged", "arrivals"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"logged", "arrivals", "most_mean_jct_s"})
 
     arrival_rate_per_hour: PositiveAmount
     epoch_size_gpu_hours: Numbers
@@ -181,6 +184,7 @@ class JobClass(FrozenModel):
     reference_width: _Width = 1
     logged: LoggedJobs | None = None
     arrivals: ArrivalPattern | None = None
+    most_mean_jct_s: PositiveSeconds | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -199,6 +203,7 @@ class JobClass(FrozenModel):
             reference_width: int = ...,
             logged: LoggedJobs | Fields | None = ...,
             arrivals: ArrivalPattern | Fields | None = ...,
+            most_mean_jct_s: float | str | None = ...,
         ) -> None: ...
 
     @field_validator("epoch_size_gpu_hours")

@@ -1,9 +1,10 @@
 """What BOA's choices cost, as the solvers see it: the one statement that all exact solvers and models start from.
 
 An hour of one job an hour on an option, running or pausing, counts ``seconds`` in the objective, (weighted) seconds of
-mean completion time, and ``gpus`` time-average GPUs of the option's type, of which each counts ``counts`` in each
-limit. The rest is how many such hours there are: load over speed in every epoch (problem (1)), and with rescaling a
-pause of each job in each epoch in which it comes to hold other GPUs (Lemma 4.8). The judge has a statement of its own.
+mean completion time, and ``gpus`` time-average GPUs of the option's type, of which each counts ``counts`` in the budget
+and in each quota; ``due`` are the seconds that it adds to the mean completion time that each due date is about. The
+rest is how many such hours there are: load over speed in every epoch (problem (1)), and with rescaling a pause of each
+job in each epoch in which it comes to hold other GPUs (Lemma 4.8). The judge has a statement of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from optplan.contracts.judgement import PathCosts
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, Problem, has_real_widths
+from optplan.formulations.boa.data.instance import BoaInstance, Problem, has_real_widths
 from optplan.schema import FloatArray
 from optplan.solvers import slopes
 from optplan.solvers.budgeted_paths import least_path
@@ -33,17 +34,21 @@ class OptionCosts:
     gpus
         (K,) GPUs of the option's type that are paid for.
     counts
-        (L, K) What one such GPU counts in each limit.
+        (L - D, K) What one such GPU counts in the budget and in each quota.
+    due
+        (D, K) Seconds of the mean completion time that each due date is about; zero where it is another class's.
     """
 
     seconds: FloatArray
     gpus: FloatArray
     counts: FloatArray
+    due: FloatArray
 
     @property
     def consumption(self) -> FloatArray:
         """(L, K) What the hour takes of each limit."""
-        return self.gpus * self.counts
+        used = self.gpus * self.counts
+        return np.concatenate([used, self.due]) if len(self.due) else used
 
 
 def seconds_per_hour(instance: BoaInstance, name: str) -> float:
@@ -58,12 +63,10 @@ def load_of(instance: BoaInstance, name: str) -> FloatArray:
 
 
 def count_types(instance: BoaInstance) -> FloatArray:
-    """Return (L, F) what one GPU of each type of the instance counts in each limit."""
+    """Return (L - D, F) what one GPU of each type of the instance counts in the budget and in each quota."""
     prices = instance.prices_in_budget
-    rows = [
-        [prices[t] if limit == BUDGET else float(limit == f"{QUOTA}{t}") for t in instance.gpu_types]
-        for limit in instance.limit_names
-    ]
+    rows = [[prices[t] for t in instance.gpu_types]]
+    rows += [[float(limited == t) for t in instance.gpu_types] for limited in instance.quotas]
     return np.array(rows)
 
 
@@ -72,10 +75,12 @@ def cost_options(instance: BoaInstance, name: str) -> OptionCosts:
     options = instance.options(name)
     known = list(instance.gpu_types)
     types = np.array([known.index(gpu_type) for gpu_type in options.gpu_types])
+    own_s = SECONDS_PER_HOUR / instance.classes[name].arrival_rate_per_hour * options.wall
     return OptionCosts(
         seconds=seconds_per_hour(instance, name) * options.wall,
         gpus=options.paid * options.held,
         counts=count_types(instance)[:, types[options.group]],
+        due=np.array([own_s * (due == name) for due in instance.due_s]),
     )
 
 

@@ -10,7 +10,8 @@ def describe(instance: BoaInstance) -> Description:
     """Return what solvers are matched against: problem, policy, the number of (class, epoch, option) choices, features.
 
     The features are what an instance has beyond one GPU type and one budget: ``gpu-types`` for several types or
-    interruptions, ``quotas`` for limits on types, ``type-changes`` where leaving a type costs extra, ``real-widths``
+    interruptions, ``quotas`` for limits on types, ``due-dates`` for limits on classes' mean
+    completion times, ``type-changes`` where leaving a type costs extra, ``real-widths``
     where several types meet speedups that have closed forms between whole widths, ``whole-nodes`` where jobs share
     none, ``most-gpus`` for a limit on the GPUs in use at once.
     """
@@ -19,6 +20,7 @@ def describe(instance: BoaInstance) -> Description:
     features = {
         "gpu-types": instance.is_typed,
         "quotas": bool(instance.quotas),
+        "due-dates": bool(instance.due_s),
         "type-changes": any(instance.options(name).changes_cost for name in instance.classes),
         "whole-nodes": bool(instance.whole_nodes),
         "most-gpus": instance.most_gpus is not None,

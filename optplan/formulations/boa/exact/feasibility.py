@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
 from optplan.solvers.budgeted_paths import TOLERANCE
@@ -18,7 +18,7 @@ from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
 from optplan.units import Amount, BudgetUnit
 
 #: How messages call a unit; the others are called what they are.
-UNIT_WORDS = {BudgetUnit.GPU: "GPUs"}
+UNIT_WORDS = {BudgetUnit.GPU.value: "GPUs"}
 #: How messages call a problem.
 PROBLEM_WORDS = {
     Problem.CONTINUOUS: "the problem with real widths",
@@ -57,10 +57,10 @@ def answer_if_infeasible(instance: BoaInstance, stopwatch: Stopwatch | None = No
     instance
         The problem, with its budget. A budget equal to the least one within a relative 1e-9 is enough.
     stopwatch
-        Time limit. With quotas the answer may be None when it runs out, because nobody knows yet.
+        Time limit. With several limits the answer may be None when it runs out, because nobody knows yet.
     """
     total, parts = least_budget(instance)
-    if not instance.quotas:
+    if not instance.further_limits:
         fits = total <= most_within(instance.budget_amount())
         return None if fits else infeasible_answer(instance, total, parts)
     # Whole widths without pauses decide this for real widths, too: the least of what a type allows is at one of them.
@@ -146,7 +146,7 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
 def explain_shortfall(
     instance: BoaInstance, family: families.PathFamily, shortfall: bounds.LinkedShortfall
 ) -> Answer[BoaSolution]:
-    """Say why no plan keeps budget and quotas, and which of them, raised alone, would do.
+    """Say why no plan keeps the budget and the other limits, and which of them, raised alone, would do.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def explain_shortfall(
         With status INFEASIBLE; figures are in the units of the instance's own fields. Where the budget is the only
         limit, it is that of :func:`infeasible_answer`.
     """
-    if not instance.quotas:
+    if not instance.further_limits:
         return infeasible_answer(instance, *least_budget(instance))
     relaxations, hopeless = [], []
     for limit, found in zip(instance.limit_names, bounds.find_relaxations(family, shortfall), strict=True):
@@ -179,7 +179,7 @@ def explain_shortfall(
     if most > 0.0:
         growth = f"all limits together would have to grow by {_write_up(100.0 * (factor - 1.0), 0.0)} %"
     reason = (
-        f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and all quotas; "
+        f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and {name_others(instance)}; "
         f"{say_wishes(relaxations)}; {growth}"
     )
     return Answer(
@@ -205,6 +205,12 @@ def say_wishes(relaxations: list[Relaxation]) -> str:
     return f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
 
 
+def name_others(instance: BoaInstance) -> str:
+    """Name the limits beside the budget."""
+    kinds = ["all quotas"] * bool(instance.quotas) + ["all due dates"] * bool(instance.due_s)
+    return " and ".join(kinds)
+
+
 def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.Relaxation) -> Relaxation:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
     given, unit = instance.limit_as_given(limit)
@@ -226,11 +232,13 @@ def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found
 
 
 def _name_limit(limit: str) -> str:
+    if limit.startswith(DUE):
+        return f"a due date of {limit.removeprefix(DUE)}"
     return "a budget" if limit == BUDGET else f"a quota of {limit.removeprefix(QUOTA)}"
 
 
 def _name_unit(unit: str) -> str:
-    return UNIT_WORDS.get(BudgetUnit(unit), unit)
+    return UNIT_WORDS.get(unit, unit)
 
 
 def _count_digits(number: float, given: float) -> int:

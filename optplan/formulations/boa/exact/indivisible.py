@@ -16,7 +16,7 @@ from optplan.contracts import Answer, Infeasibility, Relaxation, SolveRequest, S
 from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps
-from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, say_wishes
+from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes
 from optplan.formulations.boa.exact.trees import write_tree
 from optplan.solvers.paths import branching, closing, solutions, switching
 from optplan.solvers.paths.bounds import LinkedShortfall
@@ -34,7 +34,7 @@ def explain_division(
     Parameters
     ----------
     instance
-        The problem, policy pure, with a budget and quotas.
+        The problem, policy pure, with a budget and quotas or due dates.
     family
         Its statement.
     found
@@ -68,8 +68,8 @@ def explain_division(
 def say_indivisible(instance: BoaInstance, relaxations: list[Relaxation]) -> str:
     """Say that mixed plans keep the limits and pure ones do not, and which limits, raised alone, would do."""
     reason = (
-        f"{PROBLEM_WORDS[instance.problem]} has no plan with one row per class that keeps the budget and all quotas, "
-        f"although mixed plans do (policy mixed)"
+        f"{PROBLEM_WORDS[instance.problem]} has no plan with one row per class that keeps the budget and "
+        f"{name_others(instance)}, although mixed plans do (policy mixed)"
     )
     return f"{reason}; {say_wishes(relaxations)}" if relaxations else reason
 

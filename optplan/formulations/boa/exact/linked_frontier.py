@@ -48,11 +48,11 @@ class _Solver:
     def __init__(self, instance: BoaInstance, state: State) -> None:
         self.instance = instance
         self._state = state
-        self._quotas = list(instance.quotas.values())
+        self._others = list(instance.further_limits.values())
         self.solve = lru_cache(maxsize=1024)(self._solve)
 
     def family(self, budget: float) -> families.PathFamily:
-        return self._state(np.array([budget, *self._quotas]))
+        return self._state(np.array([budget, *self._others]))
 
     def _solve(self, budget: float) -> bounds.LinkedBound | bounds.LinkedShortfall:
         return bounds.maximise_bound(self.family(budget))
@@ -78,7 +78,7 @@ class _Solver:
         return self.instance.replace(budget=Amount(budget, self.instance.budget_unit))
 
     def find_least(self) -> float:
-        """Return the least budget with which the quotas can be kept.
+        """Return the least budget with which quotas and due dates can be kept.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class _Solver:
             return 0.5 * total
         relaxation = bounds.find_relaxations(family, shortfall)[0]
         if isinstance(relaxation, bounds.Futility):
-            ample, reason = _AMPLE * total, "the quotas cannot be kept"
+            ample, reason = _AMPLE * total, "the limits beside the budget cannot be kept"
             shortfall = self.solve(ample)
             if isinstance(shortfall, bounds.LinkedShortfall):
                 answer = explain_shortfall(self.at_budget(ample), self.family(ample), shortfall)
@@ -197,7 +197,7 @@ def build_linked_frontier(
     Raises
     ------
     InfeasibleError
-        When no budget is enough for the quotas.
+        When no budget is enough for quotas and due dates.
     """
     start = time.perf_counter()
     costs = cost_steps(instance) if state is None else []

@@ -43,6 +43,9 @@ def _path_costs(instance: BoaInstance, name: str) -> PathCosts:
     use = (
         job_class.arrival_rate_per_hour * _count_paid(instance, options.widths, types) * held * _count(instance, types)
     )
+    if instance.due_s:
+        own_s = [wall * (SECONDS_PER_HOUR if name == due else 0.0) for due in instance.due_s]
+        use = np.concatenate([use, own_s])
     return PathCosts(
         name=name,
         labels=options.labels,
@@ -88,7 +91,7 @@ def _count_paid(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]
 
 
 def _count(instance: BoaInstance, types: NDArray[np.str_]) -> FloatArray:
-    """Return (L, K) what one GPU of some types (K,) counts in each limit: its price, and 1 in its type's own quota."""
+    """Return (L - D, K) what a GPU of types (K,) counts in budget and quotas: its price, and 1 in its own quota."""
     prices = instance.prices_in_budget
     rows = [[prices[gpu_type] for gpu_type in types.tolist()]]
     return np.array(rows + [(types == limited).astype(float).tolist() for limited in instance.quotas])

@@ -20,6 +20,8 @@ Constraint families, by the names used in every message:
     Time-average GPUs, or what they cost, running and rescaling, do not exceed the budget.
 ``quota.<type>``
     Time-average GPUs of a type do not exceed its quota.
+``due.<class>``
+    The mean completion time of a class does not exceed its due date.
 ``most-gpus``
     For at least the stated share of the time, no more GPUs are in use than the limit says.
 
@@ -36,6 +38,7 @@ import numpy as np
 from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, Check, Evaluation
 from optplan.formulations.boa.data.instance import (
     BUDGET,
+    DUE,
     QUOTA,
     BoaInstance,
     BoaSolution,
@@ -113,7 +116,8 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     -------
     Evaluation
         Objective: mean completion time in seconds, weighted where the classes have weights. Consumption: ``budget`` in
-        time-average GPUs or US dollars per hour (``instance.budget_unit``), ``quota.<type>`` in time-average GPUs.
+        time-average GPUs or US dollars per hour (``instance.budget_unit``), ``quota.<type>`` in time-average GPUs,
+        ``due.<class>`` in seconds.
         Source: Lemma 4.5, Lemma 4.8 (without the 1/lambda that (3) prints, and from epoch 1), problem (7).
     """
     checks = _check_shape(instance, solution)
@@ -154,6 +158,7 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     prices = instance.prices_in_budget
     consumption = {BUDGET: math.fsum(prices[gpu_type] * used for gpu_type, used in gpus.items())}
     consumption |= {f"{QUOTA}{gpu_type}": gpus[gpu_type] for gpu_type in instance.quotas}
+    consumption |= {f"{DUE}{name}": measures[f"classes.{name}.mean_jct_s"] for name in instance.due_s}
     checks += [_check_limit(instance, limit, used) for limit, used in consumption.items() if _is_given(instance, limit)]
     if instance.most_gpus is not None:
         checks.append(_check_peak(instance, solution, instance.most_gpus))
@@ -322,14 +327,18 @@ def _is_given(instance: BoaInstance, limit: str) -> bool:
 
 
 def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
-    amount = instance.limits[limit] if instance.budget is not None else instance.quotas[limit.removeprefix(QUOTA)]
-    what = "time-average GPUs" if instance.limit_unit(limit) is BudgetUnit.GPU else "cost per hour"
-    whose = "the budget" if limit == BUDGET else f"the quota of {limit.removeprefix(QUOTA)}"
+    amount = instance.budget_amount() if limit == BUDGET else instance.further_limits[limit]
+    if limit.startswith(DUE):
+        what, whose = "mean completion time", f"the due date of {limit.removeprefix(DUE)}"
+    else:
+        counted = "time-average GPUs" if instance.limit_unit(limit) == BudgetUnit.GPU else "cost per hour"
+        what = f"{counted}, running and rescaling,"
+        whose = "the budget" if limit == BUDGET else f"the quota of {limit.removeprefix(QUOTA)}"
     return Check(
         family=limit,
         left=used,
         right=amount,
         tolerance=(TOLERANCE + ROUNDING) * amount,
         holds=used <= amount * (1 + TOLERANCE + ROUNDING),
-        message=f"{what}, running and rescaling, must not exceed {whose}",
+        message=f"{what} must not exceed {whose}",
     )

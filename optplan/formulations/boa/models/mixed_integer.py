@@ -41,6 +41,8 @@ Parameters
     its price), or US dollars per hour with c the price (``budget``, ``price_usd_per_hour``).
 ``q[h]``
     Quota: time-average GPUs of type h (``quota_gpus``), for the types that have one.
+``D[i]``
+    Due date of class i, seconds (``most_mean_jct_s``), for the classes that have one.
 
 Variables
 ---------
@@ -69,6 +71,9 @@ Constraint families, by the names that the evaluator and its messages use
     ``gpus[h] = sum_i arrivals[i] sum_(j,k) k * held[h,k] * hours[i,j,h,k]`` are the time-average GPUs of type h.
 ``quota.<type>``
     ``gpus[h] <= q[h]``.
+``due.<class>``
+    ``jct_s[i] <= D[i]``, where ``jct_s[i] = 3600 * sum_(j,h,k) wall[h,k] * hours[i,j,h,k]`` is the mean completion time
+    of class i, whatever its weight.
 ``row-length``
     One width on one type per epoch: ``sum_(h,k) x[i,j,h,k] == 1``.
 ``one-path``, ``fraction-sum``
@@ -116,7 +121,8 @@ Deviations and errata
 * Weights multiply completion times only, never the budget.
 * Appendix E has types without rescaling, one width per type, and the assignment fraction p of (7), which is
   ``sum_k x[i,j,h,k]`` here. Rescaling with types (r by the type entered, d by the type left), quotas and interruptions
-  are not in the paper. With a quota, mixtures of two widths on one type can be needed, which (7) does not have.
+  are not in the paper, nor are due dates. With a quota, mixtures of two widths on one type can be needed, which (7)
+  does not have.
 
 Source: BOA Constrictor, (1) and Lemma 4.5 (problem whole), Lemma 4.8 with (2) and (3) (problem rescaling), Appendix E
 (GPU types).
@@ -128,7 +134,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.instance import BUDGET, QUOTA, BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance, Policy, Problem
 from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort
@@ -154,9 +160,10 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``row_length``,
-        ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s`` (seconds) and ``gpus``
-        (time-average GPUs by type). Objective and limits are divided by ``scale_s`` and ``scale_limit``, so that the
+        With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``due``,
+        ``row_length``, ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s``
+        (seconds), ``jct_s`` (seconds, by class with a due date) and ``gpus`` (time-average GPUs by type). Objective
+        and limits are divided by ``scale_s`` and ``scale_limit``, so that the
         units of the data do not matter to an engine's absolute tolerances.
 
     Raises
@@ -174,7 +181,7 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
 
     pure = instance.policy is Policy.PURE
     # As in the module milp: one budget of a linear program is at least the least one, of several nobody knows.
-    slack = _BUDGET_SLACK if pure or instance.quotas else 0.0
+    slack = _BUDGET_SLACK if pure or instance.further_limits else 0.0
     parts: tuple[Callable[[Any], None], ...] = (
         lambda model: add_data(model, instance),
         lambda model: _add_variables(model, pyo.Binary if pure else pyo.UnitInterval),
@@ -216,6 +223,10 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     m.mean_jct_s = pyo.Expression(
         expr=pyo.quicksum(per_hour[i] * m.wall[h, k] * each * variable for i, h, k, each, variable in terms)
     )
+    by_class: dict[str, list[Any]] = {i: [] for i in m.CLASSES}
+    for i, h, k, each, variable in terms:
+        by_class[i].append(SECONDS_PER_HOUR * m.wall[h, k] * each * variable)
+    m.jct_s = pyo.Expression(list(m.D), initialize={i: pyo.quicksum(by_class[i]) for i in m.D})
     by_type: dict[str, list[Any]] = {h: [] for h in m.TYPES}
     for i, h, k, each, variable in terms:
         by_type[h].append(m.arrivals[i] * k * m.held[h, k] * each * variable)
@@ -230,11 +241,11 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
 
 
 def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo has no types
-    """Add budget and quotas, each divided by its scale; a type that no class can use keeps its quota anyway."""
+    """Add budget, quotas and due dates, each divided by its scale; one of a type nobody can use is kept anyway."""
     import pyomo.environ as pyo
 
     m = model
-    limits = {BUDGET: m.b.value} | {f"{QUOTA}{h}": m.q[h] for h in m.q}
+    limits = {BUDGET: m.b.value} | {f"{QUOTA}{h}": m.q[h] for h in m.q} | {f"{DUE}{i}": m.D[i] for i in m.D}
     m.scale_limit = pyo.Param(
         list(limits), initialize={limit: amount / _count_epochs(m) for limit, amount in limits.items()}
     )
@@ -245,6 +256,12 @@ def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo ha
         usable,
         rule=lambda m, h: (
             m.gpus[h] / m.scale_limit[f"{QUOTA}{h}"] <= m.q[h] / m.scale_limit[f"{QUOTA}{h}"] * (1.0 + slack)
+        ),
+    )
+    m.due = pyo.Constraint(
+        list(m.D),
+        rule=lambda m, i: (
+            m.jct_s[i] / m.scale_limit[f"{DUE}{i}"] <= m.D[i] / m.scale_limit[f"{DUE}{i}"] * (1.0 + slack)
         ),
     )
 

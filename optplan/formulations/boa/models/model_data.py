@@ -47,6 +47,7 @@ def add_data(model: Any, instance: BoaInstance) -> None:  # noqa: ANN401 - Pyomo
     model.b = pyo.Param(initialize=instance.budget_amount())
     model.c = pyo.Param(model.TYPES, initialize=instance.prices_in_budget)
     model.q = pyo.Param(list(instance.quotas), initialize=instance.quotas)
+    model.D = pyo.Param(list(instance.due_s), initialize=instance.due_s)
     _add_pauses(model, instance)
 
 

@@ -146,7 +146,7 @@ def analyse_sensitivity(
         instance_hash=instance.content_hash(),
         objective_unit="s",
         limits=instance.limits,
-        limit_units={limit: instance.limit_unit(limit).value for limit in instance.limit_names},
+        limit_units={limit: instance.limit_unit(limit) for limit in instance.limit_names},
         errors=errors.model_dump(exclude={"by_class"}),
         errors_by_class={name: each.to_json_data() for name, each in errors.by_class.items()},
         samples=samples,
