@@ -78,7 +78,7 @@ bench: $(STAMPS)/plot-$(CHECKSUM) ## Run every benchmark suite in its quick form
 bench-paper: $(STAMPS)/pollux-$(CHECKSUM) ## Run BOA Constrictor's evaluation on the simulator and write docs/paper.md; resumed where CELLS has cells
 	$(BIN)/python -P -m optplan.benchmarking.paper --data "$(DATA)" --cells "$(CELLS)" $(PAPER_FLAGS)
 
-docs: $(STAMPS)/docs-$(CHECKSUM) ## Build the documentation in site/; warnings are errors
+docs: $(STAMPS)/docs,plot-$(CHECKSUM) ## Build the documentation in site/; warnings are errors
 	@# The variable silences an advertisement of Material for its successor.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -42,6 +42,7 @@ SLOW = (
     "conformance/test_plans.py",
     "conformance/test_solvers.py",
     "docs/test_demo.py",
+    "docs/test_notebooks.py",
     "docs/test_pages.py",
     "docs/test_types.py",
     "formulations/boa/data/test_instance.py",

@@ -45,7 +45,7 @@ class Chart:
 
 def render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
     """Fill in a template; scripts are in the page only where there is something to draw."""
-    plotly_js, script = (_read_plotly_js(), _read_part("report.js")) if figures else ("", "")
+    plotly_js, script = (read_plotly_js(), _read_part("report.js")) if figures else ("", "")
     return template.render(
         **parts,
         figures=_embed_figures(figures),
@@ -117,7 +117,7 @@ def _read_part(name: str) -> str:
     return files("optplan.reporting").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _read_plotly_js() -> str:
+def read_plotly_js() -> str:
     """Return plotly.js: the part of it that draws these charts, where the installation has that, or else all of it."""
     load_plotly()
     part = files("optplan.reporting").joinpath("templates", _PLOTLY_PART)
