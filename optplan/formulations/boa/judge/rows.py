@@ -7,14 +7,17 @@ Rule ``boa-rows``. The content's ``rows`` are weights w, of the objective and of
 A plan within the limits b and better than U has w0 value + w . consumption < w0 U + w . b for every row. So the judge
 lists all plans, class by class, and leaves out what some row excludes: a beginning of a plan whose weighted sum, with
 the least that each other class adds, reaches that. The least is that of the class's paths which use exactly a set of
-GPU types, once such a set is decided on. What is left at the end either exceeds a limit or is not better, or the
-certificate is refuted. All plans are covered by construction, whatever the rows are: bad ones leave too much to list.
+GPU types, once such a set is decided on. Of two beginnings that lack the same classes, with the same sets of types, one
+that has no more of the objective and of any limit makes the other superfluous, whatever the rows are. What is left at
+the end either exceeds a limit or is not better, or the certificate is refuted. All plans are covered by construction:
+bad rows leave too much to list.
 
 Margins are those of :mod:`optplan.formulations.boa.judge.trees`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +28,7 @@ from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
+from optplan.formulations.boa.judge.listing import find_undominated
 from optplan.formulations.boa.judge.switching import TypedPaths
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -40,16 +44,19 @@ _MOST_TYPES = 6
 #: Paths of a class that are few, and beginnings of paths that may be formed to find out.
 _FEW = 300
 _FEW_FORMED = 5_000
-#: Beginnings that may be formed to list a class for some totals: more and more, all classes in turn.
-_FORMED = (1_000, 8_000, 64_000, 512_000, 4_000_000)
+#: Beginnings that may be formed to list a class for some totals: more and more, all classes in turn; and for totals
+#: that cannot be divided.
+_FORMED = (2_000, 16_000)
+_FORMED_AT_LAST = (128_000, 4_000_000)
 #: Totals at once, beginnings of paths in all, and numbers that are compared at a time.
 _MOST_TOTALS = 500_000
 _MOST_FORMED = 40_000_000
 _CELLS = 1 << 20
-#: Rows under which a class is listed, and totals that it is listed for at a time.
-_ROWS = 12
-_PART = 50
-_SPREAD = 1e-3
+#: Rows under which a class is listed, or that joined totals are held against first; totals that it is listed for at a
+#: time are at most so many, or leave amounts that differ by at most so much, relative to the bound.
+_ROWS = 20
+_PART = 400
+_SPREAD = 0.016
 
 
 @dataclass(eq=False)
@@ -148,9 +155,13 @@ class _Totals:
     def take(self, places: IntArray | NDArray[np.bool_] | slice) -> _Totals:
         return _Totals(self.sums[places], self.sets[places])
 
+    @classmethod
+    def join(cls, parts: Sequence[_Totals]) -> _Totals:
+        return cls(np.concatenate([part.sums for part in parts]), np.concatenate([part.sets for part in parts]))
+
 
 def _go_through(search: _Search) -> None:
-    """List all plans but those that are excluded, and refuse the first that should not be."""
+    """List all plans but those that are excluded or undercut, and refuse the first that should not be."""
     width, count = search.rows.shape[1], len(search.classes)
     totals = _Totals(np.zeros((1, width)), np.zeros((1, count), dtype=np.intp))
     totals, later = _join_small(search, totals)
@@ -159,20 +170,47 @@ def _go_through(search: _Search) -> None:
         totals = _Totals(np.repeat(totals.sums, many, axis=0), np.repeat(totals.sets, many, axis=0))
         totals.sets[:, number] = np.tile(np.arange(1, many + 1), len(totals.sums) // many)
         totals = _exclude(search, totals)
-    waiting = [totals]
+    for _ in later:
+        totals = _undercut(_lengthen_all(search, totals))
+    _refuse(search, totals)
+
+
+def _lengthen_all(search: _Search, totals: _Totals) -> _Totals:
+    """Join one more class to all totals, to those together that leave about the same."""
+    waiting, longer = _divide(totals), [totals.take(slice(0))]
     while waiting:
-        totals = waiting.pop()
-        if not len(totals.sums):
-            continue
-        same = (totals.sets == totals.sets[0]).all(axis=1)
-        if not same.all():
-            waiting += [totals.take(~same), totals.take(same)]
-            continue
-        if (totals.sets[0] < 0).all():
-            _refuse(search, totals)
-            continue
-        halves = _halve(search, totals)
-        waiting += halves or [_lengthen(search, totals)]
+        part = waiting.pop()
+        halves = _halve(part, search, _PART, _SPREAD)
+        found = None if halves else _lengthen(search, part, _FORMED)
+        if found is None:
+            halves = halves or _halve(part, search)
+            found = None if halves else _lengthen(search, part, _FORMED_AT_LAST)
+        if found is not None:
+            longer.append(found)
+            _require(sum(len(each.sums) for each in longer))
+        elif halves:
+            waiting += halves
+        else:
+            message = f"the rows leave more than {_FORMED_AT_LAST[-1]:,} beginnings of paths"
+            raise RefutedError(message)
+    return _Totals.join(longer)
+
+
+def _divide(totals: _Totals) -> list[_Totals]:
+    """Divide totals by the sets of the classes to come."""
+    kinds, which = np.unique(totals.sets, axis=0, return_inverse=True)
+    return [totals.take(which.ravel() == number) for number in range(len(kinds))]
+
+
+def _undercut(totals: _Totals) -> _Totals:
+    """Return the totals but those that another one with the same sets to come undercuts in value and every limit.
+
+    What goes on from the latter, goes on from the former, keeps the limits, and is at least as good.
+    """
+    if not len(totals.sums):
+        return totals
+    _, which = np.unique(totals.sets, axis=0, return_inverse=True)
+    return totals.take(find_undominated(which.ravel(), totals.sums))
 
 
 def _refuse(search: _Search, totals: _Totals) -> None:
@@ -198,33 +236,31 @@ def _join_small(search: _Search, totals: _Totals) -> tuple[_Totals, list[int]]:
         if lists is None:
             later.append(number)
         elif len(totals.sums):
-            parts = [_join(search, totals, number, sums) for _, sums in lists if len(sums)]
-            sums = np.concatenate([part.sums for part in parts] or [totals.sums[:0]])
-            totals = _Totals(sums, np.concatenate([part.sets for part in parts] or [totals.sets[:0]]))
+            parts = [_join(search, totals, number, sums) for _, sums in lists]
+            totals = _undercut(_Totals.join(parts))
     return totals, later
 
 
-def _halve(search: _Search, totals: _Totals) -> list[_Totals]:
-    """Divide totals that leave very different amounts; nothing where that is not so."""
-    spread = np.ptp(totals.sums, axis=0) * np.median(search.rows, axis=0) / search.bound
-    widest = int(spread.argmax())
+def _halve(totals: _Totals, search: _Search, few: int = 0, spread: float = 0.0) -> list[_Totals]:
+    """Divide totals by what they leave; nothing where they are few and leave about the same, or all leave the same."""
+    spreads = np.ptp(totals.sums, axis=0) * np.median(search.rows, axis=0) / search.bound
+    widest = int(spreads.argmax())
     middle = 0.5 * (totals.sums[:, widest].min() + totals.sums[:, widest].max())
     low = totals.sums[:, widest] <= middle
-    if low.all() or (len(low) <= _PART and spread[widest] < _SPREAD):
+    if low.all() or (len(low) <= few and spreads[widest] < spread):
         return []
     return [totals.take(low), totals.take(~low)]
 
 
-def _lengthen(search: _Search, totals: _Totals) -> _Totals:
-    """Join the class that is quickest to list for some totals, which have the same sets."""
+def _lengthen(search: _Search, totals: _Totals, formed: Sequence[int]) -> _Totals | None:
+    """Join the class that is quickest to list for some totals, which have the same sets; None where none is."""
     left = np.flatnonzero(totals.sets[0] >= 0).tolist()
-    for most in _FORMED:
+    for most in formed:
         for number in left:
             found = _list_paths(search, totals, number, int(totals.sets[0, number]), most)
             if found is not None:
                 return _join(search, totals, number, found)
-    message = f"the rows leave more than {_FORMED[-1]:,} beginnings of paths"
-    raise RefutedError(message)
+    return None
 
 
 def _list_paths(search: _Search, totals: _Totals, number: int, kinds: int, most: int) -> FloatArray | None:
@@ -244,38 +280,49 @@ def _list_paths(search: _Search, totals: _Totals, number: int, kinds: int, most:
     return found[0]
 
 
-def _weigh(search: _Search, totals: _Totals, apart: int = -1) -> FloatArray:
-    """Return (N, R) the weighted sums of totals, with the least that classes to come add, one apart."""
-    sums = totals.sums @ search.rows.T
+def _weigh(search: _Search, totals: _Totals, apart: int = -1, rows: IntArray | slice = slice(None)) -> FloatArray:
+    """Return (N, R) the sums of totals weighted by some rows, with the least that classes to come add, one apart."""
+    sums = totals.sums @ search.rows[rows].T
     for number, least in enumerate(search.least):
         come = np.flatnonzero(totals.sets[:, number] >= 0) if number != apart else np.empty(0, dtype=np.intp)
         if come.size:
-            sums[come] += least[:, totals.sets[come, number]].T
+            sums[come] += least[rows][:, totals.sets[come, number]].T
     return np.asarray(sums)
 
 
-def _exclude(search: _Search, totals: _Totals) -> _Totals:
-    """Return the totals that no row excludes."""
+def _exclude(search: _Search, totals: _Totals, order: IntArray | None = None) -> _Totals:
+    """Return the totals that no row excludes; the rows are asked in turn, the first few of all totals."""
     search.stopwatch.require()
-    step = max(1, _CELLS // len(search.rows))
-    parts = [totals.take(slice(first, first + step)) for first in range(0, len(totals.sums), step)]
-    kept = [(_weigh(search, part) < search.excluded).all(axis=1) for part in parts]
-    return totals.take(np.concatenate(kept)) if kept else totals
+    order = np.arange(len(search.rows)) if order is None else order
+    asked = 0
+    while asked < order.size and len(totals.sums):
+        rows = order[asked : max(_ROWS, _CELLS // len(totals.sums)) + asked]
+        totals = totals.take(np.flatnonzero((_weigh(search, totals, rows=rows) < search.excluded[rows]).all(axis=1)))
+        asked += rows.size
+    return totals
 
 
 def _join(search: _Search, totals: _Totals, number: int, paths: FloatArray) -> _Totals:
     """Return the totals with each of a class's paths, but those that are excluded."""
-    step = max(1, _CELLS // (len(search.rows) * max(1, len(paths))))
     parts = [totals.take(slice(0))]
     kept = 0
-    for first in range(0, len(totals.sums) if len(paths) else 0, step):
+    if not len(paths):
+        return parts[0]
+    room = (search.excluded - _weigh(search, totals, number)).max(axis=0)
+    order = np.argsort(room - (paths @ search.rows.T).min(axis=0), kind="stable")
+    step = max(1, _CELLS // (_ROWS * len(paths)))
+    for first in range(0, len(totals.sums), step):
         part = totals.take(slice(first, first + step))
         sets = np.repeat(part.sets, len(paths), axis=0)
         sets[:, number] = -1
         sums = (part.sums[:, None] + paths).reshape(-1, paths.shape[1])
-        parts.append(_exclude(search, _Totals(sums, sets)))
+        parts.append(_exclude(search, _Totals(sums, sets), order))
         kept += len(parts[-1].sums)
-        if kept > _MOST_TOTALS:
-            message = f"the rows leave more than {_MOST_TOTALS:,} beginnings of plans"
-            raise RefutedError(message)
-    return _Totals(np.concatenate([part.sums for part in parts]), np.concatenate([part.sets for part in parts]))
+        _require(kept)
+    return _Totals.join(parts)
+
+
+def _require(count: int) -> None:
+    if count > _MOST_TOTALS:
+        message = f"the rows leave more than {_MOST_TOTALS:,} beginnings of plans"
+        raise RefutedError(message)

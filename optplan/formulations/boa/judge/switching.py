@@ -108,7 +108,9 @@ class TypedPaths:
         """
         if sum(view.num_kept for view in self._views.values()) > _MOST_KEPT:
             self._views.clear()
-        view = self._views.setdefault(kinds, _View(self, kinds))
+        if kinds not in self._views:
+            self._views[kinds] = _View(self, kinds)
+        view = self._views[kinds]
         rows = list(zip(view.look(weights), room.tolist(), strict=True))
         begun = view.begin(rows)
         whole: list[FloatArray] = []
@@ -174,11 +176,8 @@ class _View:
         self._held = np.concatenate([nothing, paths.steps.cumsum(axis=1)], axis=1)
         self._later = np.arange(paths.num_epochs + 1)
         self._looks: dict[bytes, _Look] = {}
-
-    @property
-    def num_kept(self) -> int:
-        """How many numbers are kept."""
-        return sum(look.come.size + look.go.size + look.held.size for look in self._looks.values())
+        #: How many numbers are kept.
+        self.num_kept = 0
 
     def look(self, weights: FloatArray) -> list[_Look]:
         """Return what rows (R, 1 + L) say."""
@@ -204,6 +203,7 @@ class _View:
                 rest = np.minimum(rest, go[..., epoch][:, :, paths.group]) + run[:, None, epoch - 1]
                 rest[:, self._outside] = np.inf
         held = np.tensordot(weights, self._held, 1).transpose(0, 2, 1)
+        self.num_kept += come.size + go.size + held.size
         for place, row in enumerate(weights):
             self._looks[row.tobytes()] = _Look(row, come[place], go[place], held[place])
 

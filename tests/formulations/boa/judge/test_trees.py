@@ -248,12 +248,14 @@ def test_rows_prove_the_optimum_and_no_more(problem: str, names: str) -> None:
     assert seen >= 12
 
 
+@pytest.mark.parametrize("pools", [False, True])
 @settings(max_examples=60)
 @given(seed=SEEDS)
-def test_no_rows_prove_more_than_the_optimum(seed: int) -> None:
+def test_no_rows_prove_more_than_the_optimum(pools: bool, seed: int) -> None:
     """Whatever the rows, the judge lists what they leave: all prove the optimum of a small instance, none a forged one.
 
-    Rows that are huge, tiny, of one limit only, or repeated are among them.
+    Rows that are huge, tiny, of one limit only, or repeated are among them. With ``pools`` no class counts as one of
+    few paths, so that sets of types are chosen first and classes joined part by part, as in large instances.
     """
     rng = np.random.default_rng(seed)
     instance = draw_instance(seed)
@@ -264,9 +266,27 @@ def test_no_rows_prove_more_than_the_optimum(seed: int) -> None:
     rows[rng.random(rows.shape) < 0.3] = 0.0
     rows[0, 0] = 1.0
     content: dict[str, Any] = {"rows": [row for row in rows.tolist() if any(row)]}
-    for factor in (0.5, 1.0, 1.0 + 1e-6, 1.01, 3.0):
-        given_rows = TreeCertificate(rule="boa-rows", bound=best * factor, content=content)
-        assert is_proven(instance, given_rows) == (factor <= 1.0)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if pools:
+            join_in_parts(monkeypatch)
+        for factor in (0.5, 1.0, 1.0 + 1e-6, 1.01, 3.0):
+            given_rows = TreeCertificate(rule="boa-rows", bound=best * factor, content=content)
+            assert is_proven(instance, given_rows) == (factor <= 1.0)
+
+
+def join_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the judge of rows treat a small instance as a large one: no class at once, parts of at most four totals."""
+    for name, few in {"_FEW_FORMED": 0, "_FORMED": (4,), "_PART": 4, "_SPREAD": 1e-3, "_ROWS": 2, "_CELLS": 64}.items():
+        monkeypatch.setattr(rows_judge, name, few)
+
+
+def test_what_others_undercut_is_left_out_among_the_same_sets_only() -> None:
+    """Of (1, 1), (2, 1), (1, 2) and (3, 0) the first makes two superfluous; with other sets to come it makes none."""
+    sums = np.array([[2.0, 1.0], [1.0, 1.0], [1.0, 2.0], [3.0, 0.0]])
+    alike = rows_judge._undercut(rows_judge._Totals(sums, np.full((4, 2), [-1, 3])))
+    assert alike.sums.tolist() == [[1.0, 1.0], [3.0, 0.0]]
+    others = np.array([[-1, 3], [-1, 2], [3, -1], [-1, 3]])
+    assert len(rows_judge._undercut(rows_judge._Totals(sums, others)).sums) == 4
 
 
 @pytest.mark.parametrize(
@@ -303,7 +323,8 @@ def test_any_rows_are_refuted_and_nothing_else(rows: object) -> None:
 
 def test_too_few_rows_leave_too_much_to_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of the objective alone leaves more paths of the library's instance than the judge forms."""
-    monkeypatch.setattr(rows_judge, "_FORMED", (100, 1_000))
+    monkeypatch.setattr(rows_judge, "_FORMED", (10,))
+    monkeypatch.setattr(rows_judge, "_FORMED_AT_LAST", (100,))
     instance = build_named("boa-newtrace-quotas").replace(budget="75usd/hour")
     assert isinstance(instance, BoaInstance)
     content: dict[str, Any] = {"rows": [[1.0, 0.0, 0.0, 0.0]]}
