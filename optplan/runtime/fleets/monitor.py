@@ -161,14 +161,14 @@ class Monitor:
             return self._begin(now_s)
         if attempt.stopping_s is not None:
             return self._wind_up(attempt, now_s)
-        if self._source_of(attempt) in self._heard.ended:
+        if attempt.source in self._heard.ended:
             return self._finish(attempt, now_s)
         return self._welcome(attempt, now_s) or self._miss(attempt, now_s) or self._secure(attempt, now_s)
 
     def _begin(self, now_s: float) -> bool:
         """Ask for the fleet that the plan says; plan again first where VMs were lost since it was made."""
         state = self._state
-        if state.is_done:
+        if state.is_done or state.stored >= state.instance.iterations:
             self._close(now_s, "", 0)
             return True
         if state.stale:
@@ -206,12 +206,11 @@ class Monitor:
     def _plan_again(self, now_s: float) -> bool:
         """Follow another plan from now on; where there is none that keeps the limits, ask."""
         state, terms = self._state, self._terms
-        stored = 0 if state.checkpoint is None else state.checkpoint.iterations
-        done = max(state.iterations, stored)
+        done = max(state.iterations, state.stored)
         standing = State(
             elapsed_s=now_s,
             iterations_done=done,
-            iterations_lost=done - stored,
+            iterations_lost=done - state.stored,
             running=state.count(Phase.WANTED, Phase.READY),
             lost=state.count(Phase.LOST),
             spent_usd=state.spent_usd,
@@ -310,11 +309,6 @@ class Monitor:
         """When what lost VMs store can be used: they went at the first heartbeat that they missed, at the latest."""
         return self._state.silent_s - (MISSED - 1) * self._terms.heartbeat_s + self._terms.detach_s
 
-    def _source_of(self, attempt: Attempt) -> int:
-        """Return the lowest rank of a VM that was there before the fleet, which has what was stored."""
-        kept = (name for name in attempt.place if self._state.vms[name].wanted_s < attempt.wanted_s)
-        return next((attempt.ranks_of(name)[0] for name in kept), 0)
-
     def _deaf_s(self, attempt: Attempt, name: str) -> float:
         """Return when a VM is taken for lost, unless it is heard of before."""
         ranks = attempt.ranks_of(name)
@@ -382,7 +376,7 @@ class Monitor:
             from_iterations=attempt.from_iterations,
             to_iterations=state.instance.iterations,
             checkpoint="" if before is None else before.path,
-            source=self._source_of(attempt),
+            source=attempt.source,
             heartbeat_s=terms.heartbeat_s,
             checkpoint_every_s=terms.checkpoint_every_s,
         )

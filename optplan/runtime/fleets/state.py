@@ -68,8 +68,8 @@ class Attempt:
         Which of the run's, and the ranks of each VM, in their order.
     wanted_s, ready_s, stopping_s
         When it was asked for, when all of its ranks were there, and when it was asked to end; None: not yet.
-    from_iterations
-        Done in all when it began.
+    from_iterations, source
+        Done in all when it began, and the rank that reads what was stored: the lowest one of a VM that was there.
     order, rank, asked_s
         The last checkpoint that was asked for: its number, of which rank, and when; 0: none.
     answered
@@ -80,6 +80,7 @@ class Attempt:
     place: dict[str, int]
     wanted_s: float
     from_iterations: int
+    source: int = 0
     ready_s: float | None = None
     stopping_s: float | None = None
     order: int = 0
@@ -145,6 +146,11 @@ class FleetState:
     ended: Ended | None = None
 
     @property
+    def stored(self) -> int:
+        """Iterations that are done in the last checkpoint."""
+        return 0 if self.checkpoint is None else self.checkpoint.iterations
+
+    @property
     def alive(self) -> list[Vm]:
         """The VMs that are held."""
         return [vm for vm in self.vms.values() if vm.phase in (Phase.WANTED, Phase.READY)]
@@ -195,17 +201,14 @@ class FleetState:
     def _apply_to_attempt(self, record: Record) -> None:
         match record:
             case OperationWanted():
-                done = 0 if self.checkpoint is None else self.checkpoint.iterations
-                self.attempt = Attempt(record.attempt, dict(record.place), record.t, done)
-                self.attempts, self.iterations = record.attempt, done
+                self.attempt = Attempt(record.attempt, dict(record.place), record.t, self.stored)
+                kept = (name for name in record.place if self.vms[name].phase is Phase.READY)
+                self.attempt.source = next((self.attempt.ranks_of(name)[0] for name in kept), 0)
+                self.attempts, self.iterations = record.attempt, self.stored
                 if not self.followed or self.followed[-1].plan_id != self.plan.plan_id:
                     self.followed.append(self.plan)
             case OperationEnded() | OperationFailed():
-                self.spent_usd, self.attempt = self.spent_by(record.t), None
-                self.iterations = max(self.iterations, record.iterations or 0)
-                self.is_done = isinstance(record, OperationEnded)
-                if isinstance(record, OperationFailed) and not record.blameless:
-                    self.crashes, self.last_failure = self.crashes + 1, record.why
+                self._end_attempt(record)
             case CheckpointStored():
                 if self.checkpoint is None or record.iterations >= self.checkpoint.iterations:
                     self.checkpoint = record
@@ -215,6 +218,15 @@ class FleetState:
                 self._move(self.attempt, record)
             case _:
                 pass
+
+    def _end_attempt(self, record: OperationEnded | OperationFailed) -> None:
+        progressed = self.attempt is not None and self.stored > self.attempt.from_iterations
+        self.spent_usd, self.attempt = self.spent_by(record.t), None
+        self.iterations = max(self.iterations, record.iterations or 0)
+        self.is_done = isinstance(record, OperationEnded)
+        if isinstance(record, OperationFailed) and not record.blameless:
+            self.crashes = 1 if progressed else self.crashes + 1
+            self.last_failure = record.why
 
     @staticmethod
     def _move(attempt: Attempt, record: Record) -> None:

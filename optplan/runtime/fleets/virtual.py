@@ -22,7 +22,7 @@ class Loss:
     Parameters
     ----------
     type
-        Of the VM; the last one of the type goes.
+        Of the VM; the last one of the type that is there goes.
     at_s
         When, on the run's clock.
     notice_s
@@ -91,6 +91,7 @@ class VirtualFleet:
         self._heard: list[Report | Notice] = []
         self._training: _Training | None = None
         self._gone: set[str] = set()
+        self._going: set[str] = set()
         self._due = sorted(course.losses, key=lambda loss: loss.at_s)
         for loss in self._due:
             self._clock.schedule(loss.at_s - loss.notice_s, partial(self._announce, loss))
@@ -195,9 +196,10 @@ class VirtualFleet:
     def _announce(self, loss: Loss) -> None:
         """Say that a VM will go; and let it go when its time has come."""
         places = () if self._training is None else self._training.request.place
-        vms = [vm for vm in places if vm.startswith(f"{loss.type}.vm-") and vm not in self._gone]
+        vms = [vm for vm in places if vm.startswith(f"{loss.type}.vm-") and vm not in self._going]
         if not vms:
             return
+        self._going.add(vms[-1])
         if loss.notice_s:
             self._heard.append(Notice(vms[-1], loss.at_s))
         self._clock.schedule(loss.at_s, partial(self._lose, vms[-1]))

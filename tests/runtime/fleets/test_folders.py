@@ -32,12 +32,14 @@ PLACE = {"spot.vm-001": 1, "spot.vm-002": 1}
 class WrittenFleet(FolderFleet):
     """Ranks that are files: those of the first fleet do 20 iterations, store them and fall silent; others do all."""
 
+    done = 20
+
     def _start(self, folder: Path, said: dict[str, Any]) -> None:
         for role in said["ranks"]:
             lines: list[dict[str, Any]] = [{"pid": 1}]
             if said["number"] == 1:
-                stored = {"stored": "iteration-20"} if role["rank"] == 0 else {}
-                lines.append({"iterations": 20} | stored)
+                stored = {"stored": f"iteration-{self.done}"} if role["rank"] == 0 else {}
+                lines.append({"iterations": self.done} | stored)
             else:
                 lines.append({"iterations": said["to_iterations"], "ended": True})
                 lines.append({"left": True})
@@ -81,7 +83,9 @@ class CountingJournal(Journal):
         self.ends.append((self.ends[-1] if self.ends else 0) + len(records))
 
 
-def follow(plan: SriftPlan, out: Path, before: list[Record]) -> tuple[FleetState, list[Record], list[int]]:
+def follow(
+    plan: SriftPlan, out: Path, before: list[Record], *, done: int = 20
+) -> tuple[FleetState, list[Record], list[int]]:
     """Follow the small plan from these records on; return the state, all records, and where transactions ended."""
     journal = CountingJournal(out)
     try:
@@ -90,6 +94,7 @@ def follow(plan: SriftPlan, out: Path, before: list[Record]) -> tuple[FleetState
         for record in before:
             state.apply(record)
         fleet = WrittenFleet(out, "", now_s=state.t)
+        fleet.done = done
         terms = Terms(solve, heartbeat_s=0.02, grace_s=5.0)
         monitor = Monitor(state, terms, fleet, journal=journal)
         if before:
@@ -119,6 +124,13 @@ def test_the_second_fleet_goes_on_from_what_was_stored(small_plan: SriftPlan, tm
     said = json.loads((tmp_path / "fleets" / "002" / "fleet.json").read_text(encoding="utf-8"))
     assert (said["from_iterations"], said["to_iterations"], said["checkpoint"]) == (20, 60, "iteration-20")
     assert (state.plan.iterations, state.plan.supersedes) == (40, small_plan.plan_id)
+
+
+def test_what_was_stored_may_be_all(small_plan: SriftPlan, tmp_path: Path) -> None:
+    """VMs that go after they have stored the last iteration cost nothing: the job is done."""
+    state, *_ = follow(small_plan, tmp_path, [], done=60)
+    assert state.ended is not None
+    assert (state.ended.code, state.attempts, state.iterations) == (0, 1, 60)
 
 
 def test_roles_divide_the_global_batch(paper_plan: SriftPlan, tmp_path: Path) -> None:

@@ -103,12 +103,20 @@ def test_the_lowest_rank_alive_stores(small_plan: SriftPlan) -> None:
 
 
 def test_all_vms_lost_at_once_go_back_to_what_was_stored(small_plan: SriftPlan) -> None:
-    """Nobody is left to store: the rest is everything since the last checkpoint, here the beginning."""
+    """Nobody is left to store: the rest is everything, from 2 s on, when silence is noticed; 60 times 0.06 s."""
     losses = (Loss("spot", 1.3), Loss("spot", 1.3))
-    course = Course(losses=losses)
-    outcome, records = follow(small_plan, course, heartbeat_s=0.5)
-    assert outcome.lost == {"spot": 1}  # the script's second loss finds the same VM: the last of its type
-    assert of(records, CheckpointStored)
+    outcome, records = follow(small_plan, Course(losses=losses), heartbeat_s=0.5)
+    assert outcome.lost == {"spot": 2}
+    assert not of(records, CheckpointWanted, CheckpointStored)
+    assert outcome.fleets == ("2 spot@32", "2 steady@32")
+    assert outcome.time_s == pytest.approx(2.0 + 60 * 0.06)
+
+
+def test_a_vm_lost_before_the_last_iteration_costs_that_one(small_plan: SriftPlan) -> None:
+    """60 iterations of 0.06 s are done at 3.6 s; the VM that goes at 3.59 s costs one, which the next fleet does."""
+    outcome, records = follow(small_plan, Course(losses=(Loss("spot", 3.59),)), heartbeat_s=0.5)
+    assert of(records, CheckpointStored)[0].iterations == 59
+    assert (outcome.code, outcome.iterations, len(outcome.fleets)) == (0, 60, 2)
 
 
 def test_a_notice_is_heeded_before_the_vm_goes(small_plan: SriftPlan) -> None:
