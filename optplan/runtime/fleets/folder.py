@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Names in the folder of a run, and of a fleet.
 FLEETS, NOTICES, _PLAN, _STARTED, _LOG = "fleets", "notices", "plan.json", "started.json", "output.log"
 _COMMANDS = "commands.log"
+#: Bytes at the end of a rank's reports in which it says how far it is.
+_TAIL = 8_192
 #: Seconds between two looks.
 _LOOK_S = 0.02
 
@@ -297,6 +299,18 @@ class CommandFleet(FolderFleet):
         if ended.returncode:
             message = f"command: ended with exit code {ended.returncode} on {action} (see {self._root / _COMMANDS})"
             raise UsageError(f"{message}; mend it, then go on with --resume")
+
+
+def read_iterations(root: Path, number: int) -> int:
+    """Return the iterations that the ranks of a fleet say they have done in all; 0 where they have not said any."""
+    done = 0
+    for path in (root / FLEETS / f"{number:03d}" / RANKS).glob("*.jsonl"):
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+            for line in file:
+                with contextlib.suppress(ValueError, AttributeError, TypeError):  # its beginning may be cut off
+                    done = max(done, json.loads(line).get("iterations", 0))
+    return done
 
 
 def find_ranks(folder: Path) -> dict[int, psutil.Process]:

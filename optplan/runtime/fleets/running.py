@@ -178,9 +178,13 @@ def resume_watch(
 
 def read_watch(out: Path | str) -> FleetOutcome:
     """Describe the run in a folder, whether or not a monitor follows it."""
+    from optplan.runtime.fleets.folder import read_iterations
+
     journal = Journal(Path(out), writable=False)
     try:
-        return _read(journal, Path(out)).describe()
+        watched = _read(journal, Path(out))
+        watched.state.iterations = max(watched.state.iterations, read_iterations(Path(out), watched.state.attempts))
+        return watched.describe()
     finally:
         journal.close()
 
@@ -223,13 +227,13 @@ class _Watch:
     def __init__(self, plan: SriftPlan, options: WatchOptions, journal: Journal | None, course: Course | None) -> None:
         self._options, self._journal, self._course = options, journal, course
         instance = SriftInstance.parse(plan.instance, path="plan.instance")
-        self._state = FleetState(plan, instance)
+        self.state = FleetState(plan, instance)
         for record in () if journal is None else journal.replay():
-            self._state.apply(record)
+            self.state.apply(record)
 
     def describe(self) -> FleetOutcome:
         """Say how it stands."""
-        state = self._state
+        state = self.state
         end = state.ended or state.paused
         return FleetOutcome(
             status="ended" if state.ended else "paused" if state.paused else "running",
@@ -255,7 +259,7 @@ class _Watch:
         resumed: bool = False,
     ) -> FleetOutcome:
         """Watch it."""
-        if self._state.ended is not None:
+        if self.state.ended is not None:
             return self.describe()
         options = self._options
         terms = Terms(
@@ -263,7 +267,7 @@ class _Watch:
             **{name: getattr(options, name) for name in Terms.__dataclass_fields__.keys() - {"solve"}},
         )
         fleet = self._make_fleet()
-        monitor = Monitor(self._state, terms, fleet, journal=self._journal, listener=listener)
+        monitor = Monitor(self.state, terms, fleet, journal=self._journal, listener=listener)
         if resumed:
             records: Sequence[Record] = [Resumed(fleet.now_s())]
             if limits:
@@ -282,7 +286,7 @@ class _Watch:
     def _make_fleet(self) -> Fleet:
         options, journal = self._options, self._journal
         if options.executor == "virtual":
-            if self._state.t:
+            if self.state.t:
                 raise UsageError("--resume: what happens on the virtual clock is not kept; begin anew")
             return VirtualFleet(replace(self._course or Course(), launch_s=options.launch_s))
         if journal is None:
@@ -290,8 +294,8 @@ class _Watch:
         from optplan.runtime.fleets.folder import CommandFleet, LocalFleet
 
         made = LocalFleet if options.executor == "local" else CommandFleet
-        now_s = self._state.t
-        if self._state.vms:  # a deadline does not wait for a monitor
+        now_s = self.state.t
+        if self.state.vms:  # a deadline does not wait for a monitor
             now_s += max(0.0, time.time() - journal.read_last_wall())
         return made(journal.folder, options.command, now_s=now_s)
 

@@ -14,7 +14,7 @@ from optplan import solve
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
-from optplan.runtime.fleets.folder import FolderFleet
+from optplan.runtime.fleets.folder import FolderFleet, read_iterations
 from optplan.runtime.fleets.hook import Member
 from optplan.runtime.fleets.monitor import Monitor, Terms
 from optplan.runtime.fleets.protocol import FleetRequest, Notice
@@ -158,6 +158,8 @@ def test_lines_that_are_none_are_heartbeats(small_plan: SriftPlan, tmp_path: Pat
         file.write("}\n")
     (report,) = fleet.poll(0.0)
     assert getattr(report, "iterations", 0) == 7
+    assert read_iterations(tmp_path, 2) == 60  # what the other rank says
+    assert read_iterations(tmp_path, 3) == 0
 
 
 def test_notices_are_files(tmp_path: Path) -> None:
