@@ -24,7 +24,7 @@ def test_a_market_of_two_traces() -> None:
         "a": SpotTrace("a", 7200.0, np.array([2, 1, 3]), 3),
         "b": SpotTrace("b", 7200.0, np.array([0, 2]), 2),
     }
-    prices = {"a": 1.0, "b": SpotPrices(3600.0, np.array([1.0, 2.0, 3.0]))}
+    prices: dict[str, float | SpotPrices] = {"a": 1.0, "b": SpotPrices(3600.0, np.array([1.0, 2.0, 3.0]))}
     market = build_market(traces, nodes=2, spot_usd_per_hour=prices, on_demand_usd_per_hour=3.0, finer=2)
     assert market.available.tolist() == [[True, True, False, False], [False, False, True, True]]
     assert market.usd_per_hour.tolist() == [[2.0] * 4, [2.0, 4.0, 6.0, 6.0]]
