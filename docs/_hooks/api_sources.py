@@ -14,6 +14,7 @@ from griffe import (
     Attribute,
     Class,
     Expr,
+    ExprBinOp,
     ExprCall,
     ExprKeyword,
     ExprSubscript,
@@ -73,6 +74,7 @@ def _fields(record: Class) -> dict[str, Attribute]:
         and not name.startswith("_")
         and name != "model_config"
         and "property" not in member.labels
+        and ("class-attribute" not in member.labels or "instance-attribute" in member.labels)  # no ClassVar
     }
 
 
@@ -83,10 +85,16 @@ def _parameter(name: str, field: Attribute) -> Parameter:
 
 
 def _bare(annotation: str | Expr | None) -> str | Expr | None:
-    """Take ``Annotated`` away, whose other arguments are for pydantic."""
-    if isinstance(annotation, ExprSubscript) and str(annotation.left) == "Annotated":
-        inner = annotation.slice
-        return inner.elements[0] if isinstance(inner, ExprTuple) else inner
+    """Take ``Annotated`` away wherever it stands: its other arguments are for pydantic."""
+    if isinstance(annotation, ExprSubscript):
+        if str(annotation.left) == "Annotated":
+            inner = annotation.slice
+            return _bare(inner.elements[0] if isinstance(inner, ExprTuple) else inner)
+        annotation.slice = _bare(annotation.slice) or ""
+    elif isinstance(annotation, ExprTuple):
+        annotation.elements = [_bare(element) or "" for element in annotation.elements]
+    elif isinstance(annotation, ExprBinOp):
+        annotation.left, annotation.right = _bare(annotation.left) or "", _bare(annotation.right) or ""
     return annotation
 
 
