@@ -156,7 +156,7 @@ def test_schemas_are_schemas(run: Runner, record: str) -> None:
 def test_one_schema_describes_every_plan(run: Runner, tmp_path: Path) -> None:
     """The field ``formulation`` says which fields a plan has besides the common ones; a misspelt one is refused."""
     schema = run("schema", "plan").data
-    assert set(schema["discriminator"]["mapping"]) == {"boa", "rubberband", "seer", "srift"}
+    assert set(schema["discriminator"]["mapping"]) == {"boa", "rubberband", "seer", "srift", "throughputs"}
     for name in ("boa-two-epochs", "rubberband-two-stages", "seer-paper-example", "srift-case3"):
         assert run("solve", name, "--plan", tmp_path / f"{name}.json").code == 0
         plan = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))

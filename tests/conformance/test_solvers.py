@@ -29,6 +29,7 @@ from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerS
 from optplan.formulations.seer.judge.evaluation import evaluate as evaluate_search
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.judge.evaluation import evaluate as evaluate_fleet
+from optplan.formulations.throughputs.data.instance import ThroughputsInstance
 from optplan.instances.generators import random_boa
 from optplan.instances.library import build_named
 from optplan.schema import FloatArray
@@ -446,11 +447,34 @@ def _judge_every_fleet(instance: SriftInstance) -> FloatArray:
     return np.array(figures)
 
 
+def throughputs_cases() -> Iterator[Case]:
+    """Yield jobs with measured speeds: 10, 18 and 30 samples a second on 1, 2 and 4 VMs at a dollar an hour."""
+    for name, changes, optimum in (
+        ("cheapest", {}, 10.0),  # 360,000 samples at 10 a second: ten hours
+        ("cheapest-in-time", {"deadline_s": 20_000}, 20 * 2 / 3.6),  # two VMs for 20,000 s, exactly
+        ("fastest", {"objective": "time"}, 12_000.0),
+        ("fastest-within", {"objective": "time", "budget": "12usd"}, 20_000.0),
+        ("between", {"deadline_s": 15_000, "interpolate": True}, 15 * 3 / 3.6),  # three VMs: 24 a second
+        ("too-late", {"deadline_s": 11_999}, None),
+        ("too-dear", {"budget": "9.99usd"}, None),
+        ("both", {"deadline_s": 15_000, "budget": "11usd"}, None),
+    ):
+        speeds = {1: 10, 2: 18, 4: 30}
+        fields: dict[str, Any] = {
+            "name": name,
+            "samples": 360_000,
+            "types": {"vm": {"price_usd_per_hour": 1}},
+            "measurements": [{"type": "vm", "vms": vms, "samples_per_s": speed} for vms, speed in speeds.items()],
+        }
+        yield Case(name, ThroughputsInstance(**fields | changes), optimum)
+
+
 CASES: dict[str, Callable[[], Iterator[Case]]] = {
     "boa": boa_cases,
     "rubberband": rubberband_cases,
     "seer": seer_cases,
     "srift": srift_cases,
+    "throughputs": throughputs_cases,
 }
 
 

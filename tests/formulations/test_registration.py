@@ -53,7 +53,7 @@ def test_what_is_registered_is_there(registered: list[EntryPoint]) -> None:
     ]
     with warnings.catch_warnings(action="error"):
         found = formulations()
-    assert list(found) == ["boa", "rubberband", "seer", "srift", "outer"]
+    assert list(found) == ["boa", "rubberband", "seer", "srift", "throughputs", "outer"]
     assert found["boa"].solvers[-1] is ANNEALING
     assert [entry.name for entry in found["outer"].solvers] == ["annealing"]
 
@@ -79,5 +79,5 @@ def test_what_cannot_be_taken_is_named_and_left_out(
     with pytest.warns(RegistrationWarning, match=message) as caught:
         found = formulations()
     assert f"another package registers {name!r} in {group} as {value}, which is left out" in str(caught[0].message)
-    assert list(found) == ["boa", "rubberband", "seer", "srift"]
+    assert list(found) == ["boa", "rubberband", "seer", "srift", "throughputs"]
     assert "annealing" not in [entry.name for entry in found["boa"].solvers]

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from optplan.contracts.instance import Instance
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, Problem, TimeAndMoney
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, Bandwidth, LatencyBandwidth, MeasuredBandwidth
 from optplan.formulations.srift.data.profiles import JobProfile
@@ -40,25 +41,7 @@ __all__ = [
     "VmType",
 ]
 
-#: The limits' names in shadow prices and relaxations.
-DEADLINE = "deadline"
-BUDGET = "budget"
-
 _CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
-
-
-class Objective(StrEnum):
-    """What is made least."""
-
-    COST = "cost"
-    TIME = "time"
-
-
-class Problem(StrEnum):
-    """Which of Srift's problems is asked."""
-
-    CHEAPEST = "cheapest"
-    FASTEST = "fastest"
 
 
 class Policy(StrEnum):
@@ -180,7 +163,7 @@ class Interruptions(FrozenModel):
         ) -> None: ...
 
 
-class SriftInstance(Instance):
+class SriftInstance(TimeAndMoney, Instance):
     """One problem of Srift: which VMs, how many, and what batch on each, for one training job (section 4.4).
 
     Parameters
@@ -374,23 +357,6 @@ class SriftInstance(Instance):
         )
 
     @property
-    def problem(self) -> Problem:
-        """Which problem is asked."""
-        return Problem.FASTEST if self.objective is Objective.TIME else Problem.CHEAPEST
-
-    def fields_of_problem(self, problem: str) -> dict[str, object]:
-        """Return the fields to change so that another problem is asked.
-
-        Raises
-        ------
-        UsageError
-            When there is no such problem.
-        """
-        if problem not in list(Problem):
-            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
-        return {"objective": Objective.TIME if problem == Problem.FASTEST else Objective.COST}
-
-    @property
     def policy(self) -> Policy:
         """Which kind of fleet is asked."""
         return Policy.ONE_BATCH if self.one_batch_per_type else Policy.ANY_BATCHES
@@ -406,38 +372,3 @@ class SriftInstance(Instance):
         if policy not in list(Policy):
             raise UsageError(f"policy: got {policy!r}; {nearest_name_hint(policy, list(Policy))}")
         return {"one_batch_per_type": policy == Policy.ONE_BATCH}
-
-    @property
-    def objective_unit(self) -> str:
-        """US dollars, or seconds."""
-        return "usd" if self.objective is Objective.COST else "s"
-
-    @property
-    def limits(self) -> dict[str, float]:
-        """The limits by name: the deadline in seconds, the budget in US dollars; those that there are."""
-        found = {}
-        if self.deadline_s is not None:
-            found[DEADLINE] = self.deadline_s
-        if self.budget is not None:
-            found[BUDGET] = self.budget.value
-        return found
-
-    def limit_as_given(self, limit: str) -> tuple[float, str]:
-        """Return a limit as the instance's own fields state it, and the unit there.
-
-        Raises
-        ------
-        UsageError
-            When the instance has none of that name.
-        """
-        if limit == DEADLINE and self.deadline_s is not None:
-            return self.deadline_s, "s"
-        if limit == BUDGET and self.budget is not None:
-            return self.budget.value, self.budget.unit.value
-        example = "--deadline 20min or deadline_s=1200" if limit == DEADLINE else "--budget 25usd or budget='25usd'"
-        message = f"instance {self.name!r} has no {limit}; give one, as in {example}"
-        raise UsageError(message)
-
-    def price_unit(self, limit: str) -> str:
-        """Return the unit of a limit's shadow price."""
-        return f"{self.objective_unit} per {'s' if limit == DEADLINE else 'usd'} of {limit}"

@@ -1,0 +1,89 @@
+"""What is asked of one training job: least cost or least time, within a deadline, a budget, both or neither."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from optplan.errors import UsageError, nearest_name_hint
+from optplan.units import Amount
+
+#: The limits' names in shadow prices and relaxations.
+DEADLINE = "deadline"
+BUDGET = "budget"
+
+
+class Objective(StrEnum):
+    """What is made least."""
+
+    COST = "cost"
+    TIME = "time"
+
+
+class Problem(StrEnum):
+    """Which of the two problems is asked."""
+
+    CHEAPEST = "cheapest"
+    FASTEST = "fastest"
+
+
+class TimeAndMoney:
+    """What follows from the fields ``objective``, ``deadline_s`` and ``budget`` of an instance that has them."""
+
+    if TYPE_CHECKING:
+        name: str
+        objective: Objective
+        deadline_s: float | None
+        budget: Amount | None
+
+    @property
+    def problem(self) -> Problem:
+        """Which problem is asked."""
+        return Problem.FASTEST if self.objective is Objective.TIME else Problem.CHEAPEST
+
+    def fields_of_problem(self, problem: str) -> dict[str, object]:
+        """Return the fields to change so that another problem is asked.
+
+        Raises
+        ------
+        UsageError
+            When there is no such problem.
+        """
+        if problem not in list(Problem):
+            raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
+        return {"objective": Objective.TIME if problem == Problem.FASTEST else Objective.COST}
+
+    @property
+    def objective_unit(self) -> str:
+        """US dollars, or seconds."""
+        return "usd" if self.objective is Objective.COST else "s"
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits by name: the deadline in seconds, the budget in US dollars; those that there are."""
+        found = {}
+        if self.deadline_s is not None:
+            found[DEADLINE] = self.deadline_s
+        if self.budget is not None:
+            found[BUDGET] = self.budget.value
+        return found
+
+    def limit_as_given(self, limit: str) -> tuple[float, str]:
+        """Return a limit as the instance's own fields state it, and the unit there.
+
+        Raises
+        ------
+        UsageError
+            When the instance has none of that name.
+        """
+        if limit == DEADLINE and self.deadline_s is not None:
+            return self.deadline_s, "s"
+        if limit == BUDGET and self.budget is not None:
+            return self.budget.value, self.budget.unit.value
+        example = "--deadline 20min or deadline_s=1200" if limit == DEADLINE else "--budget 25usd or budget='25usd'"
+        message = f"instance {self.name!r} has no {limit}; give one, as in {example}"
+        raise UsageError(message)
+
+    def price_unit(self, limit: str) -> str:
+        """Return the unit of a limit's shadow price."""
+        return f"{self.objective_unit} per {'s' if limit == DEADLINE else 'usd'} of {limit}"

@@ -1,0 +1,193 @@
+"""One training job and what was measured of it: samples a second by type of VM, number of VMs and configuration.
+
+Whoever measured or planned them, and however a training is spread over GPUs: pipelines, tensors, data. One choice is
+decided: a type, how many VMs of it, and the configuration. The sheet is in ``docs/throughputs.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from optplan.contracts.instance import Instance, Solution
+from optplan.contracts.time_and_money import Objective, TimeAndMoney
+from optplan.errors import DataError, nearest_name_hint
+from optplan.quantities import MoneyBudget, PositiveSeconds, SecondsOrZero
+from optplan.schema import NUMBER, ByName, Fields, FrozenModel, PositiveAmount
+from optplan.units import Amount
+
+#: More VMs are a mistake.
+LARGEST_COUNT = 1_000_000
+_Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT), NUMBER]
+_CountOrZero = Annotated[int, Field(ge=0, le=LARGEST_COUNT), NUMBER]
+
+#: What is chosen besides the number of VMs: the type and the configuration.
+Setup = tuple[str, str]
+
+
+class OfferedVm(FrozenModel):
+    """VMs of one kind on offer, at one price.
+
+    Parameters
+    ----------
+    price_usd_per_hour
+        Of a whole VM.
+    gpus, gpu
+        Of a VM: how many, and what they are called.
+    available
+        VMs that can be had; None: as many as were measured.
+    spot
+        Whether the provider may take the VM back; answers count on its not being taken.
+    instance_type, region, price_source, price_date
+        What it is and where the price comes from.
+    """
+
+    price_usd_per_hour: PositiveAmount
+    gpus: _Count = 1
+    gpu: str = ""
+    available: _CountOrZero | None = None
+    spot: bool = False
+    instance_type: str = ""
+    region: str = ""
+    price_source: str = ""
+    price_date: str = ""
+
+
+class Measurement(FrozenModel):
+    """What was measured, or predicted by another planner, on some VMs.
+
+    Parameters
+    ----------
+    type
+        Name of the type of VM.
+    vms
+        How many.
+    configuration
+        How the training was spread over them, in words of whoever measured; empty where there is one way only.
+    samples_per_s
+        Of all of them together.
+    """
+
+    type: str
+    vms: _Count
+    configuration: str = ""
+    samples_per_s: PositiveAmount
+
+
+class ThroughputsInstance(TimeAndMoney, Instance):
+    """Choose type, number and configuration of the VMs that train one job, among those that were measured.
+
+    Parameters
+    ----------
+    samples
+        To train.
+    types
+        VMs on offer, by name.
+    measurements
+        Samples a second by type, number of VMs and configuration, each of them once.
+    interpolate
+        Whether numbers of VMs between two measured ones may be chosen, at a linear interpolation of their samples a
+        second. Nothing beyond the measured ones is ever considered.
+    objective
+        ``cost`` or ``time``: which one is made least.
+    deadline_s
+        Limit on the time, such as ``10min``; None: no limit.
+    budget
+        Limit on the cost, such as ``3usd``; None: no limit.
+    launch_s
+        From the request until the VMs train.
+    launch_billed
+        Whether they are paid meanwhile.
+    global_batch
+        Samples of an iteration, all VMs together: what plans count by. None: plans count samples.
+    """
+
+    formulation: Literal["throughputs"] = "throughputs"
+    version: Literal[1] = 1
+    samples: PositiveAmount
+    types: ByName[OfferedVm]
+    measurements: tuple[Measurement, ...]
+    interpolate: bool = False
+    objective: Objective = Objective.COST
+    deadline_s: PositiveSeconds | None = None
+    budget: MoneyBudget | None = None
+    launch_s: SecondsOrZero = 0.0
+    launch_billed: bool = False
+    global_batch: _Count | None = None
+
+    if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
+
+        def __init__(  # noqa: PLR0913 - a field each
+            self,
+            *,
+            samples: float,
+            types: Mapping[str, OfferedVm | Fields],
+            measurements: Sequence[Measurement | Fields],
+            formulation: Literal["throughputs"] = ...,
+            version: Literal[1] = ...,
+            interpolate: bool = ...,
+            objective: Objective | str = ...,
+            deadline_s: float | str | None = ...,
+            budget: Amount | str | None = ...,
+            launch_s: float | str = ...,
+            launch_billed: bool = ...,
+            global_batch: int | None = ...,
+            name: str = ...,
+            description: str = ...,
+            source: Mapping[str, str] = ...,
+        ) -> None: ...
+
+    @model_validator(mode="after")
+    def _check(self) -> ThroughputsInstance:
+        if not self.measurements:
+            raise DataError("measurements", "is empty", "give at least one")
+        first: dict[tuple[str, str, int], int] = {}
+        for number, row in enumerate(self.measurements):
+            path = f"measurements.{number}"
+            if row.type not in self.types:
+                raise DataError(f"{path}.type", f"got {row.type!r}", nearest_name_hint(row.type, self.types))
+            earlier = first.setdefault((row.type, row.configuration, row.vms), number)
+            if earlier != number:
+                problem = f"has the type, VMs and configuration of measurements.{earlier}"
+                raise DataError(path, problem, "keep one of them, or their mean")
+        idle = [name for name in self.types if all(row.type != name for row in self.measurements)]
+        if idle:
+            problem = f"has {', '.join(idle)}, of which there are no measurements"
+            raise DataError("types", problem, "measure, or leave the types out")
+        return self
+
+    @cached_property
+    def tables(self) -> dict[Setup, dict[int, float]]:
+        """Samples a second by ascending number of VMs, for each type and configuration in the order of the rows."""
+        found: dict[Setup, dict[int, float]] = {}
+        for row in self.measurements:
+            found.setdefault((row.type, row.configuration), {})[row.vms] = row.samples_per_s
+        return {setup: dict(sorted(table.items())) for setup, table in found.items()}
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """How coarse the answer is, and that spot VMs are planned as if never taken back."""
+        count = f"{len(self.measurements):,} measured speed{'s' if len(self.measurements) > 1 else ''}"
+        between = "interpolated" if self.interpolate else "not considered (interpolate: true changes that)"
+        said = [f"coarse, from {count}: numbers of VMs between measured ones are {between}, beyond them not considered"]
+        spot = [name for name, vm in self.types.items() if vm.spot]
+        if spot:
+            said.append(f"{', '.join(spot)}: spot VMs, planned as if none were ever taken back")
+        return tuple(said)
+
+
+class ThroughputsSolution(Solution):
+    """What is decided.
+
+    Parameters
+    ----------
+    type, vms, configuration
+        Of which type, how many, and how the training is spread over them.
+    """
+
+    type: str
+    vms: _Count
+    configuration: str = ""

@@ -1,0 +1,1 @@
+"""Our exact solvers, with their own statement of the costs."""

@@ -1,0 +1,1 @@
+"""Explaining, sensitivity and frontiers: what stands above the solvers."""
