@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 #: Seconds after which the judge leaves what it has not checked, and says so, unless it is given another limit.
 VERIFY_LIMIT_S = 60.0
@@ -146,3 +152,20 @@ class Stopwatch:
         """Tell the listener, if there is one, where the solve is."""
         if self.listener is not None:
             self.listener(Event(stage, self.elapsed_s, objective, bound, fraction))
+
+
+def end_with_parent() -> None:
+    """Have this process end as soon as the one that started it has: the initializer of pools of processes.
+
+    Without it, processes of a pool whose parent was ended by a signal go on until their present work is done.
+    """
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_outlive, args=(parent,), daemon=True).start()
+
+
+def _outlive(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from optplan.contracts import Status, Termination
@@ -75,3 +78,25 @@ def test_engines_that_prepare_for_long_are_stopped(name: str, budget: str | None
     result = solve(instance, solver=solver, time_limit_s=0.3)
     assert result.termination is Termination.TIME_LIMIT
     assert result.status in (Status.UNKNOWN, Status.FEASIBLE)
+
+
+_POOL = """
+import multiprocessing, os, signal, sys
+from concurrent.futures import ProcessPoolExecutor
+from optplan.progress import end_with_parent
+if __name__ == "__main__":
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent)
+    pool.submit(os.getpid).result()
+    pool.submit(signal.pause)
+    print("ready", flush=True)
+    signal.pause()
+"""
+
+
+def test_processes_of_a_pool_end_with_the_one_that_began_them() -> None:
+    """Also where that one is killed: its standard output, which they share, comes to its end."""
+    with subprocess.Popen([sys.executable, "-c", _POOL], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        parent.kill()
+        assert not parent.communicate(timeout=60.0)[0]

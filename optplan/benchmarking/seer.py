@@ -35,6 +35,7 @@ from optplan.formulations.seer.published.search_clock import SearchOutcome, Sear
 from optplan.formulations.seer.published.seer_search import run_seer
 from optplan.instances.learning_curves import load_curves
 from optplan.instances.scaling import load_scaling
+from optplan.progress import end_with_parent
 from optplan.schema import FloatArray
 from optplan.solving import solve
 
@@ -253,7 +254,7 @@ def _share(cell: Cell, policy: str, seeds: Sequence[int], processes: int) -> lis
     if processes == 1:
         return _search_all(cell, policy, seeds)
     parts = [list(seeds[number::processes]) for number in range(processes)]
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         shared = list(pool.map(_search_all, [cell] * processes, [policy] * processes, parts))
     by_seed = {
         seed: outcome

@@ -14,7 +14,7 @@ from optplan.benchmarking.machine import count_processors, describe_machine, des
 from optplan.benchmarking.rows import BEST_KNOWN, run_suite, suites
 from optplan.benchmarking.summaries import summarise_best_known, summarise_suite
 from optplan.errors import UsageError
-from optplan.progress import Event
+from optplan.progress import Event, end_with_parent
 
 #: What is measured first, so that no processor ends long after the others; whatever is not listed follows.
 _LONGEST_FIRST = (BEST_KNOWN, "seer", "boa-types", "rubberband")
@@ -64,7 +64,8 @@ def run_sweep(
     wanted = sorted(chosen, key=lambda name: _LONGEST_FIRST.index(name) if name in _LONGEST_FIRST else len(chosen))
     done: dict[str, tuple[list[dict[str, Any]], float]] = {}
     # A new process for each suite: what one has loaded is no part of another's memory, and HiGHS and OR-Tools both fit.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(processes, context, end_with_parent, max_tasks_per_child=1) as pool:
         tasks = {
             pool.submit(_run_timed, name, quick, full, proofs if name == BEST_KNOWN else None): name for name in wanted
         }

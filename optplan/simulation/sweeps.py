@@ -18,14 +18,15 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import MissingExtraError, OptplanError, UsageError
+from optplan.errors import DataError, MissingExtraError, OptplanError, UsageError
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
-from optplan.progress import Listener, Stopwatch
+from optplan.progress import Listener, Stopwatch, end_with_parent
 from optplan.simulation.cluster.cells import Cell, Checksums
 
 #: Digits of the digest in a file's name; all of it stands in the file.
 _DIGITS = 12
+_REMOVE = "remove it, and it is simulated again"
 
 
 class Engine(StrEnum):
@@ -69,6 +70,8 @@ def run(
 
     Raises
     ------
+    DataError
+        When a file that is there holds no result of its cell.
     OptplanError
         When cells fail: the error of the first, after all others are done and written.
     UsageError
@@ -95,7 +98,18 @@ def run(
         cell, error = failed[0]
         error.add_note(f"in {len(failed)} of {total} cells, first {Path(cell.workload).name} under {cell.policy}")
         raise error
-    return [read_data(path) for path, _ in places]
+    return [_read(path, digest) for path, digest in places]
+
+
+def _read(path: Path, digest: str) -> dict[str, Any]:
+    """Read what came of a cell; its file may have been cut short, or be that of something else."""
+    try:
+        told = read_data(path)
+    except DataError as error:
+        raise DataError(str(path), f"cannot be read as a result ({error.problem})", _REMOVE) from None
+    if not isinstance(told, dict) or told.get("digest") != digest:
+        raise DataError(str(path), "is not the result of this simulation", _REMOVE)
+    return told
 
 
 def _place(folder: Path, cell: Cell, digest: str) -> tuple[Path, str]:
@@ -135,7 +149,7 @@ def _run_all(cells: dict[Path, Cell], processes: int | None, engine: Engine | st
 
 def _run_in_processes(cells: dict[Path, Cell], count: int) -> _Answers:
     # Spawned processes inherit nothing, so results cannot depend on the state of this one.
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         futures = {pool.submit(_run_cell, cell): path for path, cell in cells.items()}
         try:
             for future in as_completed(futures):

@@ -40,6 +40,17 @@ def test_what_is_there_is_not_run_again(cell: Cell, tmp_path: Path) -> None:
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"digest": "0"}'])
+def test_a_file_that_is_no_result_is_refused(cell: Cell, tmp_path: Path, content: str) -> None:
+    """The message names the whole path, and what to do."""
+    sweeps.run([cell], tmp_path, 1)
+    (file,) = tmp_path.glob("*-one-gpu-*.json")
+    file.write_text(content)
+    with pytest.raises(DataError, match="remove it, and it is simulated again") as raised:
+        sweeps.run([cell], tmp_path, 1)
+    assert raised.value.path == str(file)
+
+
 def test_parameters_and_plans_make_cells(cell: Cell, tmp_path: Path) -> None:
     """Whatever decides the figures is in the digest; a default that is written out changes nothing."""
     plan = tmp_path / "plan.json"

@@ -33,7 +33,7 @@ from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import TOLERANCE, evaluate
 from optplan.formulations.boa.planning import as_run
 from optplan.formulations.boa.study.sampling import EstimateErrors, apply_factors, draw_factors
-from optplan.progress import Stopwatch
+from optplan.progress import Stopwatch, end_with_parent
 from optplan.schema import FloatArray
 
 #: Samples that one task of a process pool takes: few enough for progress to move.
@@ -258,7 +258,7 @@ def _ask(question: _Question, samples: int, processes: int) -> Iterator[_Sample]
         return
     chunks = [range(start, min(start + _CHUNK, samples)) for start in range(0, samples, _CHUNK)]
     # Spawned processes inherit nothing, so results cannot depend on the state of this one.
-    with ProcessPoolExecutor(min(processes, len(chunks)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(processes, len(chunks)), get_context("spawn"), end_with_parent) as pool:
         try:
             for done in pool.map(partial(_run_chunk, question), chunks):
                 yield from done
