@@ -67,6 +67,7 @@ SLOW = (
     "formulations/rubberband/published",
     "formulations/rubberband/test_independence.py",
     "formulations/seer/exact/test_informed.py",
+    "formulations/seer/exact/test_node_rows.py",
     "formulations/seer/exact/test_spending.py",
     "formulations/seer/judge/test_spending.py",
     "formulations/srift/exact",

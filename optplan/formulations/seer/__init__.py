@@ -9,6 +9,8 @@ _SPEND = frozenset({"spend"})
 _INFORMED = frozenset({"informed"})
 _HERE = "optplan.formulations.seer"
 
+#: Whole nodes are paid, and trials do not divide them evenly.
+_NODES = frozenset({"uneven-nodes"})
 _solver = partial(SolverEntry, policies=frozenset({"brackets"}))
 
 FORMULATION = Formulation(
@@ -35,6 +37,7 @@ FORMULATION = Formulation(
             f"{_HERE}.exact.spending:solve_spend_exact",
             "exact: undominated choices of trials, bracket by bracket; ties go to the last round",
             proofs=frozenset({BoundProof.LAGRANGIAN, BoundProof.TREE, BoundProof.SEARCHED}),
+            features=_NODES,
             problems=_SPEND,
         ),
         _solver(
@@ -51,6 +54,7 @@ FORMULATION = Formulation(
             f"{_HERE}.models.general_engines:solve_enumeration",
             "looks at every choice; for tiny instances",
             proofs=frozenset({BoundProof.SEARCHED, BoundProof.LAGRANGIAN}),
+            features=_NODES,
             problems=_SPEND,
             max_cells=60,
         ),
@@ -66,6 +70,7 @@ FORMULATION = Formulation(
             f"{_HERE}.published.algorithms:solve_published",
             "the paper's own numbers of trials (Algorithms 1 to 3); the budget is its bound",
             proofs=frozenset({BoundProof.LAGRANGIAN}),
+            features=_NODES,
             problems=_SPEND | _INFORMED,
             exact=False,
         ),

@@ -61,7 +61,8 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
         price = f"{format_usd(instance.price_usd_per_gpu_hour)} an hour of one {instance.gpu_type}"
         facts.append(("price", price + (f" ({source})" if source else "")))
     if instance.gpus_per_node is not None:
-        facts.append(("nodes", f"of {instance.gpus_per_node} GPUs, whole ones are measured besides"))
+        what = "whole ones are measured besides" if instance.nodes_paid is None else "paid whole by the budget"
+        facts.append(("nodes", f"of {instance.gpus_per_node} GPUs, {what}"))
     if instance.search_space:
         facts.append(("search space", _describe_space(instance)))
     published = instance.brackets

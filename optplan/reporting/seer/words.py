@@ -137,6 +137,7 @@ def say_answer(instance: SeerInstance, result: Result[Solution]) -> str:
     return (
         f"{started}, and {last} trained to the end: {rounds}, {format_minutes(measures['duration_min'])}, "
         f"{format_number(measures['spent_gpu_min'])} of {format_gpu_min(instance.budget_gpu_min)}"
+        f"{'' if instance.nodes_paid is None else ' on whole nodes'}"
         f"{_say_cluster(instance, measures)}.{_say_ends(solution)}{_say_pauses(instance, solution)}"
     )
 

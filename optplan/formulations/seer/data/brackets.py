@@ -23,6 +23,12 @@ A cluster of at most G GPUs, which the paper does not have, is a third condition
 GPUs, the least that K rounds are for, have to fit. Where that leaves fewer rounds than deadline and budget do, R is not
 kept below eta^K: the rounds get as long as those allow. Algorithm 3 then divides what G GPUs take at most, if that
 is less than the budget: with G (K t_1 + ...) instead of B all sizes times their GPUs add up to G.
+
+Where the budget counts whole nodes of g GPUs, which the paper does not have either, K rounds and the bracket of B0 are
+paid as such: g times the nodes of eta^(K-k) trials, rounded up, on p_min GPUs instead of p_min eta^(K-k) GPUs in round
+k, so that the second condition stays linear in R. A bracket has the trials of its size, or, where nodes of its own
+would take more than its part of the budget, the most with which they do not. Together brackets need no more nodes than
+apart.
 """
 
 from __future__ import annotations
@@ -39,6 +45,8 @@ SHORTFALL = 1e-9
 #: Most rounds, and most brackets before merging, that are computed; more of them mean nothing.
 MOST_ROUNDS = 10_000
 MOST_BRACKETS = 10_000
+#: Halvings that find a size among as many as doubles can tell apart.
+_HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class SearchParameters:
         Whether GPUs of a trial are whole numbers.
     most_gpus_held
         G, GPUs of all trials at any time; None for no limit.
+    gpus_per_node
+        g, where the budget counts whole nodes; None where it counts the GPUs that trials hold.
     """
 
     deadline_min: float
@@ -73,6 +83,7 @@ class SearchParameters:
     resize_min: float = 0.0
     whole_gpus: bool = True
     most_gpus_held: float | None = None
+    gpus_per_node: int | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +121,7 @@ class SearchBrackets:
     round_min
         t_1: minutes of the first round; round k takes ``round_min * eta**(k - 1)``, and a pause.
     bracket_gpu_min
-        B0: GPU-minutes of a bracket of ``eta**(K - 1)`` trials on p_min GPUs.
+        B0: GPU-minutes of a bracket of ``eta**(K - 1)`` trials on p_min GPUs, as the budget counts them.
     levels
         q*.
     capped_levels
@@ -144,7 +155,10 @@ def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
     eta = parameters.eta
     round_min = parameters.least_round_min * ratio / eta ** (rounds - 1)
     trial_min = minutes_per_trial(parameters, rounds, round_min)
-    bracket_gpu_min = parameters.least_gpus * eta ** (rounds - 1) * trial_min
+    bracket_gpu_min = held_gpu_min = parameters.least_gpus * eta ** (rounds - 1) * trial_min
+    if parameters.gpus_per_node is not None:
+        per_ratio, pauses = _weigh_nodes(parameters, rounds)
+        bracket_gpu_min = per_ratio * ratio + pauses
     most = math.inf if parameters.most_gpus_held is None else parameters.most_gpus_held * trial_min
     budget = max(min(parameters.budget_gpu_min, most), bracket_gpu_min)  # it may be less by rounding
     levels = _count_levels(parameters, budget / bracket_gpu_min)
@@ -152,6 +166,10 @@ def size_brackets(parameters: SearchParameters) -> SearchBrackets | None:
     brackets = []
     for each, amount in _merge(parameters, gpus, budgets):
         size = amount / (trial_min * each)
+        if parameters.gpus_per_node is not None:
+            # A cluster may have room for less than the nodes of the first bracket would be paid for.
+            size *= min(1.0, max(most, held_gpu_min) / budget)
+            size = _fit_nodes(parameters, rounds, round_min, SizedBracket(each, amount, size, ()))
         trials = tuple(floor_loosely(size / eta**k) for k in range(rounds))
         brackets.append(SizedBracket(each, amount, size, trials))
     return SearchBrackets(ratio, rounds, round_min, bracket_gpu_min, levels, capped_levels, tuple(brackets))
@@ -198,10 +216,50 @@ def floor_loosely(number: float) -> int:
     return math.floor(number * (1.0 + ROUNDING))
 
 
+def paid_gpus(gpus_per_node: int | None, gpus: float, trials: int) -> float:
+    """Return the GPUs that a budget counts for trials of as many GPUs each: those of their nodes, or those held."""
+    if gpus_per_node is None:
+        return gpus * trials
+    whole, rest = divmod(round(gpus), gpus_per_node)
+    shared = -(-trials // (gpus_per_node // rest)) if rest else 0
+    return float(gpus_per_node * (whole * trials + shared))
+
+
+def _weigh_nodes(parameters: SearchParameters, rounds: int) -> tuple[float, float]:
+    """Return what the nodes of the least search of so many rounds take by unit of R, and in pauses, in GPU-minutes."""
+    eta = parameters.eta
+    trials = [math.ceil(eta ** (rounds - 1 - k) * (1.0 - ROUNDING)) for k in range(rounds)]
+    paid = [paid_gpus(parameters.gpus_per_node, parameters.least_gpus, number) for number in trials]
+    per_ratio = parameters.least_round_min * sum(each * eta ** (k + 1 - rounds) for k, each in enumerate(paid))
+    return per_ratio, parameters.resize_min * sum(paid[1:])
+
+
+def _fit_nodes(parameters: SearchParameters, rounds: int, round_min: float, bracket: SizedBracket) -> float:
+    """Return the size of a bracket, or the largest one below it of which whole nodes take no more than its budget."""
+    eta, amount = parameters.eta, bracket.budget_gpu_min * (1.0 + ROUNDING)
+    minutes = [round_min * eta**k + (parameters.resize_min if k else 0.0) for k in range(rounds)]
+
+    def fits(size: float) -> bool:
+        trials = (floor_loosely(size / eta**k) for k in range(rounds))
+        paid = (paid_gpus(parameters.gpus_per_node, bracket.gpus, number) for number in trials)
+        return sum(each * m for each, m in zip(paid, minutes, strict=True)) <= amount
+
+    if fits(bracket.size):
+        return bracket.size
+    least, most = 0.0, bracket.size
+    for _ in range(_HALVINGS):
+        middle = (least + most) / 2.0
+        least, most = (middle, most) if fits(middle) else (least, middle)
+    # It lies just below a size at which several rounds may change. The least size with the same trials lies apart.
+    least *= 1.0 - 4.0 * ROUNDING
+    return max(floor_loosely(least / eta**k) * eta**k for k in range(rounds))
+
+
 def _fits_one_trial(parameters: SearchParameters) -> bool:
     """Whether one trial of the shortest round keeps deadline and budget."""
     shortest = parameters.least_round_min
-    least = (shortest, parameters.deadline_min), (parameters.least_gpus * shortest, parameters.budget_gpu_min)
+    gpus = paid_gpus(parameters.gpus_per_node, parameters.least_gpus, 1)
+    least = (shortest, parameters.deadline_min), (gpus * shortest, parameters.budget_gpu_min)
     return all(needed <= amount * (1.0 + SHORTFALL) for needed, amount in least)
 
 
@@ -216,6 +274,9 @@ def _most_ratio(parameters: SearchParameters, rounds: int, shrinking: float, gro
     pause, shortest = parameters.resize_min, parameters.least_round_min
     by_deadline = (parameters.deadline_min - (rounds - 1) * pause) / (shortest * shrinking)
     by_budget = (parameters.budget_gpu_min / parameters.least_gpus - pause * growing) / (shortest * rounds)
+    if parameters.gpus_per_node is not None:
+        per_ratio, pauses = _weigh_nodes(parameters, rounds)
+        by_budget = (parameters.budget_gpu_min - pauses) / per_ratio
     return min(by_deadline, by_budget)
 
 

@@ -52,6 +52,15 @@ class Objective(StrEnum):
     QUALITY = "quality"
 
 
+class BudgetCounts(StrEnum):
+    """What a budget pays for."""
+
+    #: The GPUs that trials hold.
+    HELD = "held"
+    #: All GPUs of the whole nodes that they are on.
+    NODES = "nodes"
+
+
 class Problem(StrEnum):
     """The problems that follow from the objective."""
 
@@ -88,12 +97,14 @@ class SeerInstance(Instance):
     price_usd_per_gpu_hour, price_source, price_date
         What an hour of one GPU costs in US dollars, who said so, when. Needed for a budget in money.
     gpus_per_node
-        GPUs of the nodes that are rented whole; where it is given, the cost of whole nodes is measured, too. The budget
-        counts GPUs.
+        GPUs of the nodes that are rented whole; where it is given, the cost of whole nodes is measured, too.
     search_space
         Hyperparameters by name; empty where it is not stated.
     most_gpus_held
         GPUs of all trials together at any time (G); without it there is no limit.
+    budget_counts
+        ``held``: the budget counts the GPUs that trials hold, as published; ``nodes``: all GPUs of the whole nodes that
+        are rented for them, which needs ``gpus_per_node``.
     objective
         ``spend``: most GPU-minutes of training in the published rounds and brackets; ``quality``: least expected final
         loss, whatever the rounds and brackets.
@@ -101,7 +112,7 @@ class SeerInstance(Instance):
         What is believed of learning curves and of scaling. Needed for ``quality``; ``spend`` does not look at it.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"most_gpus_held"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"most_gpus_held", "budget_counts"})
 
     formulation: Literal["seer"] = "seer"
     version: Literal[1] = 1
@@ -123,6 +134,7 @@ class SeerInstance(Instance):
     objective: Objective = Objective.SPEND
     prior: SearchPrior | None = None
     most_gpus_held: PositiveAmount | None = None
+    budget_counts: BudgetCounts = BudgetCounts.HELD
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -149,6 +161,7 @@ class SeerInstance(Instance):
             objective: Objective | str = ...,
             prior: SearchPrior | Fields | None = ...,
             most_gpus_held: float | None = ...,
+            budget_counts: BudgetCounts | str = ...,
             name: str = ...,
             description: str = ...,
             source: Mapping[str, str] = ...,
@@ -171,6 +184,12 @@ class SeerInstance(Instance):
         elif self.gpus_per_node is not None:
             problem = f"got {self.gpus_per_node}, although whole_gpus is false"
             raise DataError("gpus_per_node", problem, "fractions of GPUs have no place on a node; remove one")
+        if self.budget_counts is BudgetCounts.NODES:
+            if self.gpus_per_node is None:
+                raise DataError("gpus_per_node", "is missing, and the budget counts whole nodes", "add it")
+            if self.objective is Objective.QUALITY:
+                fix = "set it to held, or objective to spend"
+                raise DataError("budget_counts", "got nodes; the objective quality counts GPUs held", fix)
         if self.budget.unit is BudgetUnit.USD and self.price_usd_per_gpu_hour is None:
             fix = "add it, or give the budget in GPU-time, as in 480gpu-min"
             raise DataError("price_usd_per_gpu_hour", "is missing, and the budget is in money", fix)
@@ -211,6 +230,8 @@ class SeerInstance(Instance):
         if problem == Problem.INFORMED and self.prior is None:
             message = f"problem: {problem} needs the field prior, which instance {self.name!r} does not have; add it"
             raise UsageError(message)
+        if problem == Problem.INFORMED and self.budget_counts is BudgetCounts.NODES:
+            raise UsageError(f"problem: {problem} counts GPUs held, and budget_counts is nodes; set it to held")
         return {"objective": Objective.QUALITY if problem == Problem.INFORMED else Objective.SPEND}
 
     @property
@@ -246,6 +267,11 @@ class SeerInstance(Instance):
         return gpu_hours * _MINUTES_PER_HOUR
 
     @property
+    def nodes_paid(self) -> int | None:
+        """GPUs of a node where the budget counts whole nodes; None where it counts the GPUs that trials hold."""
+        return self.gpus_per_node if self.budget_counts is BudgetCounts.NODES else None
+
+    @property
     def resize_min(self) -> float:
         """Minutes without training at the start of every round but the first."""
         return self.resize_s / SECONDS_PER_MINUTE
@@ -264,6 +290,7 @@ class SeerInstance(Instance):
             resize_min=self.resize_min,
             whole_gpus=self.whole_gpus,
             most_gpus_held=self.most_gpus_held,
+            gpus_per_node=self.nodes_paid,
         )
 
     @cached_property

@@ -114,7 +114,7 @@ def _warn(instance: SeerInstance, solution: SeerSolution) -> tuple[str, ...]:
     """Say where the search space is smaller than the plan, and where whole nodes cost more than the budget."""
     warnings = [describe_shortage(instance.search_space, sum(bracket.trials[0] for bracket in solution.brackets))]
     per_node, held = instance.gpus_per_node, 0.0
-    if per_node is not None:
+    if per_node is not None and instance.nodes_paid is None:
         rounds = list_rounds(instance, solution)
         held = per_node * sum(count_nodes(per_node, each.groups) * each.duration_min for each in rounds)
     if held > instance.budget_gpu_min * (1 + SHORTFALL):

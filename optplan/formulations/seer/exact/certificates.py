@@ -14,6 +14,7 @@ from optplan.schema import FloatArray
 
 #: The rule of the lists, and the unit of their amounts in all brackets together, relative to budget and bound.
 _RULE, _UNIT = "seer-rows", 2.0**-33
+_NODES_RULE = "seer-nodes"
 #: Most pairs of all lists together: a certificate of up to a megabyte.
 MOST_LISTED = 50_000
 
@@ -21,6 +22,11 @@ MOST_LISTED = 50_000
 def certify_budget(instance: SeerInstance) -> LagrangianCertificate:
     """Make the certificate that the budget is a bound."""
     return LagrangianCertificate(multipliers={BUDGET: 1.0, DEADLINE: 0.0}, bound=instance.budget_gpu_min)
+
+
+def certify_nodes(bound: float) -> TreeCertificate:
+    """Make the certificate that no search on paid nodes trains for longer; whoever checks it lists all of them."""
+    return TreeCertificate(rule=_NODES_RULE, bound=bound, content={})
 
 
 def certify_rows(instance: SeerInstance, pairs: Sequence[FloatArray], bound: float) -> TreeCertificate | None:

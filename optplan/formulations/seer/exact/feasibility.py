@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
-from optplan.formulations.seer.data.brackets import SHORTFALL
+from optplan.formulations.seer.data.brackets import SHORTFALL, paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance, SeerSolution
 
 
@@ -23,7 +23,8 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
         With status INFEASIBLE. Where both limits fall short, no relaxation of one alone helps, and the reason names
         both.
     """
-    least = {BUDGET: instance.least_gpus * instance.least_round_min, DEADLINE: instance.least_round_min}
+    paid = paid_gpus(instance.nodes_paid, instance.least_gpus, 1)
+    least = {BUDGET: paid * instance.least_round_min, DEADLINE: instance.least_round_min}
     quotients = {limit: least[limit] / amount for limit, amount in instance.limits.items()}
     worst = max(quotients, key=lambda limit: quotients[limit])
     short = [limit for limit in least if least[limit] > instance.limits[limit] * (1.0 + SHORTFALL)]
@@ -35,7 +36,8 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
         f"(given: {each.given:,.12g})"
         for each in relaxations
     )
-    gpus = "1 GPU" if instance.least_gpus == 1 else f"{instance.least_gpus:,.12g} GPUs"
+    gpus = "1 GPU" if paid == 1 else f"{paid:,.12g} GPUs"
+    gpus += "" if instance.nodes_paid is None else " of whole nodes"
     reason = f"one trial for the shortest round ({instance.least_round_min:,.12g} min on {gpus}) needs {wishes}"
     return Answer(
         status=Status.INFEASIBLE,

@@ -8,6 +8,8 @@ of every bracket so that together they keep the budget::
     subject to  sum over i of P_i sum over k of (t_1 eta^(k-1) + w [k > 1]) n(i,k) <= B       (family ``budget``)
                 sum over i of P_i n(i,1)                                           <= G       (family ``cluster``)
 
+where ``budget`` may count the GPUs of whole nodes instead of the GPUs held, which are no more and list the same rows;
+
 and of equally good choices the one with the most GPU-minutes in the last round; of those the one with the most trials;
 of those the one with the longest row of the widest bracket, then of the next.
 """
@@ -27,6 +29,7 @@ from optplan.formulations.seer.data.brackets import (
     minutes_per_trial,
 )
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
+from optplan.formulations.seer.laws.nodes import count_nodes
 from optplan.schema import FloatArray, IntArray
 
 #: Rows of one bracket that are listed; a budget that pays more of them above the published one is rarely meant.
@@ -85,6 +88,10 @@ class SpendProblem:
         By increasing GPUs.
     complete
         Whether all rows that the budget can pay are listed.
+    minutes
+        (2, K) Of each round, with its pause and without.
+    gpus_per_node
+        Where the budget counts whole nodes.
     """
 
     rounds: int
@@ -93,6 +100,20 @@ class SpendProblem:
     cluster_gpus: float
     brackets: tuple[BracketRows, ...]
     complete: bool
+    minutes: FloatArray
+    gpus_per_node: int | None = None
+
+    @property
+    def round_minutes(self) -> FloatArray:
+        """(K,) Of each round, with its pause."""
+        minutes: FloatArray = self.minutes[0]
+        return minutes
+
+    @property
+    def training_minutes(self) -> FloatArray:
+        """(K,) Of each round, without its pause."""
+        minutes: FloatArray = self.minutes[1]
+        return minutes
 
     @property
     def most_gpu_min(self) -> float:
@@ -117,6 +138,22 @@ class SpendProblem:
     def training_of(self, rows: tuple[int, ...]) -> float:
         """Return the GPU-minutes of training of a choice of rows."""
         return float(sum(each.training_gpu_min[row] for each, row in zip(self.brackets, rows, strict=True)))
+
+    def paid_gpu_min(self, rows: tuple[int, ...]) -> float:
+        """Return the GPU-minutes of a choice of rows as the budget counts them."""
+        chosen = list(zip(self.brackets, rows, strict=True))
+        if self.gpus_per_node is None:
+            return float(sum(each.spent_gpu_min[row] for each, row in chosen))
+        numbers = [(each.gpus, each.trials[row].tolist()) for each, row in chosen]
+        nodes = [
+            count_nodes(self.gpus_per_node, tuple((gpus, trials[k]) for gpus, trials in numbers if trials[k]))
+            for k in range(self.rounds)
+        ]
+        return self.gpus_per_node * float(np.dot(nodes, self.round_minutes))
+
+    def held_gpus(self, rows: tuple[int, ...]) -> float:
+        """Return the GPUs that a choice of rows holds in the first round."""
+        return float(sum(each.held_gpus[row] for each, row in zip(self.brackets, rows, strict=True)))
 
     def write(self, rows: tuple[int, ...]) -> SeerSolution:
         """Write a choice of rows as a solution; brackets without trials are left out."""
@@ -154,7 +191,16 @@ def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem
         fits[0] = True
         complete &= all_listed
         brackets.append(_weigh(bracket.gpus, rows.trials[fits], minutes))
-    return SpendProblem(published.rounds, published.round_min, budget, cluster, tuple(brackets), complete)
+    return SpendProblem(
+        published.rounds,
+        published.round_min,
+        budget,
+        cluster,
+        tuple(brackets),
+        complete,
+        minutes,
+        instance.nodes_paid,
+    )
 
 
 def count_rows(instance: SeerInstance) -> int:

@@ -28,8 +28,9 @@ from optplan.contracts.result import Answer, BoundProof, SolveRequest, Terminati
 from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.answers import answer_with, training_of
-from optplan.formulations.seer.exact.certificates import certify_rows
+from optplan.formulations.seer.exact.certificates import certify_nodes, certify_rows
 from optplan.formulations.seer.exact.feasibility import infeasible_answer
+from optplan.formulations.seer.exact.node_rows import choose_rows_on_nodes
 from optplan.formulations.seer.exact.rows import BracketRows, SpendProblem, list_rows
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -126,6 +127,8 @@ def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[S
         return infeasible_answer(instance)
     request.stopwatch.emit("rows", bound=instance.budget_gpu_min)
     problem = list_rows(instance, published)
+    if problem.gpus_per_node is not None:
+        return _spend_on_nodes(instance, request, problem)
     reduced = _cut_rows(instance, problem)
     chosen = choose_rows(reduced, request.stopwatch)
     termination = chosen.stopped_by or (Termination.COMPLETED if reduced.complete else Termination.WORK_LIMIT)
@@ -146,6 +149,25 @@ def solve_spend_exact(instance: SeerInstance, request: SolveRequest) -> Answer[S
         proof=certificate or BoundProof.SEARCHED,
         termination=termination,
         counters={"labels": float(chosen.labels), "rows": float(sum(each.size for each in reduced.brackets))},
+    )
+
+
+def _spend_on_nodes(instance: SeerInstance, request: SolveRequest, problem: SpendProblem) -> Answer[SeerSolution]:
+    chosen = choose_rows_on_nodes(problem, instance.eta, request.stopwatch)
+    solution = problem.write(chosen.rows)
+    bound, certificate = None, None
+    if chosen.most is not None and problem.complete:
+        bound = max(training_of(instance, solution), chosen.most)
+        if request.certify:
+            certificate = certify_nodes(bound)
+    return answer_with(
+        instance,
+        request,
+        solution,
+        bound=bound,
+        proof=certificate or BoundProof.SEARCHED,
+        termination=chosen.stopped_by or (Termination.COMPLETED if problem.complete else Termination.WORK_LIMIT),
+        counters={"choices": float(chosen.choices), "rows": float(sum(each.size for each in problem.brackets))},
     )
 
 

@@ -4,8 +4,9 @@ For multipliers mu of the budget and nu of the deadline, no search that keeps bo
 
     sup over all searches of (training - mu spent - nu time) + mu B + nu T
 
-GPU-minutes. Spending is training and pausing, so with mu >= 1 the supremum is that of no search at all, zero, and the
-bound mu B + nu T; with less, longer searches gain without end. The best choice is mu = 1 and nu = 0: the budget.
+GPU-minutes. Spending is training and pausing, and what nodes have besides where the budget counts them, so with
+mu >= 1 the supremum is that of no search at all, zero, and the bound mu B + nu T; with less, longer searches gain
+without end. The best choice is mu = 1 and nu = 0: the budget.
 
 All that is about GPU-minutes of training. Of an expected final loss multipliers say nothing.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import math
 
 from optplan.contracts.result import BoundProof
+from optplan.formulations.seer.data.brackets import paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
 from optplan.schema import FloatArray
 
@@ -54,7 +56,7 @@ def least_consumption(instance: SeerInstance, weights: FloatArray) -> dict[str, 
     dict of str to float
         By part; there is one.
     """
-    gpu_min = instance.least_gpus * instance.least_round_min
+    gpu_min = paid_gpus(instance.nodes_paid, instance.least_gpus, 1) * instance.least_round_min
     return {"one trial": float(weights[0] * gpu_min + weights[1] * instance.least_round_min)}
 
 

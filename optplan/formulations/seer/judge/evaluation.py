@@ -19,7 +19,8 @@ problem and not of any solver. Constraint families, by the names used in every m
 ``deadline``
     Rounds and pauses end by the deadline.
 ``budget``
-    GPU-minutes, training and pausing, do not exceed the budget.
+    GPU-minutes, training and pausing, do not exceed the budget: those of the GPUs that trials hold, or, where the
+    budget counts them, those of whole nodes.
 ``cluster``
     In no round do all trials together hold more GPUs than there may be; only where there is such a limit.
 
@@ -50,7 +51,7 @@ from optplan.formulations.seer.data.instance import (
     SeerSolution,
 )
 from optplan.formulations.seer.laws.nodes import count_nodes
-from optplan.formulations.seer.laws.rounds import Round, list_rounds
+from optplan.formulations.seer.laws.rounds import Round, list_rounds, sum_spent
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 #: Relative tolerance of every comparison of the judge; a plan exactly at the budget is feasible.
@@ -84,12 +85,13 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
     rounds = list_rounds(instance, solution)
     training = sum(each.gpus * each.training_min for each in rounds)
     pausing = sum(each.gpus * each.pause_min for each in rounds)
-    consumption = {BUDGET: training + pausing, DEADLINE: rounds[-1].stop_min}
+    spent = training + pausing if instance.nodes_paid is None else sum_spent(instance, rounds)
+    consumption = {BUDGET: spent, DEADLINE: rounds[-1].stop_min}
     measures = {
-        "spent_gpu_min": training + pausing,
+        "spent_gpu_min": spent,
         "training_gpu_min": training,
         "resize_gpu_min": pausing,
-        "unused_gpu_min": instance.budget_gpu_min - training - pausing,
+        "unused_gpu_min": instance.budget_gpu_min - spent,
         "last_round_gpu_min": rounds[-1].gpus * rounds[-1].training_min,
         "duration_min": rounds[-1].stop_min,
         "training_min": sum(each.training_min for each in rounds),
@@ -97,7 +99,7 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
         "last_round_trials": float(sum(trials for _, trials in rounds[-1].groups)),
         "most_gpus_held": max(each.gpus for each in rounds),
     }
-    measures |= _measure_cost(instance, rounds, training + pausing)
+    measures |= _measure_cost(instance, rounds, spent)
     quality = instance.objective is Objective.QUALITY
     checks += _check_free(instance, solution) if quality else _check_published(instance, solution)
     checks += [_check_limit(instance, limit, used) for limit, used in consumption.items()]

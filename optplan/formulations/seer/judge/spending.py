@@ -41,6 +41,8 @@ from optplan.contracts.result import TreeCertificate
 from optplan.formulations.seer.data.brackets import SearchBrackets, SizedBracket
 from optplan.formulations.seer.data.instance import Objective, SeerInstance
 from optplan.formulations.seer.judge.evaluation import SAME, TOLERANCE
+from optplan.formulations.seer.judge.node_spending import RULE as NODES_RULE
+from optplan.formulations.seer.judge.node_spending import check_nodes
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -81,21 +83,26 @@ class _Room:
 
 
 def check_tree(instance: SeerInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
-    """Raise unless a certificate of the rule ``seer-rows`` proves its bound.
+    """Raise unless a certificate of the rule ``seer-rows``, or ``seer-nodes`` for paid nodes, proves its bound.
 
     Parameters
     ----------
     certificate
         Its content: ``pairs``, for each bracket but the narrowest, from the widest on, two packed lists of whole
         numbers (:mod:`optplan.contracts.packing`): spent in units of budget * 2^-33 / brackets, trained in units of
-        bound * 2^-33 / brackets.
+        bound * 2^-33 / brackets. Of the rule ``seer-nodes``: nothing.
     """
     published = instance.brackets
+    if certificate.rule == NODES_RULE:
+        check_nodes(instance, certificate, stopwatch)
+        return
     if certificate.rule != RULE:
-        message = f"there is no rule {certificate.rule[:80]!r} for this formulation; there is {RULE!r}"
+        message = f"there is no rule {certificate.rule[:80]!r} for this formulation; there are {RULE!r}, {NODES_RULE!r}"
         raise RefutedError(message)
     if instance.objective is not Objective.SPEND or published is None or certificate.limit:
         raise RefutedError(f"the rule {RULE!r} is about the training of feasible instances")
+    if instance.nodes_paid is not None:
+        raise RefutedError(f"the rule {RULE!r} is about GPUs held; where nodes are paid there is {NODES_RULE!r}")
     bound = certificate.bound
     if bound is None or not bound > 0.0:
         raise RefutedError("a bound in GPU-minutes above zero is needed")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 
 def count_nodes(gpus_per_node: int, groups: tuple[tuple[float, int], ...]) -> int:
     """Count the nodes that hold all trials of a round.
@@ -33,6 +36,15 @@ def count_nodes(gpus_per_node: int, groups: tuple[tuple[float, int], ...]) -> in
         places[gpus_per_node] += fresh
         _take(places, gpus_per_node, size, left, fresh)
     return nodes
+
+
+def divide_evenly(gpus_per_node: int, sizes: Sequence[float]) -> bool:
+    """Say whether of sizes and node each divides the next larger one.
+
+    Then a round is on as many nodes as its GPUs fill, rounded up.
+    """
+    chain = sorted({gpus_per_node, *map(round, sizes)})
+    return all(larger % smaller == 0 for smaller, larger in pairwise(chain))
 
 
 def _take(places: dict[int, int], room: int, size: int, left: int, nodes: int) -> int:

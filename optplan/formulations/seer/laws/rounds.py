@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.laws.nodes import count_nodes
 
 
 @dataclass(frozen=True)
@@ -59,3 +61,11 @@ def list_rounds(instance: SeerInstance, solution: SeerSolution) -> list[Round]:
             )
         )
     return rounds
+
+
+def sum_spent(instance: SeerInstance, rounds: Sequence[Round]) -> float:
+    """Return the GPU-minutes of rounds, pauses included, as the budget counts them: of GPUs held, or of whole nodes."""
+    per_node = instance.nodes_paid
+    if per_node is None:
+        return sum(each.gpus * each.duration_min for each in rounds)
+    return per_node * sum(count_nodes(per_node, each.groups) * each.duration_min for each in rounds)

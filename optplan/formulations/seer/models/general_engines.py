@@ -96,15 +96,32 @@ class _Run:
         for row in self.literals:
             self.model.add_exactly_one(row)
             self.model.add_hint(row[0], 1)
-        spent = self._scale([each.spent_gpu_min for each in brackets])
         most = math.floor(problem.most_gpu_min / self.unit)
-        self.model.add(cp_model.LinearExpr.weighted_sum(self._all, spent) <= max(most, self._published(spent)))
+        if problem.gpus_per_node is None:
+            spent = self._scale([each.spent_gpu_min for each in brackets])
+            self.model.add(cp_model.LinearExpr.weighted_sum(self._all, spent) <= max(most, self._published(spent)))
+        else:
+            self._pay_nodes(problem.gpus_per_node, most)
         if math.isfinite(problem.cluster_gpus):
             held = [round(gpus / problem.cluster_gpus * _HELD) for each in brackets for gpus in each.held_gpus.tolist()]
             self.model.add(cp_model.LinearExpr.weighted_sum(self._all, held) <= _HELD + len(brackets))
         self._objective: Any = None
         self._reached = 0
         self._bound = math.inf
+
+    def _pay_nodes(self, per_node: int, most: int) -> None:
+        """Let as many nodes be paid in each round as its GPUs fill: sizes and node divide one another in a row."""
+        from ortools.sat.python import cp_model
+
+        brackets = self.problem.brackets
+        round_units = self._scale([per_node * self.problem.round_minutes])
+        paid = []
+        for number, units in enumerate(round_units):
+            gpus = [int(round(each.gpus) * n) for each in brackets for n in each.trials[:, number].tolist()]
+            nodes = self.model.new_int_var(0, -(-sum(gpus) // per_node), "")
+            self.model.add(per_node * nodes >= cp_model.LinearExpr.weighted_sum(self._all, gpus))
+            paid.append(units * nodes)
+        self.model.add(sum(paid) <= most)
 
     def maximise(self, amounts: list[int]) -> Termination:
         """Maximise a sum of amounts, one for each row of each bracket; the best rows so far are kept."""
@@ -203,7 +220,7 @@ def _best_of_all(problem: SpendProblem) -> tuple[int, ...]:
     sums: list[tuple[float, float, int, tuple[int, ...]]] = []
     for rows in itertools.product(*(range(each.size) for each in widest_first)):
         pairs = list(zip(widest_first, rows, strict=True))
-        fits = sum(each.spent_gpu_min[row] for each, row in pairs) <= problem.most_gpu_min
+        fits = problem.paid_gpu_min(rows[::-1]) <= problem.most_gpu_min
         fits &= sum(each.held_gpus[row] for each, row in pairs) <= problem.most_gpus
         if fits or not any(rows):
             training = sum(float(each.training_gpu_min[row]) for each, row in pairs)
@@ -217,7 +234,10 @@ def _best_of_all(problem: SpendProblem) -> tuple[int, ...]:
 
 def _find_unit(problem: SpendProblem) -> float:
     """Return t_1 where all amounts are whole multiples of it, else a small part of the budget."""
-    amounts = np.concatenate([np.concatenate([b.spent_gpu_min, b.training_gpu_min]) for b in problem.brackets])
+    spent = [each.spent_gpu_min for each in problem.brackets]
+    if problem.gpus_per_node is not None:
+        spent = [problem.gpus_per_node * problem.round_minutes]
+    amounts = np.concatenate([*spent, *(each.training_gpu_min for each in problem.brackets)])
     multiples = amounts / problem.round_min
     whole: IntArray = np.round(multiples).astype(np.int64)
     exact = bool((np.abs(multiples - whole) <= TIE * np.maximum(whole, 1)).all())

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from optplan.contracts.result import Infeasibility, Relaxation
 from optplan.contracts.standing import Continuation, Solver, Standing
 from optplan.errors import UnsupportedError
+from optplan.formulations.seer.data.brackets import paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Bracket, Objective, SeerInstance, SeerSolution
-from optplan.formulations.seer.laws.rounds import Round, list_rounds
+from optplan.formulations.seer.laws.rounds import Round, list_rounds, sum_spent
 from optplan.formulations.seer.planning import SeerPlan, SkewedSegment, write_round
 from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration, round_up_duration
 
@@ -92,8 +93,9 @@ class _Rest:
             gpus = float(math.floor(self.instance.least_gpus * self.instance.nu**raises))
             if self.instance.most_gpus is not None and gpus > self.instance.most_gpus:
                 break
-            budget = left_gpu_min - pause_min * max(self._gpus, gpus)
-            if budget < gpus * first_min:
+            least_gpus = paid_gpus(self.instance.nodes_paid, gpus, 1)
+            budget = left_gpu_min - pause_min * max(self._gpus, least_gpus)
+            if budget < least_gpus * first_min:
                 break
             result = solve(
                 self.instance.replace(
@@ -110,10 +112,10 @@ class _Rest:
             rounds_left = self.list_rounds(solution)
             if max(each.gpus for each in rounds_left) > self._most_gpus:
                 continue
-            spent = sum(each.gpus * each.duration_min for each in rounds_left)
+            spent = sum_spent(self.instance, rounds_left)
             if spent <= left_gpu_min * (1.0 + _TOLERANCE) and (best is None or (solution.rounds, spent) > best[:2]):
                 best = solution.rounds, spent, solution
-        least = self.instance.least_gpus * (first_min + pause_min)
+        least = paid_gpus(self.instance.nodes_paid, self.instance.least_gpus, 1) * (first_min + pause_min)
         return self._explain(BUDGET, left_gpu_min, least) if best is None else best[2]
 
     def list_rounds(self, solution: SeerSolution) -> list[Round]:
@@ -166,7 +168,7 @@ def _join(rest: _Rest, plan: SeerPlan, standing: Standing, rounds: Sequence[Roun
     for each in rounds:
         last = write_round(rest.instance, solution, each, last, done=rest.done)
         segments = [*segments, *last]
-    spent = standing.spent_gpu_hours * _MINUTES_PER_HOUR + sum(each.gpus * each.duration_min for each in rounds)
+    spent = standing.spent_gpu_hours * _MINUTES_PER_HOUR + sum_spent(rest.instance, rounds)
     return plan.replace(
         plan_id="",
         supersedes=plan.plan_id,

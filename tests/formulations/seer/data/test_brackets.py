@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from optplan.errors import DataError
@@ -20,6 +20,7 @@ from optplan.formulations.seer.data.brackets import (
     minutes_per_trial,
     size_brackets,
 )
+from optplan.formulations.seer.laws.nodes import count_nodes
 
 
 def sized(parameters: SearchParameters) -> SearchBrackets:
@@ -140,6 +141,39 @@ def test_a_cluster_is_never_exceeded_and_a_large_one_changes_nothing(given: Sear
     size = free.bracket_gpu_min / free.round_min
     large = given.least_gpus * given.eta**free.rounds + max(given.budget_gpu_min, size) / free.round_min
     assert size_brackets(replace(given, most_gpus_held=large)) == free
+
+
+def test_whole_nodes_leave_a_bracket_fewer_trials() -> None:
+    """Ten minutes, 80 GPU-minutes, nodes of 4: rounds of 10/7, 20/7 and 40/7 min for 4, 2 and 1 trial, a node each.
+
+    So B0 = 4 (10 + 20 + 40) / 7 = 40, and 2 * 2 * 40 is over the budget: one bracket of 40, and one of 2 GPUs with the
+    rest. 40 GPU-minutes would be 9 1/3 trials of 30/7 min, but a fifth one needs a second node in the first round.
+    The second bracket has a size of 4 2/3; a fourth trial would make that two nodes, one and one: 320/7.
+    """
+    found = sized(SearchParameters(10.0, 80.0, eta=2.0, nu=2.0, gpus_per_node=4))
+    assert found.rounds == 3
+    assert found.bracket_gpu_min == pytest.approx(40.0)
+    assert [bracket.budget_gpu_min for bracket in found.brackets] == pytest.approx([40.0, 40.0])
+    assert [bracket.trials for bracket in found.brackets] == [(4, 2, 1), (3, 1, 0)]
+
+
+@given(given=parameters(), per_node=st.integers(1, 9))
+def test_published_trials_keep_a_budget_of_whole_nodes(given: SearchParameters, per_node: int) -> None:
+    """Each bracket is on nodes of its own, and all of them on the cluster; somebody is trained to the end."""
+    assume(given.whole_gpus)
+    found = size_brackets(replace(given, gpus_per_node=per_node))
+    assume(found is not None)
+    assert found is not None
+    minutes = [found.round_min * given.eta**k + (given.resize_min if k else 0.0) for k in range(found.rounds)]
+    spent = sum(
+        per_node * count_nodes(per_node, ((bracket.gpus, trials),)) * length
+        for bracket in found.brackets
+        for trials, length in zip(bracket.trials, minutes, strict=True)
+    )
+    assert spent <= given.budget_gpu_min * (1 + 1e-9)
+    held = sum(bracket.gpus * bracket.trials[0] for bracket in found.brackets)
+    assert held <= (given.most_gpus_held or math.inf) * (1 + 1e-9)
+    assert found.brackets[0].trials[-1] >= 1
 
 
 def test_whole_gpus_are_rounded_before_trials_are_counted() -> None:

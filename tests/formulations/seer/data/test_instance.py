@@ -91,6 +91,10 @@ def test_numbers_must_be_positive_and_finite(make_instance: MakeInstance, field:
             {"gpus_per_node": 4, "whole_gpus": False},
             r"^gpus_per_node: got 4, although whole_gpus is false; fractions of GPUs have no place on a node",
         ),
+        (
+            {"budget_counts": "nodes"},
+            r"^gpus_per_node: is missing, and the budget counts whole nodes; add it$",
+        ),
         ({"budget": 80}, r"^budget: got 80; write a number with its unit, as in 480gpu-min, 8gpu-h or 20usd$"),
         ({"budget": "80"}, r"^budget: '80' has no known unit"),
         ({"budget": "0gpu-min"}, r"^budget: got '0gpu-min'; a finite number above zero is needed$"),
