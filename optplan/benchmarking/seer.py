@@ -25,7 +25,7 @@ import numpy as np
 
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import InfeasibleError
-from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
+from optplan.formulations.seer.data.instance import BudgetCounts, Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.prior import TablePrior, TrialScaling
 from optplan.formulations.seer.data.search_space import Choices
 from optplan.formulations.seer.published.asynchronous_searches import run_asha, run_hypersched
@@ -49,6 +49,7 @@ GRID = ((15, 16), (30, 16), (60, 16), (30, 8), (30, 32))
 _SEEDS, _QUICK_SEEDS = 60, 3
 #: As in the paper: one in four goes on, and at most four GPUs a trial; a resize pauses for a quarter of a minute.
 _ETA, _MOST_GPUS, _RESIZE_S = 4.0, 4, 15.0
+_GPUS_PER_NODE = 8
 #: What the others are compared with, seed by seed.
 _REFERENCE = "seer"
 
@@ -96,6 +97,9 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
         instance = make_instance(deadline, gpus)
         for solver in ("published-seer", "auto"):
             yield measure_solve(instance, instance.name, solver)
+        for limited in _limit(instance, gpus):
+            for solver in ("published-seer", "auto"):
+                yield measure_solve(limited, limited.name, solver)
         yield _measure_informed(instance)
         cell = _make_cell(instance)
         yield from _policy_rows(cell, seeds, processes=1 if quick else os.cpu_count() or 1)
@@ -114,6 +118,14 @@ def make_instance(deadline_min: float, gpus: float) -> SeerInstance:
             "resize_s": _RESIZE_S,
         }
     )
+
+
+def _limit(instance: SeerInstance, gpus: float) -> Iterator[SeerInstance]:
+    """Make the same search on a cluster of as many GPUs as the budget pays all the time, and on whole nodes."""
+    nodes = {"gpus_per_node": _GPUS_PER_NODE, "budget_counts": BudgetCounts.NODES}
+    yield instance.replace(name=f"{instance.name}@held", most_gpus_held=gpus)
+    yield instance.replace(name=f"{instance.name}@nodes", **nodes)
+    yield instance.replace(name=f"{instance.name}@held-nodes", most_gpus_held=gpus, **nodes)
 
 
 def inform(instance: SeerInstance, name: str, *, without: int | None = None) -> SeerInstance:
