@@ -82,7 +82,7 @@ FORMULATION = Formulation(
             "sorted-slopes",
             f"{_HERE}.exact.continuous:solve_sorted_slopes",
             "exact for real widths: hull segments by slope, closed forms for Amdahl and power law",
-            features=_TYPES,
+            features=frozenset({"gpu-types"}),
             prices=True,
         ),
         _real(
