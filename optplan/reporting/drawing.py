@@ -9,7 +9,7 @@ from optplan.contracts import Frontier, Instance, ParetoFrontier, Result, Soluti
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Charts, Page, Section, build_page
-from optplan.reporting.presenters import PlanPresenter, plan_words_of, presenter_of
+from optplan.reporting.presenters import PlanPresenter, find_module, plan_words_of, presenter_of
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -35,6 +35,8 @@ def draw_frontier(instance: Instance, frontier: Frontier | ParetoFrontier) -> Fi
     ------
     UsageError
         When the frontier is another instance's.
+    UnsupportedError
+        When its formulation comes from another package and draws no frontiers.
     MissingExtraError
         When plotly is not installed.
     """
@@ -48,10 +50,11 @@ def draw_frontier(instance: Instance, frontier: Frontier | ParetoFrontier) -> Fi
         from optplan.reporting.pareto import draw_pareto
 
         return draw_pareto(instance, frontier, plan_words_of(instance))
-    from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.reporting.boa.figures import draw_frontier as draw_line
-
-    return draw_line(cast(BoaInstance, instance), frontier)
+    figures = find_module(frontier.formulation, "figures")
+    if figures is None:
+        raise UnsupportedError(f"there is no figure of a frontier of formulation {frontier.formulation!r}")
+    drawn: Figure = figures.draw_frontier(instance, frontier)
+    return drawn
 
 
 def has_picture(instance: Instance) -> bool:

@@ -2,7 +2,8 @@
 
 A formulation's presenter is the module ``optplan.reporting.<formulation>.presenter``, which has the functions of
 :class:`Presenter`; one without it is shown by :mod:`optplan.reporting.plain`. Where its frontier is a list of plans,
-``optplan.reporting.<formulation>.words`` has the functions of :class:`PlanWords`. Presenters draw and never solve: what
+``optplan.reporting.<formulation>.words`` has the functions of :class:`PlanWords`; where it is a line,
+``optplan.reporting.<formulation>.figures`` has ``draw_frontier``. Presenters draw and never solve: what
 has to be solved for a report comes from :func:`optplan.reporting.gathering.gather_background`.
 """
 

@@ -22,12 +22,14 @@ from optplan.reporting.style import load_plotly
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
     from plotly.graph_objects import Figure
 
 _TEMPLATE = "page.html"
 #: Lines and bars, a quarter of plotly.js; make gets it, and it is in the wheel.
 _PLOTLY_PART = "plotly-basic.min.js"
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
+_CODE = re.compile(r"`([^`]+)`")
 
 
 #: By section of the page: charts, each with what it shows for those who cannot see it.
@@ -102,6 +104,7 @@ def load_template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters["start_large"] = capitalise
+    environment.filters["prose"] = _mark_code
     return environment.get_template(_TEMPLATE)
 
 
@@ -111,6 +114,13 @@ def _keep_units(value: object) -> object:
     What is marked as safe already (scripts, commands) stays as it is.
     """
     return _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", show_text(value)) if type(value) is str else value
+
+
+def _mark_code(text: str) -> Markup:
+    """Escape a text, and set what stands in backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(_keep_units(text)))))
 
 
 def _read_part(name: str) -> str:

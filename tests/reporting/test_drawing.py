@@ -11,6 +11,7 @@ pytest.importorskip("plotly", reason='plotly is not installed; pip install "optp
 pytest.importorskip("jinja2", reason='jinja2 is not installed; pip install "optplan[plot]" brings it')
 
 from optplan.reporting.drawing import build_figures
+from optplan.reporting.pages import Page, build_page
 from optplan.reporting.style import title_axis
 
 
@@ -75,3 +76,10 @@ def test_units_stand_behind_what_an_axis_shows() -> None:
     assert title_axis("most_gpus_held", "GPUs") == "most gpus held (GPUs)"
     assert title_axis("expected loss", "loss") == "expected loss"
     assert title_axis("a < b", "") == "a &lt; b"
+
+
+def test_commands_in_sentences_are_set_as_code() -> None:
+    """What stands in backticks is code on a page, and markup from users is text there as everywhere."""
+    page = build_page(Page("mine", "Title", lead="Run `optplan list` for 5 s, not <b>`<i>`</b>."))
+    assert "Run <code>optplan list</code> for 5\N{NO-BREAK SPACE}s" in page
+    assert "&lt;b&gt;<code>&lt;i&gt;</code>&lt;/b&gt;" in page

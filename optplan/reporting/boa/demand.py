@@ -122,7 +122,7 @@ def tell_demand(instance: BoaInstance, result: Result[Solution]) -> list[Section
 
 def draw_demand(instance: BoaInstance, solution: BoaSolution) -> Figure:
     """Draw the chance of more than so many GPUs, of all types and of each."""
-    figure = new_figure(height=320)
+    figure = new_figure(height=320, top=36)
     patterned = has_patterns(instance)
     lines = [("", not patterned, "all", BLUE)]
     if patterned:
@@ -142,8 +142,9 @@ def draw_demand(instance: BoaInstance, solution: BoaSolution) -> Figure:
     if instance.most_gpus is not None:
         figure.add_vline(x=instance.most_gpus.gpus, line={"color": GREY, "dash": "dot"})
     figure.update_xaxes(title_text="GPUs", rangemode="tozero")
-    figure.update_yaxes(title_text="share of the time with more", type="log", tickformat=".2~%")
-    figure.update_layout(showlegend=len(lines) > 1)
+    figure.update_yaxes(title_text="share of the time with more", type="log", tickformat=".2~p")
+    legend = {"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"}
+    figure.update_layout(showlegend=len(lines) > 1, legend=legend)
     return figure
 
 

@@ -132,6 +132,25 @@ def test_each_view_is_seen(place: str, view: str, request: pytest.FixtureRequest
     assert opened.complaints == []
 
 
+def test_a_table_shows_that_there_is_more_of_it(on_phone: Visit) -> None:
+    """At the right edge of a table too wide for a phone lies a shadow, until it is scrolled to its end."""
+    page = on_phone.page
+    wide = page.locator(".scroll").filter(has=page.locator("table")).all()
+    table = next(each for each in wide if each.evaluate("box => box.scrollWidth > box.clientWidth + 40"))
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    assert box is not None
+    x, y, height = box["x"] + box["width"] - 12, box["y"], box["height"]
+    looks = []
+    for share in (0.0, 1.0):
+        table.evaluate("(box, share) => { box.scrollLeft = share * box.scrollWidth; }", share)
+        table.locator("table").evaluate("table => { table.style.visibility = 'hidden'; }")  # the paper below it
+        looks.append(page.screenshot(clip={"x": x, "y": y, "width": 12, "height": height}))
+    table.evaluate("box => { box.scrollLeft = 0; box.querySelector('table').style.visibility = ''; }")
+    shaded, plain = looks
+    assert len(shaded) > len(plain)  # one colour takes less room than a gradient
+
+
 def test_views_do_not_overflow(typed_on_tablet: Visit, typed_on_phone: Visit) -> None:
     """With all views the page is as wide as the window, and wide tables scroll by themselves."""
     for opened, opened_at in ((typed_on_tablet, TABLET), (typed_on_phone, PHONE)):
@@ -234,7 +253,7 @@ def test_policy_stops_foreign_scripts_and_connections(on_phone: Visit) -> None:
 
 
 def test_dark_screens_get_a_dark_page(on_desk: Visit) -> None:
-    """Paper darker than ink, on the page and behind the charts; a printer gets white paper all the same."""
+    """Paper darker than ink, charts without paper of their own; a printer gets white paper all the same."""
     brightness = """() => {
         const of = name => getComputedStyle(document.body)[name].match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0);
         return [of("backgroundColor"), of("color"), getComputedStyle(document.querySelector(".chart")).filter];
@@ -245,6 +264,10 @@ def test_dark_screens_get_a_dark_page(on_desk: Visit) -> None:
     assert paper < 150
     assert ink > 600
     assert turned.startswith("invert")
+    backgrounds = page.evaluate(
+        "[...document.querySelectorAll('.chart .main-svg')].map(one => getComputedStyle(one).backgroundColor)"
+    )
+    assert set(backgrounds) == {"rgba(0, 0, 0, 0)"}
     page.emulate_media(color_scheme="dark", media="print")
     assert page.evaluate(brightness)[0] == 3 * 255
     page.emulate_media(color_scheme="light", media="screen")
