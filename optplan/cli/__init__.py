@@ -44,6 +44,7 @@ from optplan.cli.solving import solve
 from optplan.cli.spot_imports import import_spot_trace
 from optplan.cli.spot_simulating import simulate_spot
 from optplan.cli.streaming import stream
+from optplan.cli.throughput_imports import import_throughputs
 from optplan.cli.verification import verify
 from optplan.cli.watching import watch
 
@@ -124,6 +125,7 @@ _COMMANDS = (
 import_data.add_command(import_jobs)
 import_data.add_command(import_prices)
 import_data.add_command(import_spot_trace)
+import_data.add_command(import_throughputs)
 import_data.add_command(import_nccl_tests)
 for _command in _COMMANDS:
     application.add_command(_command)

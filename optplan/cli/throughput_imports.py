@@ -1,0 +1,73 @@
+"""``optplan import throughputs``: measured samples a second, from a table to an instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optplan.cli.amending import amend, amendments_but
+from optplan.cli.commands import Command
+from optplan.cli.imports import read_prices, rename, require_target
+from optplan.cli.options import read_duration
+from optplan.cli.outputs import Outputs, deliver
+
+_EXAMPLES = (
+    "optplan import throughputs speeds.csv --samples 1.28e6 --price 0.526usd/hour -o job.json",
+    "optplan import throughputs speeds.csv --samples 1.28e6 --price t4=aws:g4dn.xlarge --price v100=aws:p3.2xlarge "
+    "--deadline 8h --interpolate -o job.json",
+)
+
+
+@click.command(
+    name="throughputs",
+    cls=Command,
+    short_help="From measured samples a second.",
+    examples=_EXAMPLES,
+    renamed={"samples": "--samples", "prices": "--price"},
+    writes={"output": "the instance as JSON; needed unless --json is given"},
+)
+@click.argument("table", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--samples", type=float, required=True, metavar="N", help="To train, in all epochs: 1.28e6.")
+@click.option(
+    "--price",
+    "prices",
+    multiple=True,
+    metavar="AMOUNT",
+    callback=read_prices,
+    help="Of one VM, such as 0.978usd/hour or aws:g4dn.12xlarge; for several types t4=..., may be repeated. In place "
+    "of the column price_usd_per_hour.",
+)
+@click.option(
+    "--interpolate/--only-measured",
+    default=False,
+    show_default=True,
+    help="Whether numbers of VMs between measured ones may be chosen, on a straight line between their speeds.",
+)
+@click.option("--launch", metavar="TIME", callback=read_duration, help="From the request until VMs train: 3min.")
+@click.option("--name", metavar="NAME", help="Name of the instance; the file's unless given.")
+@amendments_but("policy")
+def import_throughputs(
+    table: Path,
+    *,
+    samples: float,
+    prices: dict[str | None, float | str],
+    interpolate: bool,
+    launch: float | None,
+    name: str | None,
+    outputs: Outputs,
+    **changes: Any,  # noqa: ANN401 - the options that change the instance
+) -> int:
+    """Make an instance of one training job from samples a second that were measured, or planned by another planner.
+
+    FILE is a CSV. Its columns: type (of VM), vms or gpus (how many together), samples_per_s, and if need be
+    configuration (how the training is spread: dp8, tp8 pp2), price_usd_per_hour (of one VM) and gpus_per_vm.
+    """
+    from optplan.instances.throughput_tables import build_throughputs_instance
+
+    require_target(outputs)
+    made = build_throughputs_instance(table, samples=samples, prices=prices, interpolate=interpolate)
+    if launch is not None:
+        made = made.replace(launch_s=launch)
+    return deliver(amend(rename(made, name), changes), outputs)

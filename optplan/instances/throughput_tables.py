@@ -1,0 +1,171 @@
+"""Measured samples a second from one CSV: by type of VM, number of VMs or GPUs, and configuration.
+
+The first line names the columns: ``type``, ``samples_per_s`` and one of ``vms`` and ``gpus`` (of all VMs together) are
+needed; ``configuration``, ``price_usd_per_hour`` (of one VM) and ``gpus_per_vm`` may be there. No others are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
+from optplan.formulations.throughputs.data.instance import ThroughputsInstance
+from optplan.instances.csv_tables import parse_number, parse_whole, read_header, read_rows
+from optplan.instances.price_snapshots import find_price
+from optplan.schema import LEAST_AMOUNT
+
+_NEEDED = ("type", "samples_per_s")
+_OPTIONAL = ("vms", "gpus", "configuration", "price_usd_per_hour", "gpus_per_vm")
+
+#: Line and fields by column.
+_Row = tuple[int, dict[str, str]]
+
+
+def build_throughputs_instance(
+    path: Path,
+    *,
+    samples: float,
+    prices: Mapping[str | None, float | str] | None = None,
+    interpolate: bool = False,
+) -> ThroughputsInstance:
+    """Make an instance from a table of measured speeds.
+
+    Parameters
+    ----------
+    path
+        The table.
+    samples
+        To train.
+    prices
+        Of one VM by type, None for the only one: US dollars per hour, or a price that ships with the package, as in
+        ``aws:g4dn.12xlarge``, which also says how many GPUs a VM has. Either takes the place of the column.
+    interpolate
+        Whether numbers of VMs between two measured ones may be chosen.
+
+    Raises
+    ------
+    DataError
+        When the table cannot be read, or a row is wrong or contradicts an earlier one; names line and column.
+    UsageError
+        When a price is of no type of the table.
+    """
+    rows = _read(path)
+    given = _name_prices(rows, prices or {})
+    types: dict[str, dict[str, Any]] = {}
+    for line, row in rows:
+        name = row["type"]
+        vm = types.setdefault(name, _look_up(given[name]) if name in given else {})
+        for column in ("price_usd_per_hour", "gpus_per_vm"):
+            _note(path, line, row, column, vm, keep=name in given)
+    measurements = []
+    lines: dict[tuple[str, int, str], int] = {}
+    for line, row in rows:
+        name = row["type"]
+        vms, configuration = _count_vms(path, line, row, types[name]), row.get("configuration", "")
+        earlier = lines.setdefault((name, vms, configuration), line)
+        if earlier != line:
+            problem = f"type, number and configuration are those of line {earlier}"
+            raise DataError(f"{path}:{line}", problem, "keep one of the rows, or their mean")
+        speed = parse_number(path, line, "samples_per_s", row["samples_per_s"], least=LEAST_AMOUNT)
+        measured = {"type": name, "vms": vms, "configuration": configuration, "samples_per_s": speed}
+        measurements.append(measured)
+    unpriced = [name for name, vm in types.items() if "price_usd_per_hour" not in vm]
+    if unpriced:
+        example = f"--price {unpriced[0]}=0.5usd/hour or --price {unpriced[0]}=aws:g4dn.xlarge"
+        problem = f"has no price of {', '.join(unpriced)}"
+        raise DataError(str(path), problem, f"add a column price_usd_per_hour, of one VM, or give {example}")
+    return ThroughputsInstance(
+        name=path.stem,
+        samples=samples,
+        types={name: {_FIELDS.get(key, key): value for key, value in vm.items()} for name, vm in types.items()},
+        measurements=measurements,
+        interpolate=interpolate,
+        source={"speeds": f"measured or planned elsewhere, from {path.name}"},
+    )
+
+
+#: What columns are called in an instance, where that differs.
+_FIELDS = {"gpus_per_vm": "gpus"}
+
+
+def _read(path: Path) -> list[_Row]:
+    header = read_header(path)
+    unknown = [name for name in header if name not in (*_NEEDED, *_OPTIONAL)]
+    if unknown:
+        hint = nearest_name_hint(unknown[0], [*_NEEDED, *_OPTIONAL])
+        raise DataError(str(path), f"column {show_value(unknown[0])} is not known", f"{hint}, or leave it out")
+    if ("vms" in header) == ("gpus" in header):
+        both = "has both columns vms and gpus" if "vms" in header else "has no column vms"
+        fix = "keep one of them" if "vms" in header else "say how many VMs each row is about, or in gpus how many GPUs"
+        raise DataError(str(path), both, fix)
+    columns = [*_NEEDED, *(name for name in _OPTIONAL if name in header)]
+    rows = [
+        (line, dict(zip(columns, (field.strip() for field in fields), strict=True)))
+        for line, fields in read_rows(path, columns)
+    ]
+    if not rows:
+        raise DataError(str(path), "has no rows", "give a row for each measured speed")
+    nameless = [line for line, row in rows if not row["type"]]
+    if nameless:
+        raise DataError(f"{path}:{nameless[0]}", "type is empty", "name the type of VM")
+    return rows
+
+
+def _name_prices(rows: list[_Row], prices: Mapping[str | None, float | str]) -> dict[str, float | str]:
+    """Return the given prices by type."""
+    names = list(dict.fromkeys(row["type"] for _, row in rows))
+    if None in prices and len(names) > 1:
+        message = f"--price: there are several types; say of which one, as in {names[0]}=0.5usd/hour"
+        raise UsageError(message)
+    found = {names[0] if name is None else name: price for name, price in prices.items()}
+    unknown = [name for name in found if name not in names]
+    if unknown:
+        raise UsageError(f"--price: no type {unknown[0]!r}; {nearest_name_hint(unknown[0], names)}")
+    return found
+
+
+def _look_up(price: float | str) -> dict[str, Any]:
+    """Return what a price says of a VM."""
+    if not isinstance(price, str):
+        return {"price_usd_per_hour": price, "price_source": "given by the user"}
+    found, spot = find_price(price)
+    per_gpu = found.spot_usd_per_hour if spot else found.price_usd_per_hour
+    if per_gpu is None:
+        raise DataError(price, "no spot price is listed", "take the price on demand, or another region")
+    return {
+        "price_usd_per_hour": per_gpu * found.gpus,
+        "gpus_per_vm": found.gpus,
+        "gpu": found.gpu,
+        "spot": spot,
+        "instance_type": found.instance_type,
+        "region": found.region,
+        "price_source": (found.spot_source if spot else found.source).replace(f", divided by {found.gpus}", ""),
+        "price_date": found.date,
+    }
+
+
+def _note(path: Path, line: int, row: dict[str, str], column: str, vm: dict[str, Any], *, keep: bool) -> None:
+    """Take a price, or a number of GPUs, from a row; what was given apart from the table stays."""
+    if not row.get(column) or (keep and column in vm):
+        return
+    whole = column == "gpus_per_vm"
+    value = (
+        parse_whole(path, line, column, row[column])
+        if whole
+        else parse_number(path, line, column, row[column], least=LEAST_AMOUNT)
+    )
+    if vm.setdefault(column, value) != value:
+        problem = f"{column} of {row['type']} is {value:g}, and {vm[column]:g} in an earlier row"
+        raise DataError(f"{path}:{line}", problem, "give all rows of a type the same one")
+
+
+def _count_vms(path: Path, line: int, row: dict[str, str], vm: dict[str, Any]) -> int:
+    if "vms" in row:
+        return parse_whole(path, line, "vms", row["vms"])
+    gpus, each = parse_whole(path, line, "gpus", row["gpus"]), int(vm.get("gpus_per_vm", 1))
+    if gpus % each:
+        problem = f"gpus is {gpus}, which is no whole number of VMs with {each} GPUs"
+        raise DataError(f"{path}:{line}", problem, "leave the row out, or call smaller VMs a type of their own")
+    return gpus // each
