@@ -51,6 +51,11 @@ def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
     return format_amount(limit or (DEADLINE if by_time else BUDGET), amount)
 
 
+def name_objective(instance: Instance) -> str:
+    """Name what is made least."""
+    return require_job(instance).objective.value
+
+
 def format_objective(instance: Instance, objective: float) -> str:
     """Write an objective with its unit."""
     is_cost = require_job(instance).objective is Objective.COST
