@@ -12,6 +12,9 @@ from optplan.errors import DataError
 from optplan.instances.plain_data import read_data
 from optplan.schema import FrozenModel
 
+#: Beyond this, seconds are too coarse to time an epoch by.
+_LATEST_S = 1e10
+
 
 class StreamJob(FrozenModel):
     """A job that will arrive.
@@ -30,7 +33,7 @@ class StreamJob(FrozenModel):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
     job_class: Annotated[str, Field(min_length=1)]
-    at_s: Annotated[float, Field(ge=0)] = 0.0
+    at_s: Annotated[float, Field(ge=0, le=_LATEST_S)] = 0.0
     epochs: Annotated[int, Field(ge=1)] | None = None
     configuration: Mapping[str, Any] = Field(default_factory=dict)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.online.jobs import Order, Rules
@@ -134,7 +134,8 @@ def run_stream(
     UsageError
         When options do not fit, or the folder holds something else.
     DataError
-        When two jobs have the same name, or rules or types do not fit the plan.
+        When two jobs have the same name, rules or types do not fit the plan, or on the virtual clock nobody says how
+        long the epochs of a class take.
     """
     if trainable is not None:
         options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
@@ -144,6 +145,8 @@ def run_stream(
     truth = truth or instance
     _check(chosen, truth, out)
     ordered = order_jobs(jobs)
+    if chosen.executor == "virtual" and truth is not None:
+        _require_known(ordered, truth, WidthTable.from_plan(plan))
     if out is None:
         return _Stream(plan, ordered, instance, truth, chosen, None).run(listener)
     journal = Journal(Path(out))
@@ -223,6 +226,20 @@ def _check(options: StreamOptions, truth: BoaInstance | None, out: object) -> No
         raise UsageError(f"train: executor {options.executor!r} needs one thing to train; give --train or --command")
     if out is None:
         raise UsageError("out: a folder is needed for what the jobs write")
+
+
+def _require_known(jobs: Sequence[StreamJob], truth: BoaInstance, table: WidthTable) -> None:
+    """Raise DataError where nobody says how long a job's epochs take on the types that it will hold."""
+    for job in jobs:
+        if job.job_class not in truth.classes:
+            problem = f"got {job.job_class!r}, and {truth.name} does not say how long its epochs take"
+            fix = f"{nearest_name_hint(job.job_class, truth.classes)}, or give an instance that has it (--truth)"
+            raise DataError(f"jobs.{job.name}.job_class", problem, fix)
+        held = {name for row in table.classes.get(job.job_class, ()) for name in row.gpu_types or ()}
+        missing = (held or {table.gpu_types[0]}) - truth.classes[job.job_class].speedup.keys()
+        if missing:
+            problem = f"{truth.name} does not say how fast {job.job_class} runs on {min(missing)}, as it is planned"
+            raise DataError(f"jobs.{job.name}.job_class", problem, "give an instance that does (--truth)")
 
 
 class _Stream:

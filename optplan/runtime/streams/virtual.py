@@ -29,7 +29,7 @@ class VirtualStreamExecutor:
     Parameters
     ----------
     truth
-        How large epochs really are and how fast they run; a class that it does not have takes no time.
+        How large epochs really are and how fast they run; has the classes of all jobs.
     node_start_s
         Seconds until a node can be used.
     now_s
@@ -74,8 +74,7 @@ class VirtualStreamExecutor:
     def start(self, operation: Operation) -> None:
         """Start an operation, unless it runs already: first comes its pause, then its epochs."""
         if operation.id not in self._running:
-            known = self._truth.classes.get(operation.segment)
-            self._go_on(operation, operation.from_iterations, 0.0 if known is None else known.rescale_s)
+            self._go_on(operation, operation.from_iterations, self._truth.classes[operation.segment].rescale_s)
 
     def stop(self, operation: str, grace_s: float) -> None:  # noqa: ARG002 - nothing lingers on a virtual clock
         """Stop an operation; what it has done of its present epoch is lost."""
@@ -122,9 +121,7 @@ class VirtualStreamExecutor:
         self._running[operation.id] = operation, done, ticket, begins_s
 
     def _time_epoch(self, operation: Operation, epoch: int) -> float:
-        known = self._truth.classes.get(operation.segment)
-        if known is None:
-            return 0.0
+        known = self._truth.classes[operation.segment]
         sizes_h = np.asarray(known.epoch_size_gpu_hours)
         gpu_type = self._nodes[next(iter(operation.place))][0]
         curve = known.speedup[gpu_type]

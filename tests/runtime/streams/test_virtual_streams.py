@@ -162,8 +162,10 @@ def test_a_list_of_jobs_is_read(tmp_path: Path) -> None:
         read_jobs(path)
 
 
-def test_what_does_not_fit_is_refused(make_instance: MakeInstance, plan_of: MakePlan, tmp_path: Path) -> None:
-    """No truth on the virtual clock, nothing to train, no folder, a type that the plan does not have."""
+def test_what_does_not_fit_is_refused(
+    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+) -> None:
+    """No truth on the virtual clock or not about a class or type, nothing to train, no folder, an unknown type."""
     instance = make_instance(GOOD)
     plan = plan_of(instance)
     with pytest.raises(UsageError, match="how long epochs take"):
@@ -174,6 +176,15 @@ def test_what_does_not_fit_is_refused(make_instance: MakeInstance, plan_of: Make
         run_stream(plan, [], executor="local", command="true")
     with pytest.raises(DataError, match="the plan has no such type"):
         run_stream(plan, [], truth=instance, gpus_per_node={"t4": 4})
+    late = StreamJob(name="late", job_class="b", at_s=1.0)
+    with pytest.raises(DataError, match=r"jobs\.late\.job_class: got 'b', and small does not say how long"):
+        run_stream(plan, [late], truth=instance)
+    other = make_instance(GOOD).to_json_data()
+    other["gpu_types"], other["classes"]["a"]["speedup"] = {"t4": {}}, {"t4": other["classes"]["a"]["speedup"]["cpu"]}
+    with pytest.raises(DataError, match="does not say how fast a runs on cpu, as it is planned"):
+        run_stream(plan, make_jobs(1, 1.0), truth=BoaInstance.parse(other))
+    with pytest.raises(DataError, match=r"at_s: got 1e\+300; .* less than or equal to 10000000000"):
+        StreamJob.parse({"name": "late", "job_class": "a", "at_s": 1e300}, path="jobs.0")
     with pytest.raises(UsageError, match="no stream is there"):
         read_stream(tmp_path / "nothing") if (tmp_path / "nothing").is_dir() else resume_stream(tmp_path / "nothing")
 
