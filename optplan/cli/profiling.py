@@ -50,7 +50,7 @@ class _Profiles(Group):
     ),
 )
 def profile() -> None:
-    """Measure here what planning has to know: of a network (Srift), of a search (RubberBand), of jobs (BOA)."""
+    """Measure here what planning has to know: of a network (Srift), a search (RubberBand, SEER), of jobs (BOA)."""
 
 
 profile.add_command(network)
@@ -158,8 +158,9 @@ def _read_price(ctx: click.Context, option: click.Parameter, text: str | None) -
 
 @profile.command(
     cls=Command,
-    short_help="Time a search's trials here, for RubberBand.",
+    short_help="Time a search's trials here, for RubberBand and SEER.",
     examples=(
+        "optplan profile search --train train.py:Trainable --gpus 1,2 --instance my-seer-search.yaml -o measured.json",
         "optplan profile search --train train.py:Trainable --space space.yaml --gpus 1,2,4 --instance mine.yaml "
         "-o measured.json",
         "optplan profile search --train train.py:Trainable --gpus 1,2,4 --stages 8x10,4x20,2x40 --price 3.06usd/hour "
@@ -168,7 +169,7 @@ def _read_price(ctx: click.Context, option: click.Parameter, text: str | None) -
     writes={"output": "the instance, or its sections training and cloud, as JSON"},
 )
 @_trained
-@click.option("--instance", "base", metavar="INSTANCE", help="A search whose training section is renewed.")
+@click.option("--instance", "base", metavar="INSTANCE", help="A search whose training, or SEER's resize_s, is renewed.")
 @click.option("--stages", metavar="NxI,NxI", callback=_read_stages, help="Trials x iterations of the search's stages.")
 @click.option("--deadline", metavar="TIME", callback=read_duration, help="For the search: 20min.")
 @click.option("--gpus-per-instance", type=click.IntRange(min=1), metavar="N", help="Of what will be rented.")
@@ -194,13 +195,23 @@ def search(
     only files that you trust.
     """
     from optplan.formulations.rubberband.data.instance import RubberBandInstance
+    from optplan.formulations.seer.data.instance import SeerInstance
     from optplan.instances.files import read_instance
-    from optplan.measurement.profiled_instances import describe_search, list_missing, renew_search
+    from optplan.measurement.profiled_instances import describe_search, list_missing, renew_pauses, renew_search
     from optplan.measurement.trial_timings import summarise
 
-    old = None if base is None else read_instance(base, RubberBandInstance)
+    read = None if base is None else read_instance(base)
+    seer = read if isinstance(read, SeerInstance) else None
+    old = None if base is None or seer is not None else read_instance(base, RubberBandInstance)
+    given = stages, deadline, gpus_per_instance, price, provision, initialise
+    if seer is not None and any(each is not None for each in given):
+        message = "--instance: of a SEER search only resize_s is renewed; leave the options of a RubberBand search out"
+        raise UsageError(message)
     profiled, words = _run(options)
     measured = summarise(profiled.timings)
+    if seer is not None:
+        renewed = renew_pauses(seer, measured, words).to_json_data()
+        return outputs.deliver(renewed, lambda: _show_search(measured))
     cloud = {
         "gpus_per_instance": gpus_per_instance,
         "price_usd_per_hour": price,

@@ -7,6 +7,7 @@ from typing import Any
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.measurement.measured_speedups import MeasuredSpeedup
 from optplan.measurement.trial_timings import SearchTimings, describe_seconds
 
@@ -71,6 +72,22 @@ def renew_search(base: RubberBandInstance, sections: dict[str, Any], **given: fl
     training = type(old).parse(sections["training"], path="training").replace(**_drop_missing(kept))
     cloud = type(base.cloud).parse(base.cloud.to_json_data() | _drop_missing(given), path="cloud")
     return base.replace(training=training, cloud=cloud, source=dict(base.source) | sections["source"])
+
+
+def renew_pauses(base: SeerInstance, measured: SearchTimings, source: str) -> SeerInstance:
+    """Return a SEER search whose rounds begin with the pause that was measured.
+
+    Parameters
+    ----------
+    base
+        The instance.
+    measured
+        Times of its trials; a pause is the mean time until a trial goes on from its checkpoint.
+    source
+        How it was measured, in words.
+    """
+    pause_s = float(f"{measured.restart_s.mean:.5g}")
+    return base.replace(resize_s=pause_s, source=dict(base.source) | {"profile": source})
 
 
 def describe_class(measured: MeasuredSpeedup, gpu_type: str) -> dict[str, Any]:

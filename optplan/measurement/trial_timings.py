@@ -128,6 +128,11 @@ class SearchTimings:
     load_s: Estimate | None
     save_s: Estimate | None
 
+    @property
+    def restart_s(self) -> Estimate:
+        """Overhead of a trial that goes on from a checkpoint, on whatever GPUs."""
+        return _pool(list(self.start_s.values()))
+
     def make_training(self) -> TrainingProfile:
         """Return the section ``training`` of an instance."""
         noises = {"iteration_noise": self.iteration_noise, "trial_noise": self.trial_noise}
@@ -137,7 +142,7 @@ class SearchTimings:
             fields["start_s_on"] = {str(gpus): _describe(self.start_s[gpus]) for gpus in wider}
             start = self.start_s[least]
         else:
-            start = _pool(list(self.start_s.values()))
+            start = self.restart_s
         seconds = {str(gpus): _round(each.mean) for gpus, each in self.iteration_s.items()}
         return TrainingProfile.parse(
             {"seconds_per_iteration": seconds, "start_s": _describe(start), "least_gpus": least, **fields}

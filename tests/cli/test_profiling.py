@@ -86,6 +86,19 @@ def test_a_search_is_renewed(run: Runner) -> None:
 
 
 @pytest.mark.usefixtures("asked")
+def test_a_seer_search_learns_its_pauses(run: Runner) -> None:
+    """A trial goes on from its checkpoint after 7 s; nothing else changes, and other options have no place."""
+    before = read_instance("seer-paper-example").to_json_data()
+    after = run("profile", "search", *TIMED, "--instance", "seer-paper-example", "--json").data
+    assert (before["resize_s"], after["resize_s"]) == (0.0, 7.0)
+    assert set(after["source"]) == {*before["source"], "profile"}
+    same = {name: value for name, value in before.items() if name not in ("resize_s", "source")}
+    assert same.items() <= after.items()
+    told = run("profile", "search", *TIMED, "--instance", "seer-paper-example", "--deadline", "1h")
+    assert "of a SEER search only resize_s is renewed" in told.err
+
+
+@pytest.mark.usefixtures("asked")
 def test_the_fields_of_a_class(run: Runner) -> None:
     """Twice 10/6 as fast on 2 GPUs; a change of width costs 7 s."""
     made = run("profile", "speedup", *TIMED, "--gpu-type", "t4", "--json").data
