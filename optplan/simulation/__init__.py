@@ -1,1 +1,1 @@
-"""Simulators: fleets in which VMs come and go, from traces or drawn at random, and clusters to which jobs come."""
+"""Simulators: fleets in which VMs come and go, clusters to which jobs come, and a job that moves between zones."""

@@ -94,7 +94,7 @@ def test_prices_from_a_list(run: Runner, zone: Path, data_pack: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "words"),
     [
-        (("--work", "8h"), 2, "--deadline: got 8 h 00 min, but the work and a restart take 9 h 00 min"),
+        (("--work", "8h"), 3, "deadline: got 8 h 00 min, but the work and a restart take 9 h 00 min"),
         (("--deadline", "11h"), 2, "--deadline: 11 h 00 min, but after the part that is learned from 10 h"),
         (("--policy", "greedly"), 2, "did you mean 'greedy'"),
         (("--nodes", "2"), 2, "--nodes: got 2, but no zone ever has more than 1"),

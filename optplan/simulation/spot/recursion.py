@@ -20,9 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.errors import UsageError
 from optplan.schema import FloatArray
 from optplan.simulation.spot.market import IDLE, ON_DEMAND, BoolArray, SpotJob
 from optplan.simulation.spot.replaying import Situation
+
+#: Memory that a table may take.
+MOST_BYTES = 2e9
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +87,23 @@ def tabulate(
         (Z + 1,) Dollars of a step in each zone and on demand.
     chain
         (A, A) Probabilities from one joint state to the next, all above zero; None where there is one state.
+
+    Raises
+    ------
+    UsageError
+        When the table would be too large for memory.
     """
     zones, states = up_at(0).shape
     width, slack = job.restart + job.checkpoint, job.slack
     places = zones * width + job.restart + 2
+    size_bytes = (job.deadline + 1) * states * ((zones + 1) * (slack + 1) + places * (slack + 8) // 8)
+    if size_bytes > MOST_BYTES:
+        message = (
+            f"deadline: {job.deadline:,} steps of {job.step_s:g} s, {slack:,} of them slack, with {zones} zones need a"
+        )
+        raise UsageError(
+            f"{message} table of {size_bytes / 1e9:.1f} GB; use coarser traces, fewer zones or a shorter deadline"
+        )
     leaves = np.zeros((job.deadline + 1, places, (slack + 8) // 8, states), dtype=np.uint8)
     away = np.zeros((job.deadline + 1, zones + 1, slack + 1, states), dtype=np.int8)
     values = np.zeros((places, slack + 1, states))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.errors import UsageError
+from optplan.errors import InfeasibleError, UsageError
 from optplan.progress import Listener, Stopwatch
 from optplan.simulation.spot.market import ON_DEMAND, SpotJob, SpotMarket
 from optplan.simulation.spot.policies.hindsight import Hindsight
@@ -109,7 +109,9 @@ def try_policies(
     Raises
     ------
     UsageError
-        When nothing is left to learn from or to replay, or the deadline cannot be kept on demand.
+        When nothing is left to learn from or to replay.
+    InfeasibleError
+        When the deadline cannot be kept on demand: then no policy keeps it for certain.
     """
     split = round(market.steps * train_share)
     if split < 2:
@@ -133,7 +135,7 @@ def try_once(job: SpotJob, market: SpotMarket, policies: Sequence[str], *, start
 
     Raises
     ------
-    UsageError
+    UsageError, InfeasibleError
         As of :func:`try_policies`.
     """
     if not 2 <= start <= market.steps - job.deadline:
@@ -155,7 +157,9 @@ def _try_at(
     if not job.can_be_kept:
         needed = format_duration((job.work + job.restart) * job.step_s)
         got = format_duration(job.deadline * job.step_s)
-        raise UsageError(f"deadline: got {got}, but the work and a restart take {needed} on demand; give at least that")
+        raise InfeasibleError(
+            f"deadline: got {got}, but the work and a restart take {needed} on demand; give at least that"
+        )
     watch, found = Stopwatch(listener=on_event), []
     policies = [make_policy(name, job, history) for name in names]
     for number, start in enumerate(starts):

@@ -150,3 +150,9 @@ def test_too_many_zones(write_market: Writer) -> None:
     history = write_market(*["##.."] * 6)
     with pytest.raises(UsageError, match=r"zones: got 6; .* up to 5"):
         Planned(SpotJob(1, 4, 1, 1, STEP_S), history)
+
+
+def test_a_table_that_is_too_large(write_market: Writer) -> None:
+    """A million steps of deadline, half of them slack, are refused before any memory is taken."""
+    with pytest.raises(UsageError, match=r"deadline: 1,000,000 steps of 3600 s, 500,000 of them slack, .* GB"):
+        Planned(SpotJob(500_000, 1_000_000, 1, 1, STEP_S), write_market("##.."))
