@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -95,7 +95,8 @@ def build_plan(
         units=(Unit(id=TRIALS, label=f"{places:,} trials", kind=UnitKind.TRIALS, members=places),),
         segments=tuple(segments),
         semantics=SEMANTICS,
-        expected=judged.measures,
+        # An executor counts the GPUs that trials hold, whatever the budget counts.
+        expected=judged.measures | {"spent_gpu_min": _sum_held(judged.measures)},
         search_space=instance.search_space,
     )
 
@@ -112,6 +113,10 @@ SEMANTICS = Semantics(
     rounding="GPUs and trials are whole; brackets of equal GPUs are one",
     winner="the trial that ranks first after the last round",
 )
+
+
+def _sum_held(measures: Mapping[str, float]) -> float:
+    return measures["training_gpu_min"] + measures["resize_gpu_min"]
 
 
 def _limits(instance: SeerInstance) -> dict[str, Limit]:

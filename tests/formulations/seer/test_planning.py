@@ -96,6 +96,17 @@ def test_segments_add_up(make_instance: MakeInstance) -> None:
     assert SeerPlan.parse(plan.to_json_data()) == plan
 
 
+def test_a_plan_on_whole_nodes_expects_what_executors_count(make_instance: MakeInstance) -> None:
+    """Trials hold GPUs for less than the nodes are paid for; segments add up to the former."""
+    instance = make_instance(gpus_per_node=4, budget_counts="nodes", price_usd_per_gpu_hour=3.0)
+    plan = build_plan(instance, result_of(instance, solve_spend_exact))
+    totals = plan.totals()
+    assert totals["spent_gpu_min"] == pytest.approx(plan.expected["spent_gpu_min"])
+    assert totals["cost_usd"] == pytest.approx(plan.expected["cost_usd"])
+    assert plan.expected["spent_gpu_min"] < plan.expected["node_gpu_min"] <= 80.0
+    assert plan.rounds[0][0].nodes == 5  # 19 GPUs on nodes of 4
+
+
 def test_what_cannot_be_planned(make_instance: MakeInstance) -> None:
     """No solution, and fractions of GPUs."""
     with pytest.raises(UsageError, match=r"^the result has no solution to plan \(status infeasible\)$"):

@@ -99,7 +99,7 @@ def evaluate(instance: SeerInstance, solution: SeerSolution) -> Evaluation:
         "last_round_trials": float(sum(trials for _, trials in rounds[-1].groups)),
         "most_gpus_held": max(each.gpus for each in rounds),
     }
-    measures |= _measure_cost(instance, rounds, spent)
+    measures |= _measure_cost(instance, rounds, training + pausing)
     quality = instance.objective is Objective.QUALITY
     checks += _check_free(instance, solution) if quality else _check_published(instance, solution)
     checks += [_check_limit(instance, limit, used) for limit, used in consumption.items()]
