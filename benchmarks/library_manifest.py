@@ -24,7 +24,8 @@ _HEADING = (
     "# Best objectives and bounds known, and what proved them; every entry is solved and verified again by a test.",
     "# `optplan bench best-known` does that too, and finds more; benchmarks/library_manifest.py takes that in.",
     "# In benchmarks, build_library.py makes trace instances; build_search_library.py, build_seer_library.py searches;",
-    "# build_fleet_library.py, build_spot_library.py, build_aws_library.py jobs of Srift.",
+    "# build_fleet_library.py, build_spot_library.py, build_aws_library.py jobs of Srift;",
+    "# build_throughputs_library.py one of which speeds were measured.",
 )
 
 
