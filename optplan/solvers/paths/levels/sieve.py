@@ -22,7 +22,7 @@ from optplan.solvers.paths.levels.seeking import Seeker
 
 #: First level above the bound, and by how much the distance grows: less once so many lists were needed.
 _FIRST = 0.0015
-_GROWTH = ((20, 1.5), (60, 1.25), (math.inf, 1.12))
+_GROWTH = ((10, 1.5), (20, 1.3), (math.inf, 1.12))
 #: Labels for listing a graph for some totals, and for totals that cannot be divided any further.
 _LABELS = tuple(most for most in LABELS if most <= SMALL)
 _MORE_LABELS = tuple(most for most in LABELS if most > SMALL)
