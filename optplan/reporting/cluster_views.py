@@ -9,7 +9,7 @@ import numpy as np
 
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import format_seconds
-from optplan.reporting.style import new_figure
+from optplan.reporting.style import BLUE, VERMILLION, new_figure
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import SECONDS_PER_HOUR
 
@@ -49,7 +49,7 @@ def list_applications(outcome: Outcome) -> Table:
         [name, f"{told['num_jobs']:,}", _say_seconds(told["mean_jct_s"]), f"{told['gpu_hours']:,.1f}"]
         for name, told in outcome.summarise_classes().items()
     ]
-    return Table("Applications", numbers("application", "jobs", "mean completion time", "GPU-hours"), rows)
+    return Table("Applications", [Column("application"), *numbers("jobs", "mean completion time", "GPU-hours")], rows)
 
 
 def compare_simulations(results: Sequence[Mapping[str, Any]]) -> Table:
@@ -125,21 +125,24 @@ def _draw_efficiency(outcome: Outcome) -> Figure:
     told = outcome.tell_over_time()
     hours = [place * told["stretch_s"] / SECONDS_PER_HOUR for place in range(len(told["efficiency"]))]
     step = -(-len(hours) // _MOST_POINTS)
-    figure.add_scatter(x=hours[::step], y=told["efficiency"][::step], mode="lines", line={"shape": "hv"})
-    figure.update_xaxes(title_text="hours")
-    figure.update_yaxes(title_text="efficiency", rangemode="tozero")
+    figure.add_scatter(x=hours[::step], y=told["efficiency"][::step], mode="lines", line={"shape": "hv", "color": BLUE})
+    figure.update_xaxes(title_text="time since the start (hours)")
+    figure.update_yaxes(title_text="efficiency of GPUs in use", rangemode="tozero")
     return figure
 
 
 def _draw_gpus(outcome: Outcome) -> Figure:
     """Draw GPUs in use and rented: of each stretch of time the most."""
-    figure = new_figure(height=340)
+    figure = new_figure(height=340, top=36)
     firsts = np.arange(0, outcome.times_s.size, -(-outcome.times_s.size // _MOST_POINTS))
     hours = outcome.times_s[firsts] / SECONDS_PER_HOUR
-    for name, counts in (("rented", outcome.nodes_rented * outcome.gpus_per_node), ("in use", outcome.gpus_used)):
+    rented = outcome.nodes_rented * outcome.gpus_per_node
+    for name, color, counts in (("rented", BLUE, rented), ("in use", VERMILLION, outcome.gpus_used)):
         most = np.maximum.reduceat(counts, firsts)
-        figure.add_scatter(x=hours.tolist(), y=most.tolist(), name=name, mode="lines", line={"shape": "hv"})
-    figure.update_xaxes(title_text="hours")
+        figure.add_scatter(
+            x=hours.tolist(), y=most.tolist(), name=name, mode="lines", line={"shape": "hv", "color": color}
+        )
+    figure.update_xaxes(title_text="time since the start (hours)")
     figure.update_yaxes(title_text="GPUs", rangemode="tozero")
-    figure.update_layout(showlegend=True)
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
     return figure
