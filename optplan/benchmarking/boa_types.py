@@ -1,4 +1,4 @@
-"""The suite of BOA beyond one GPU type: types, quotas, changes of type, and the tools that decide by re-solving."""
+"""The suite of BOA beyond one type and one limit: types, quotas, due dates, and the tools that decide by re-solving."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ _BUDGETS_USD = {
 }
 #: Seconds that a change of GPU type takes more: the paper's cold start less its warm one (5.4).
 _TYPE_CHANGE_S = 100.0
+#: Due dates in seconds, with the budgets within which they are kept.
+_DUE_S: tuple[tuple[str, str, dict[str, float]], ...] = (
+    ("boa-newtrace", "100gpu", {"bert": 1500.0}),
+    ("boa-newtrace", "120gpu", {"bert": 1300.0, "imagenet": 20000.0, "yolov3": 8000.0}),
+    ("boa-newtrace-types", "60usd/hour", {"imagenet": 13000.0}),
+)
 _SAMPLES = 200
 #: Seconds for each re-solve of an explanation.
 _RESOLVE_LIMIT_S = 1.0
@@ -51,6 +57,9 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
         yield measure_frontier(trace, name)
     changing = _with_type_changes(read_instance("boa-newtrace-types", BoaInstance))
     yield from _budget_rows(changing, slow=not quick)
+    for position, (name, budget, due_s) in enumerate(_DUE_S[:1] if quick else _DUE_S):
+        due = _with_due_dates(read_instance(name, BoaInstance), budget, due_s)
+        yield from _budget_rows(due, slow=full or (position == 0 and not quick))
     yield from _continuous_rows(read_instance("boa-newtrace-types", BoaInstance))
     yield from _continuous_rows(read_instance("boa-newtrace-quotas", BoaInstance))
     yield from _decision_rows(read_instance("boa-newtrace", BoaInstance), samples=20 if quick else _SAMPLES)
@@ -75,6 +84,11 @@ def _budget_rows(instance: BoaInstance, *, slow: bool) -> Iterator[Row]:
 def _with_type_changes(instance: BoaInstance) -> BoaInstance:
     classes = {name: c.replace(type_change_s=_TYPE_CHANGE_S) for name, c in instance.classes.items()}
     return instance.replace(name=f"{instance.name}-changes", classes=classes)
+
+
+def _with_due_dates(instance: BoaInstance, budget: str, due_s: dict[str, float]) -> BoaInstance:
+    classes = {name: c.replace(most_mean_jct_s=due_s.get(name)) for name, c in instance.classes.items()}
+    return instance.replace(name=f"{instance.name}-{len(due_s)}-due", classes=classes, budget=budget)
 
 
 def _continuous_rows(instance: BoaInstance) -> Iterator[Row]:
