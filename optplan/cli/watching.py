@@ -137,7 +137,7 @@ def watch(
 
 def show_watch(outcome: FleetOutcome, outputs: Outputs) -> None:
     """Print what became of a watched run, or how it stands."""
-    from optplan.reporting.fleets import list_facts
+    from optplan.reporting.srift.fleets import list_facts
     from optplan.reporting.tables import fact_table
 
     outputs.answer(outcome, lambda: [fact_table(list_facts(outcome))])
@@ -162,7 +162,7 @@ def _read_course(given: dict[str, Any]) -> Course | None:
 
 def _tell(record: Record) -> None:
     """Say what happens while it is watched."""
-    from optplan.reporting.fleets import describe_record
+    from optplan.reporting.srift.fleets import describe_record
 
     text = describe_record(record)
     if text:

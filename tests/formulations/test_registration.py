@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,8 @@ ANNEALING = SolverEntry(
 def declare(name: str) -> Formulation:
     """Declare a formulation whose parts nobody loads."""
     parts = ("instance_type", "solution_type", "plan_type", "evaluate", "describe", "build_plan", "proofs")
-    return Formulation(name=name, title="Outer", reference="none", solvers=(), **dict.fromkeys(parts, "json:dumps"))
+    named: dict[str, Any] = dict.fromkeys(parts, "json:dumps")
+    return Formulation(name=name, title="Outer", reference="none", solvers=(), **named)
 
 
 @pytest.fixture
