@@ -67,7 +67,8 @@ def keep_both(solve: _Solver) -> _Solver:
         if best.objective is not None and _keeps_ceiling(instance, best.objective):
             warning += "; other plans keep it"
         warnings = (*answer.warnings, warning)
-        return replace(answer, status=Status.UNKNOWN, solution=None, objective=None, warnings=warnings)
+        unknown = replace(answer, status=Status.UNKNOWN, solution=None, objective=None, warnings=warnings)
+        return _with_ceiling(instance, unknown)
 
     return within_both
 

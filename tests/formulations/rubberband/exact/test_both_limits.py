@@ -8,6 +8,7 @@ import pytest
 
 from optplan.contracts.result import Result, Status
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
+from optplan.instances.library import build_named
 from optplan.solving import solve
 from optplan.verification import verify
 
@@ -88,6 +89,15 @@ def test_minimum_charges_count_towards_the_ceiling() -> None:
     assert refused.infeasibility is not None
     helps = {one.limit: pytest.approx(one.least_feasible) for one in refused.infeasibility.relaxations}
     assert helps == {"budget": 0.6, "deadline": 380.0}
+
+
+def test_without_time_the_bound_is_of_both_limits() -> None:
+    """Where time ends with a plan beyond the ceiling, nothing is claimed but a bound, whose proof holds."""
+    instance = build_named("rubberband-resnet101-20min").replace(budget="13usd")
+    result = solve(instance, time_limit_s=1e-9)
+    assert (result.status, result.objective) == (Status.UNKNOWN, None)
+    assert result.certificates
+    assert verify(instance, result).nothing_wrong
 
 
 def test_rivals_say_that_other_plans_keep_both() -> None:
