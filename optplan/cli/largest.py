@@ -42,7 +42,14 @@ _INFEASIBLE, _NOT_PROVEN = 3, 4
     show_default=True,
     help="What a larger search has more of; the stages keep their proportions.",
 )
-@click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each size that is looked at.")
+@click.option(
+    "--time-limit",
+    metavar="TIME",
+    default="10s",
+    show_default=True,
+    callback=read_duration,
+    help="For each size that is looked at; larger ones take longer.",
+)
 def largest(
     instance_name: str,
     *,

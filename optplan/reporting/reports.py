@@ -69,7 +69,7 @@ def write_report(
     instance, result
         The problem and its result, of any status.
     rivals
-        Results of other solvers, to be set beside it.
+        Results of other solvers, to be set beside it; they are verified, too.
     explanation
         Of the result; refused where the formulation has none.
     verify_command
@@ -88,6 +88,8 @@ def write_report(
     OutputError
         When the file exists and may not be replaced, or cannot be written.
     """
+    for rival in rivals:
+        verify(instance, rival).require()
     background, verification = gather_background(instance, result, rivals), verify(instance, result)
     beside = Beside(rivals, background, verification, verify_command, explanation)
     write_text(build_report(instance, result, beside), path, overwrite=overwrite)

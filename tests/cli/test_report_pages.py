@@ -50,4 +50,5 @@ def test_a_result_that_does_not_hold_gets_no_page(run: Runner, results: tuple[Pa
     results[0].write_text(json.dumps({**data, "objective": 0.5 * data["objective"]}), encoding="utf-8")
     page = tmp_path / "page.html"
     assert run("report", PAIR[0], results[0], "-o", page).code == 5
+    assert run("report", PAIR[0], results[1], results[0], "-o", page).code == 5  # beside another, too
     assert not page.exists()
