@@ -80,7 +80,7 @@ def gather_all(runner: Runner) -> Gathered:
     elsewhere = experiments.replay_elsewhere()
     arrivals = experiments.vary_arrivals(newtrace, at_bursts)
     on_new |= experiments.compute_again(newtrace, scope.online_gpus)
-    on_few |= experiments.share_equally(few, few_nodes) | experiments.search_as_published(few, few_nodes[-2])
+    on_few |= experiments.share_equally(few, few_nodes) | experiments.search_as_published(few, few_nodes[-2:][0])
     on_filtered |= experiments.share_equally(filtered, filtered_nodes)
     on_new |= experiments.share_equally(newtrace, scope.nodes)
     solve_s: dict[str, list[float]] = {}

@@ -100,7 +100,7 @@ CLASS = "classes.bert"
 )
 def test_numbers_out_of_range_are_refused(path: str, value: object, message: str) -> None:
     """Each by its path and value, with what is allowed."""
-    with pytest.raises(DataError, match=rf"^file\.json\.{re.escape(path)}: {message}"):
+    with pytest.raises(DataError, match=rf"^file\.json: {re.escape(path)}: {message}"):
         BoaInstance.parse(changed(path, value), path="file.json")
 
 
