@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import multiprocessing
 import os
 import random
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Any
 import pytest
 
 from optplan.formulations.srift.planning import SriftPlan
-from optplan.runtime.fleets.running import read_watch, resume_watch, watch
+from optplan.instances.files import write_json
+from optplan.runtime.fleets.running import read_watch, watch
 
 pytestmark = pytest.mark.real
 pytest.importorskip("psutil", reason='psutil is not installed; pip install "optplan[run]" brings it')
@@ -69,12 +71,9 @@ def _send(out: Path, rank: int, number: signal.Signals) -> None:
     os.kill(json.loads(report.splitlines()[0])["pid"], number)
 
 
-def _watch(plan: SriftPlan, out: Path) -> None:
-    watch(plan, out=out, **OPTIONS)
-
-
-def _resume(_: SriftPlan, out: Path) -> None:
-    resume_watch(out)
+def _start(*options: str | Path) -> subprocess.Popen[bytes]:
+    """Start a monitor as a process of its own."""
+    return subprocess.Popen([sys.executable, "-P", "-m", "optplan.cli", "watch", *options, "--quiet"])
 
 
 @pytest.fixture(scope="module")
@@ -106,28 +105,27 @@ def test_a_lost_rank_does_not_show_in_the_losses(
     path, out = tmp_path / "losses.jsonl", tmp_path / "run"
     monkeypatch.setenv("LOSSES", str(path))
     monkeypatch.setenv("STEP_S", "0.1")
-    context = multiprocessing.get_context("spawn")
     dice = random.Random(rank)
-    monitor = context.Process(target=_watch, args=(small_plan, out))
-    monitor.start()
+    plan = tmp_path / "plan.json"
+    write_json(small_plan, plan)
+    terms = ("--heartbeat", "1s", "--grace", "20s", "--launch-wait", "120s")
+    monitor = _start(plan, "--out", out, "--executor", "local", "--command", TRAIN, *terms)
     try:
         _wait_for(path, 20)
         _send(out, rank, how)
         kills = 0
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
-            monitor.join(dice.uniform(0.5, 4.0) if kills < 5 else PATIENCE_S)
-            if not monitor.is_alive():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                monitor.wait(dice.uniform(0.5, 4.0) if kills < 5 else PATIENCE_S)
                 break
-            assert monitor.pid is not None
-            os.kill(monitor.pid, signal.SIGKILL)
-            monitor.join()
+            monitor.kill()
+            monitor.wait()
             kills += 1
-            monitor = context.Process(target=_resume, args=(small_plan, out))
-            monitor.start()
+            monitor = _start("--resume", out)
     finally:
         monitor.kill()
-        monitor.join()
+        monitor.wait()
         _end_all(out)
     outcome = read_watch(out)
     assert (outcome.status, outcome.code, outcome.iterations) == ("ended", 0, 60)
