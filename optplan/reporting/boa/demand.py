@@ -39,11 +39,13 @@ _MOST_POINTS = 400
 
 
 def list_demand(instance: BoaInstance, result: Result[Solution]) -> Table | None:
-    """List how many GPUs are enough for how much of the time; None without a plan."""
+    """List how many GPUs are enough for how much of the time; None without a plan, or where they cannot be counted."""
     solution = result.solution
     if not isinstance(solution, BoaSolution):
         return None
     told = result.demand or forecast_demand(instance, solution)
+    if not told:
+        return None
     over = list(dict.fromkeys(name.partition(".")[0].removeprefix(STEADY) for name in told if "over_" in name))
     shown = [name for name in FIGURES if name in told or STEADY + name in told]
     rows = []

@@ -24,6 +24,9 @@ from optplan.formulations.boa.laws.demand import (
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, speed_on_hull
 
+#: Most numbers of cells that are listed; no cluster has as many GPUs.
+_MOST_CELLS = 10_000_000
+
 
 def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence[float] = ()) -> dict[str, float]:
     """Forecast how many GPUs a plan has in use at once.
@@ -40,7 +43,10 @@ def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence
     dict
         ``p50``, ``p95``, ``p99``, ``busiest_p95`` and ``over_N``, with ``.type`` behind them for one of several types;
         with ``steady_`` in front of them as if arrivals were steady. Without patterns of arrivals these are all.
+        Empty where more GPUs are in use than can be listed one by one.
     """
+    if not _is_countable(gather_crowd(instance, list_stays(instance, solution), steady=True)):
+        return {}
     told: dict[str, float] = {}
     known: dict[tuple[str, bool], Demand] = {}
     for name, figure, steady, gpu_type in name_figures(instance, over):
@@ -48,6 +54,11 @@ def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence
             known[gpu_type, steady] = find_demand(instance, solution, gpu_type, steady=steady)
         told[name] = read_figure(known[gpu_type, steady], figure) or 0.0
     return told
+
+
+def _is_countable(crowd: Crowd) -> bool:
+    """Whether the numbers of cells that may be in use can be listed."""
+    return bool(np.isfinite(crowd.always).all() and crowd.always.max() + crowd.size <= _MOST_CELLS)
 
 
 def find_demand(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "", *, steady: bool = False) -> Demand:
