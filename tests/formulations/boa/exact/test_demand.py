@@ -16,7 +16,7 @@ def test_more_gpus_than_can_be_listed_are_not_told() -> None:
             "formulation": "boa",
             "classes": {"job": job_class | {"widths": {"max": 2}}},
             "gpu_types": {"t4": {"price_usd_per_hour": 1e-20}},
-            "budget": "100usd/month",
+            "budget": "12000usd/month",
         }
     )
     result = solve(instance)
