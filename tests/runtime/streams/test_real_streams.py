@@ -62,9 +62,14 @@ def _serve(plan: BoaPlan, jobs: list[StreamJob], out: Path, options: dict[str, A
 
 
 def test_kill_9_of_the_driver_loses_nothing(
-    make_instance: MakeInstance, plan_of: MakePlan, make_jobs: MakeJobs, tmp_path: Path
+    make_instance: MakeInstance,
+    plan_of: MakePlan,
+    make_jobs: MakeJobs,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Killed three times on its way, it is followed by others, and every job is completed once."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where a process that is spawned finds this module
     instance = make_instance(POOR, epochs=4)
     options = {"executor": "local", "slots": 8, "gpus_per_node": {"cpu": 4}}
     out = tmp_path / "stream"
