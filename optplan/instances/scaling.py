@@ -85,18 +85,13 @@ class Scaling:
         return float(np.interp(gpus, self.gpus, self.speedup))
 
 
-def scaling_names() -> list[str]:
-    """List the profiles of the library."""
-    return list(_load_table()["profiles"])
-
-
 def load_scaling(name: str) -> Scaling:
     """Load a profile of the library.
 
     Parameters
     ----------
     name
-        One of :func:`scaling_names`, such as ``resnet18-cifar10``.
+        Of a network and its data, such as ``resnet18-cifar10``.
 
     Raises
     ------

@@ -57,8 +57,6 @@ class Phase(StrEnum):
 
 #: Phases in which a node is held, or will be.
 HELD = frozenset({Phase.WANTED, Phase.LAUNCHING, Phase.READY})
-#: Phases in which an operation has its GPUs.
-ACTIVE = frozenset({Phase.WANTED, Phase.RUNNING, Phase.STOPPING})
 
 
 @dataclass(slots=True)

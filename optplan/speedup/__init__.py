@@ -10,7 +10,6 @@ from optplan.speedup.goodput import GoodputSpeedup
 from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput
 from optplan.speedup.hulls import (
     describe_hull_changes,
-    hull_vertices,
     lower_left_hull,
     monotone_concave_hull,
     speed_on_hull,
@@ -34,7 +33,6 @@ __all__ = [
     "fit_goodput",
     "fit_power",
     "fit_table",
-    "hull_vertices",
     "lower_left_hull",
     "monotone_concave_hull",
     "speed_on_hull",

@@ -147,30 +147,6 @@ def fit_goodput(
     )
 
 
-def goodput_objective(
-    parameters: ThroughputParameters,
-    num_nodes: Sequence[int] | IntArray,
-    gpus: Sequence[int] | IntArray,
-    local_batch_sizes: Sequence[float] | IntArray | FloatArray,
-    step_time_s: Sequence[float] | FloatArray,
-    sync_time_s: Sequence[float] | FloatArray,
-) -> float:
-    """Return AdaptDL's objective of given parameters, to compare fits; see :func:`fit_goodput`.
-
-    Raises
-    ------
-    DataError
-        As :func:`fit_goodput`, and when a time of the parameters is below 1e-8, the least that a fit allows.
-    """
-    points = _check_points(num_nodes, gpus, local_batch_sizes, step_time_s, sync_time_s)
-    for name in _NAMES:
-        if getattr(parameters, name) < _LEAST_S:
-            problem = f"got {getattr(parameters, name)!r}; fits allow {_LEAST_S:g} s and more"
-            raise DataError(f"parameters.{name}", problem, "raise it")
-    logs = [float(np.log(getattr(parameters, name))) for name in _NAMES]
-    return _objective(np.array([*logs, parameters.gamma]), points)[0]
-
-
 def _start(points: _Points) -> tuple[FloatArray, list[tuple[float, float]], tuple[str, ...]]:
     """Return the start and the bounds in logarithms, and the names of what is not observed (which stays put)."""
     start = np.array([*np.log(_START[:_GAMMA]), _START[_GAMMA]])

@@ -106,30 +106,6 @@ def monotone_concave_hull(gpus: IntArray, speedup: FloatArray) -> FloatArray:
     return np.maximum(_interpolate(k, k, table, left, right), table).reshape(speedup.shape)
 
 
-def hull_vertices(gpus: IntArray, speedup: FloatArray) -> BoolArray:
-    """Mark the widths that support the non-decreasing concave hull: there the table itself is on the hull.
-
-    Parameters
-    ----------
-    gpus
-        Strictly increasing, shape (widths,).
-    speedup
-        Strictly positive, shape (widths,) or (rows, widths).
-
-    Returns
-    -------
-    BoolArray
-        In the shape of ``speedup``; the first width always is a vertex, the last is the least width of largest speedup.
-
-    Raises
-    ------
-    DataError
-        As :func:`monotone_concave_hull`.
-    """
-    table = _check_table(gpus, speedup)
-    return _mark_concave(gpus.astype(np.float64), table).reshape(speedup.shape)
-
-
 def describe_hull_changes(gpus: IntArray, speedup: FloatArray) -> str:
     """Say what the non-decreasing concave hull changes in a table.
 

@@ -10,7 +10,6 @@ from optplan.errors import DataError, UsageError
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import (
     describe_hull_changes,
-    hull_vertices,
     lower_left_hull,
     monotone_concave_hull,
     speed_on_hull,
@@ -235,12 +234,9 @@ def test_the_concave_hull_is_the_highest_chord_of_the_running_maximum(speedup: F
         assert hull[row, at] == pytest.approx(max(chords), rel=1e-12)
     assert (hull >= speedup).all()
     assert (np.diff(hull, axis=1) >= 0).all()
-    marked = hull_vertices(gpus, speedup)
-    assert (hull[marked] == speedup[marked]).all()
     assert monotone_concave_hull(gpus, hull) == pytest.approx(hull, rel=1e-12)
     # One row alone gives the same in one dimension.
     assert (monotone_concave_hull(gpus, speedup[0]) == hull[0]).all()
-    assert (hull_vertices(gpus, speedup[0]) == marked[0]).all()
 
 
 @given(tables, steps)
@@ -251,14 +247,16 @@ def test_the_lower_left_hull_is_the_concave_hull_less_its_dominated_piece(speedu
     # Of equally efficient widths the widest is fastest.
     start = efficiency.shape[1] - 1 - np.argmax(efficiency[:, ::-1] >= efficiency.max(axis=1)[:, None] - 1e-12, axis=1)
     undominated = np.arange(gpus.size) >= start[:, None]
-    assert (lower_left(gpus, speedup) == (hull_vertices(gpus, speedup) & undominated)).all()
+    concave = lower_left_hull(
+        np.broadcast_to(gpus.astype(float), speedup.shape), -np.maximum.accumulate(speedup, axis=1)
+    )
+    assert (lower_left(gpus, speedup) == (concave & undominated)).all()
 
 
 def test_the_concave_hull_by_hand() -> None:
     """With s = 1, 3, 2, 5 on 1, 2, 3, 5 GPUs: idle GPUs give 1, 3, 3, 5; from 2 to 5 GPUs the chord is 3 + 2/3 at 3."""
     gpus, speedup = np.array([1, 2, 3, 5]), np.array([1.0, 3.0, 2.0, 5.0])
     assert monotone_concave_hull(gpus, speedup) == pytest.approx([1.0, 3.0, 3 + 2 / 3, 5.0], rel=1e-15)
-    assert hull_vertices(gpus, speedup).tolist() == [True, True, False, True]
     # Beyond the fastest width the hull is flat, and a curve that starts above k keeps its start.
     assert monotone_concave_hull(gpus, np.array([2.0, 3.0, 1.0, 2.0])).tolist() == [2.0, 3.0, 3.0, 3.0]
 
@@ -303,7 +301,7 @@ def test_changes_of_the_hull_are_described() -> None:
 def test_wrong_tables_have_no_hull(gpus: list[int], speedup: list[object], message: str) -> None:
     """Each function over tables checks them in the same words."""
     widths, table = np.array(gpus), np.array(speedup, dtype=np.float64)
-    for function in (monotone_concave_hull, hull_vertices, describe_hull_changes):
+    for function in (monotone_concave_hull, describe_hull_changes):
         with pytest.raises(DataError, match=message):
             function(widths, table)
     with pytest.raises(DataError, match=message):

@@ -79,11 +79,6 @@ class SearchStage(Segment):
     growth_usd: _Amount
     minimum_charge_usd: _Amount
 
-    @property
-    def trains_s(self) -> float:
-        """When its first trials are expected to begin."""
-        return self.expected.start_s + self.expected.pause_s
-
 
 class RubberBandPlan(Plan):
     """Stages in the order of brackets; their costs add up to the expected cost."""

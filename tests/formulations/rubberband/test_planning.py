@@ -62,7 +62,7 @@ def result_of(instance: RubberBandInstance, solution: RubberBandSolution | None)
 
 def times(stage: SearchStage) -> tuple[float, float, float]:
     """Return when a stage begins, trains and ends."""
-    return stage.expected.start_s, stage.trains_s, stage.end_s
+    return stage.expected.start_s, stage.expected.start_s + stage.expected.pause_s, stage.end_s
 
 
 def counts(stage: SearchStage) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""What the loss of spot VMs does to a training run: its expected time, in closed form, and samples of the same process.
+"""What the loss of spot VMs does to a training run: its expected time, in closed form.
 
 The paper reacts to interruptions, but does not foresee them; this is optplan's addition. The process:
 
@@ -28,9 +28,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import Interruptions, SriftInstance, VmGroup
-from optplan.schema import FloatArray, IntArray
+from optplan.schema import FloatArray
 from optplan.units import SECONDS_PER_HOUR
 
 #: A run that ends at a checkpoint to within this share of itself has none there.
@@ -77,28 +76,6 @@ class ExpectedTraining:
     def billed_s(self) -> float:
         """Time for which the fleet is paid: all of it, or all but the restarts."""
         return self.total_s if self.restart_billed else self.work_s + self.checkpoints_s + self.lost_s
-
-    @property
-    def unbilled_s(self) -> float:
-        """Time for which the fleet is not paid."""
-        return 0.0 if self.restart_billed else self.restarts_s
-
-
-@dataclass(frozen=True)
-class TrainingSamples:
-    """Samples of a training run whose VMs can be lost.
-
-    Parameters
-    ----------
-    total_s, billed_s
-        (N,) From the start to the end, and the part of it for which the fleet is paid.
-    interruptions
-        (N,) How many there were.
-    """
-
-    total_s: FloatArray
-    billed_s: FloatArray
-    interruptions: IntArray
 
 
 def interruption_rate_per_s(instance: SriftInstance, groups: Iterable[VmGroup]) -> float:
@@ -196,52 +173,6 @@ def _excesses(power: FloatArray) -> FloatArray:
     short = power < _SHORT
     long = _powers(power) / np.where(short, 1.0, power) - 1.0
     return np.where(short, power / 2.0 + power * power / 6.0, long)
-
-
-def sample_training(
-    work_s: float, rate_per_s: float, interruptions: Interruptions, *, seed: int, samples: int
-) -> TrainingSamples:
-    """Run the process of the module a number of times, from one interruption to the next.
-
-    Parameters
-    ----------
-    work_s, rate_per_s, interruptions
-        As of :func:`expect_training`, with whose formulas this shares nothing.
-    seed
-        Of the random numbers.
-    samples
-        Runs, N.
-
-    Raises
-    ------
-    UsageError
-        When there are no samples.
-    """
-    if samples < 1:
-        raise UsageError(f"samples: got {samples}; one or more are needed")
-    stream = np.random.default_rng(seed)
-    every_s, exposed = interruptions.checkpoint_every_s, interruptions.restart_billed
-    pace_s = every_s + interruptions.checkpoint_s
-    length_s = work_s + count_checkpoints(work_s, interruptions) * interruptions.checkpoint_s
-    total_s, billed_s, counts = np.zeros(samples), np.zeros(samples), np.zeros(samples, dtype=np.int64)
-    done_s, waiting_s = np.zeros(samples), np.zeros(samples)  # saved training and checkpoints; restart to wait for
-    active = np.arange(samples)
-    while active.size:
-        left_s = waiting_s[active] + length_s - done_s[active]
-        gap_s = stream.exponential(1.0 / rate_per_s, active.size) if rate_per_s > 0 else np.full(active.size, math.inf)
-        passed_s = np.minimum(gap_s, left_s)
-        total_s[active] += passed_s
-        billed_s[active] += passed_s
-        hit = gap_s < left_s
-        active, passed_s = active[hit], passed_s[hit]
-        reached_s = done_s[active] + np.maximum(0.0, passed_s - waiting_s[active])
-        done_s[active] = np.floor(reached_s / pace_s) * pace_s
-        counts[active] += 1
-        if exposed:
-            waiting_s[active] = interruptions.restart_s
-        else:
-            total_s[active] += interruptions.restart_s
-    return TrainingSamples(total_s, billed_s, counts)
 
 
 def _expm1(power: float) -> float:

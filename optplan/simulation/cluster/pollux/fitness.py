@@ -19,7 +19,6 @@ osdi21-artifact, ``simulator/pollux.py``), which the Sia artifact has as well.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -131,22 +130,3 @@ class Round:
         """Return the fitness of a division: what each job holds."""
         costs = sum(claim.cost(places) for claim, places in zip(self.claims, division, strict=True))
         return len(self.claims) / costs
-
-    def find_conflicts(self, division: Sequence[Places]) -> list[str]:
-        """Return what a division does that is not allowed, in words; nothing for one that is."""
-        found = []
-        used: Counter[int] = Counter()
-        guests: Counter[int] = Counter()
-        for number, (claim, places) in enumerate(zip(self.claims, division, strict=True)):
-            gpus = sum(count for _, count in places)
-            used.update(dict(places))
-            if len(places) > 1:
-                guests.update(node for node, _ in places)
-            if gpus > claim.most_gpus or len(places) > MOST_NODES or len(dict(places)) < len(places):
-                found.append(f"job {number} holds {gpus} GPUs on {len(places)} nodes")
-        found += [f"node {node} has {count} GPUs in use" for node, count in used.items() if count > self.gpus_per_node]
-        found += [f"node {node} is not there" for node in used if node not in self.nodes]
-        found += [
-            f"node {node} is shared by {count} jobs of several nodes" for node, count in guests.items() if count > 1
-        ]
-        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from optplan.simulation.cluster.jobs import Places
 from optplan.simulation.cluster.pollux.dividing import divide, share_gpus, trace
-from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor
+from optplan.simulation.cluster.pollux.fitness import MOST_NODES, Claim, Round, restart_factor
 from optplan.simulation.cluster.pollux.genetic import search, state_of
 from optplan.simulation.cluster.pollux.placing import Floor
 
@@ -23,6 +24,24 @@ WITHIN, ACROSS = np.array([0.0, 1.0, 1.8, 2.4, 2.8]), np.array([0.0, 0.0, 1.2, 1
 def claim(held: Places = (), factor: float = 1.0, *, most: int = 4, size: int = 2) -> Claim:
     """Return what a job makes of up to four GPUs."""
     return Claim(held, WITHIN[: most + 1], ACROSS[: most + 1], factor, size)
+
+
+def find_conflicts(task: Round, division: Sequence[Places]) -> list[str]:
+    """Return what a division does that is not allowed, in words; nothing for one that is."""
+    found = []
+    used: Counter[int] = Counter()
+    guests: Counter[int] = Counter()
+    for number, (one, places) in enumerate(zip(task.claims, division, strict=True)):
+        gpus = sum(count for _, count in places)
+        used.update(dict(places))
+        if len(places) > 1:
+            guests.update(node for node, _ in places)
+        if gpus > one.most_gpus or len(places) > MOST_NODES or len(dict(places)) < len(places):
+            found.append(f"job {number} holds {gpus} GPUs on {len(places)} nodes")
+    found += [f"node {node} has {count} GPUs in use" for node, count in used.items() if count > task.gpus_per_node]
+    found += [f"node {node} is not there" for node in used if node not in task.nodes]
+    found += [f"node {node} is shared by {count} jobs of several nodes" for node, count in guests.items() if count > 1]
+    return found
 
 
 def test_costs_and_fitness_by_hand() -> None:
@@ -40,14 +59,14 @@ def test_costs_and_fitness_by_hand() -> None:
 def test_jobs_of_several_nodes_do_not_meet() -> None:
     """Two of them on one node are found, as are a node with too many GPUs in use, and a job with more than it may."""
     task = Round([claim(most=2), claim(), claim()], [0, 1], 2)
-    assert task.find_conflicts([((0, 2),), ((1, 1),), ((1, 1),)]) == []
+    assert find_conflicts(task, [((0, 2),), ((1, 1),), ((1, 1),)]) == []
     across: Places = ((0, 1), (1, 1))
-    assert task.find_conflicts([across, across, ()]) == [
+    assert find_conflicts(task, [across, across, ()]) == [
         "node 0 is shared by 2 jobs of several nodes",
         "node 1 is shared by 2 jobs of several nodes",
     ]
-    assert task.find_conflicts([(), ((0, 2),), ((0, 1),)]) == ["node 0 has 3 GPUs in use"]
-    assert task.find_conflicts([((0, 2), (1, 1)), (), ((7, 1),)]) == [
+    assert find_conflicts(task, [(), ((0, 2),), ((0, 1),)]) == ["node 0 has 3 GPUs in use"]
+    assert find_conflicts(task, [((0, 2), (1, 1)), (), ((7, 1),)]) == [
         "job 0 holds 3 GPUs on 2 nodes",
         "node 7 is not there",
     ]
@@ -89,7 +108,7 @@ def all_places(nodes: int, size: int, most: int) -> Iterator[Places]:
 def search_all(task: Round) -> float:
     """Return the best fitness of all divisions that are allowed."""
     choices = [list(all_places(len(task.nodes), task.gpus_per_node, one.most_gpus)) for one in task.claims]
-    return max(task.fitness(one) for one in product(*choices) if not task.find_conflicts(one))
+    return max(task.fitness(one) for one in product(*choices) if not find_conflicts(task, one))
 
 
 @st.composite
@@ -103,7 +122,7 @@ def rounds(draw: st.DrawFn, nodes: int = 2, size: int = 2, most_jobs: int = 3) -
         held = draw(st.sampled_from(list(all_places(nodes, size, most))))
         others: Sequence[Places] = [one.held for one in claims]
         claims.append(Claim(held, within, across, draw(st.sampled_from([0.0, 0.5, 0.9, 1.0])), size))
-        if Round(claims, range(nodes), size).find_conflicts([*others, held]):
+        if find_conflicts(Round(claims, range(nodes), size), [*others, held]):
             claims[-1] = Claim((), within, across, claims[-1].restart_factor, size)
     return Round(claims, range(nodes), size)
 
@@ -114,7 +133,7 @@ def test_against_all_divisions(task: Round) -> None:
     """It is allowed, its bound is one, what it calls optimal is, and it is never worse than to change nothing."""
     division = divide(task)
     best = search_all(task)
-    assert task.find_conflicts(division.places) == []
+    assert find_conflicts(task, division.places) == []
     assert division.fitness == pytest.approx(task.fitness(division.places))
     assert division.fitness <= best * (1 + 1e-9)
     assert best <= division.bound * (1 + 1e-9)
@@ -129,7 +148,7 @@ def test_no_weaker_than_the_published_search(seed: int) -> None:
     pytest.importorskip("pymoo", reason='pymoo is not installed; pip install "optplan[pollux]" brings it')
     task = draw_round(np.random.default_rng(seed), nodes=4 + 2 * seed, jobs=3 + 6 * seed)
     found, states = search(task, state_of(task)[None], seed=seed)
-    assert task.find_conflicts(found) == []
+    assert find_conflicts(task, found) == []
     assert states.shape[1:] == (3 + 6 * seed, 4 + 2 * seed)
     assert task.fitness(found) >= task.fitness([one.held for one in task.claims]) * (1 - 1e-9)
     assert divide(task).fitness >= task.fitness(found) * (1 - 1e-9)
