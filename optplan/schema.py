@@ -153,6 +153,10 @@ class FrozenModel(BaseModel):
         _feed(digest.update, self)
         return digest.hexdigest()
 
+    def hashed_later(self, field: str) -> object:
+        """Return what a hash is fed of a field that came later; its default leaves the hash as it was without it."""
+        return getattr(self, field)
+
     def __setstate__(self, state: dict[Any, Any]) -> None:
         """Unpickle; NumPy forgets that arrays are read-only."""
         super().__setstate__(state)
@@ -368,11 +372,11 @@ def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound
     match value:  # what there is most of comes first
         case float():
             update(b"N" + struct.pack("<d", value + 0.0))
-        case BaseModel():
+        case FrozenModel():
             heading, fields = _list_fields(type(value))
             update(heading)
             for name, encoded, came_later in fields:
-                field = getattr(value, name)
+                field = value.hashed_later(name) if came_later else getattr(value, name)
                 if came_later and (field == {} or _same(field, type(value).model_fields[name].default)):
                     continue
                 update(encoded)

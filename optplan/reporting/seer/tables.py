@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optplan.contracts import Result, Solution
-from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.formulations.seer.data.instance import MEASURED_RESIZE_S, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Choices, count_configurations
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
 from optplan.reporting.phrases import NOTHING, ROUNDING, compare_amounts, format_share, format_usd, relative_difference
@@ -55,7 +55,8 @@ def list_facts(instance: SeerInstance) -> list[tuple[str, str]]:
         ("shortest round", format_minutes(instance.least_round_min)),
     ]
     if instance.resize_s:
-        facts.append(("a resize takes", f"{format_minutes(instance.resize_min)} without training"))
+        usual = " (the default, as measured)" if instance.resize_s == MEASURED_RESIZE_S else ""
+        facts.append(("a resize takes", f"{format_minutes(instance.resize_min)} without training{usual}"))
     if instance.price_usd_per_gpu_hour is not None:
         source = ", ".join(part for part in (instance.price_source, instance.price_date) if part)
         price = f"{format_usd(instance.price_usd_per_gpu_hour)} an hour of one {instance.gpu_type}"

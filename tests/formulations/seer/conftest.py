@@ -16,7 +16,7 @@ def make_instance() -> MakeInstance:
     """Return a maker of instances: the paper's example (section 3.4) with some fields changed."""
 
     def make(**fields: object) -> SeerInstance:
-        example = {"formulation": "seer", "deadline_min": 10, "budget": "80gpu-min", "eta": 2}
+        example = {"formulation": "seer", "deadline_min": 10, "budget": "80gpu-min", "eta": 2, "resize_s": 0}
         return SeerInstance.parse(example | fields)
 
     return make

@@ -16,6 +16,7 @@ EXAMPLE: dict[str, Any] = {
     "deadline_min": 10.0,
     "budget": "80gpu-min",
     "eta": 2.0,
+    "resize_s": 0.0,
     "source": {"figures": "section 3.4"},
 }
 

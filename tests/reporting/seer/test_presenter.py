@@ -114,6 +114,18 @@ def test_an_instance_shows_its_rounds(example: SeerInstance) -> None:
     assert "720 configurations: learning_rate (9 values), weight_decay (4 values), momentum (4 values)" in space
 
 
+def test_answers_say_what_rests_on_no_pause_and_on_nodes(example: SeerInstance) -> None:
+    """A pause left out stands in the first lines, one that was measured among the facts; so do nodes."""
+    assert "Pauses for resizing are not counted: resize_s is 0." in show(present_result(example, solve(example)))
+    usual = example.replace(resize_s=22.0, gpus_per_node=4)
+    said = show(present_result(usual, solve(usual)))
+    assert "not counted" not in said
+    assert "of 80 GPU-min on whole nodes." in said
+    facts = show(present_instance(usual))
+    assert "22 s without training (the default, as measured)" in facts
+    assert "of 4 GPUs, paid whole by the budget" in facts
+
+
 def test_other_formulations_are_refused(example: SeerInstance) -> None:
     """By name."""
     boa = build_named("boa-one-table")

@@ -40,6 +40,11 @@ MOST_ROUNDS_PAID = 1e9
 MOST_SAMPLED_TRIALS = 5_000
 MOST_SAMPLED_ROUNDS = 8
 
+#: What a resize takes unless an instance says so: from the end of a round to the first iteration of the next one, of a
+#: class with PyTorch under torchrun on two cores (docs/executors-local.md, Measured pauses: 22, 21 and 25 s on 1, 2 and
+#: 4 workers; the median).
+MEASURED_RESIZE_S = 22.0
+
 _MINUTES_PER_HOUR = SECONDS_PER_HOUR / SECONDS_PER_MINUTE
 
 
@@ -89,7 +94,8 @@ class SeerInstance(Instance):
         Minutes of training before a trial may be eliminated (t_min).
     resize_s
         Seconds without training at the start of every round but the first, while GPUs are given back and trials are
-        placed anew. Part of time and of what is spent; the paper leaves it out.
+        placed anew. Part of time and of what is spent. By default the 22 s that were measured of a class with PyTorch
+        under torchrun (docs/executors-local.md, Measured pauses); 0 leaves it out, as the paper does.
     whole_gpus
         Whether a trial holds whole GPUs; otherwise real numbers, as the paper's algorithm prints them.
     gpu_type
@@ -97,14 +103,15 @@ class SeerInstance(Instance):
     price_usd_per_gpu_hour, price_source, price_date
         What an hour of one GPU costs in US dollars, who said so, when. Needed for a budget in money.
     gpus_per_node
-        GPUs of the nodes that are rented whole; where it is given, the cost of whole nodes is measured, too.
+        GPUs of the nodes that are rented whole; where it is given, the budget counts them whole unless
+        ``budget_counts`` says otherwise, and what they take is measured.
     search_space
         Hyperparameters by name; empty where it is not stated.
     most_gpus_held
         GPUs of all trials together at any time (G); without it there is no limit.
     budget_counts
-        ``held``: the budget counts the GPUs that trials hold, as published; ``nodes``: all GPUs of the whole nodes that
-        are rented for them, which needs ``gpus_per_node``.
+        ``nodes``: the budget counts all GPUs of the whole nodes that are rented, the default where ``gpus_per_node`` is
+        above 1 and the objective is ``spend``; ``held``: the GPUs that trials hold, as published.
     objective
         ``spend``: most GPU-minutes of training in the published rounds and brackets; ``quality``: least expected final
         loss, whatever the rounds and brackets.
@@ -123,7 +130,7 @@ class SeerInstance(Instance):
     least_gpus: PositiveAmount = 1.0
     most_gpus: PositiveAmount | None = None
     least_round_min: PositiveMinutes = 1.0
-    resize_s: SecondsOrZero = 0.0
+    resize_s: SecondsOrZero = MEASURED_RESIZE_S
     whole_gpus: bool = True
     gpu_type: Annotated[str, Field(min_length=1)] = "gpu"
     price_usd_per_gpu_hour: PositiveAmount | None = None
@@ -134,7 +141,7 @@ class SeerInstance(Instance):
     objective: Objective = Objective.SPEND
     prior: SearchPrior | None = None
     most_gpus_held: PositiveAmount | None = None
-    budget_counts: BudgetCounts = BudgetCounts.HELD
+    budget_counts: BudgetCounts | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -161,7 +168,7 @@ class SeerInstance(Instance):
             objective: Objective | str = ...,
             prior: SearchPrior | Fields | None = ...,
             most_gpus_held: float | None = ...,
-            budget_counts: BudgetCounts | str = ...,
+            budget_counts: BudgetCounts | str | None = ...,
             name: str = ...,
             description: str = ...,
             source: Mapping[str, str] = ...,
@@ -269,7 +276,21 @@ class SeerInstance(Instance):
     @property
     def nodes_paid(self) -> int | None:
         """GPUs of a node where the budget counts whole nodes; None where it counts the GPUs that trials hold."""
-        return self.gpus_per_node if self.budget_counts is BudgetCounts.NODES else None
+        return self.gpus_per_node if self.counted is BudgetCounts.NODES else None
+
+    @property
+    def counted(self) -> BudgetCounts:
+        """What the budget counts, as said or by default."""
+        if self.budget_counts is not None:
+            return self.budget_counts
+        rents_nodes = self.objective is Objective.SPEND and (self.gpus_per_node or 1) > 1
+        return BudgetCounts.NODES if rents_nodes else BudgetCounts.HELD
+
+    def hashed_later(self, field: str) -> object:
+        """Hash what the budget counts, said or not; GPUs held leave the hash as it was before there was a choice."""
+        if field != "budget_counts":
+            return super().hashed_later(field)
+        return None if self.nodes_paid is None else self.counted
 
     @property
     def resize_min(self) -> float:

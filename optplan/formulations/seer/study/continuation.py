@@ -100,6 +100,7 @@ class _Rest:
             result = solve(
                 self.instance.replace(
                     objective=Objective.SPEND,
+                    budget_counts=self.instance.counted,
                     deadline_min=training_min + (rounds - 1) * pause_min,
                     budget=Amount(budget, BudgetUnit.GPU_MINUTE),
                     least_round_min=first_min * (1.0 - _TOLERANCE),

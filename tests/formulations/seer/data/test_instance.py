@@ -11,6 +11,7 @@ from optplan.contracts import Description, Sense
 from optplan.errors import DataError
 from optplan.formulations.seer.data.instance import SeerInstance
 from optplan.formulations.seer.exact.description import describe
+from optplan.instances.library import build_named
 
 MakeInstance = Callable[..., SeerInstance]
 
@@ -41,6 +42,40 @@ def test_durations_may_have_units(make_instance: MakeInstance) -> None:
     )
     assert written == make_instance(deadline_min=30, least_round_min=1.5, resize_s=60)
     assert SeerInstance.parse(written.to_json_data()) == written
+
+
+@pytest.mark.parametrize(
+    ("fields", "counted"),
+    [
+        ({}, "held"),
+        ({"gpus_per_node": 1}, "held"),
+        ({"gpus_per_node": 4}, "nodes"),
+        ({"gpus_per_node": 4, "budget_counts": "held"}, "held"),
+        ({"gpus_per_node": 1, "budget_counts": "nodes"}, "nodes"),
+    ],
+)
+def test_the_budget_counts_what_is_rented(make_instance: MakeInstance, fields: dict[str, object], counted: str) -> None:
+    """Nodes of several GPUs are rented whole, and so are they counted unless the instance says otherwise."""
+    instance = make_instance(**fields)
+    said = make_instance(**fields | {"budget_counts": counted}) if "gpus_per_node" in fields else instance
+    assert instance.counted == counted
+    assert instance.nodes_paid == (fields["gpus_per_node"] if counted == "nodes" else None)
+    assert instance.content_hash() == said.content_hash()
+    assert instance.replace(gpus_per_node=4).counted == (fields.get("budget_counts") or "nodes")
+
+
+def test_hashes_tell_what_is_counted_apart(make_instance: MakeInstance) -> None:
+    """GPUs held have the hash that results of the paper's experiments carry; nodes have another."""
+    held, nodes = (make_instance(gpus_per_node=4, budget_counts=each) for each in ("held", "nodes"))
+    assert held.content_hash() != nodes.content_hash()
+    assert build_named("seer-resnet18-30min-32gpu").content_hash().startswith("fcc645c0dbf1")
+
+
+def test_resizing_takes_what_was_measured() -> None:
+    """Unless it is said, zero included: 22 s, the median of 21, 22 and 25."""
+    fields = {"formulation": "seer", "deadline_min": 10, "budget": "80gpu-min"}
+    assert SeerInstance.parse(fields).resize_s == sorted([22.0, 21.0, 25.0])[1]
+    assert SeerInstance.parse(fields | {"resize_s": 0}).resize_s == 0.0
 
 
 def test_what_it_says_about_itself(make_instance: MakeInstance) -> None:

@@ -74,9 +74,9 @@ def test_whole_nodes_by_hand(make_instance: MakeInstance) -> None:
     On nodes of 4, 9 trials take 3 nodes, and 4 of them 1: 3 * 6 + 1 * 12 = 30. A tenth leaves 5, on 2 nodes: 42. So 9
     and 4 is all that can be trained: 9 * 1.5 + 4 * 3 = 25.5.
     """
-    held = solve_spend_exact(make_instance(**BY_HAND), SolveRequest())
+    held = solve_spend_exact(make_instance(**BY_HAND, budget_counts="held"), SolveRequest())
     assert held.objective == pytest.approx(36.0)
-    instance = make_instance(**BY_HAND, budget_counts="nodes")
+    instance = make_instance(**BY_HAND)
     for solver in (solve_spend_exact, solve_published, solve_cp_sat, solve_enumeration):
         answer = solver(instance, SolveRequest())
         assert answer.solution is not None

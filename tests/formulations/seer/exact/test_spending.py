@@ -190,7 +190,7 @@ def test_the_exact_solver_against_looking_at_every_row(instance: SeerInstance) -
 def test_the_exact_solver_against_fractions(deadline: int, budget: int, eta: int, least: int, most: int | None) -> None:
     """Every number of trials from the published one on, in exact arithmetic, by all four rules."""
     fields: dict[str, object] = {"formulation": "seer", "deadline_min": deadline, "budget": f"{budget * least}gpu-min"}
-    instance = SeerInstance.parse(fields | {"eta": eta, "least_gpus": least, "most_gpus": most})
+    instance = SeerInstance.parse(fields | {"eta": eta, "least_gpus": least, "most_gpus": most, "resize_s": 0})
     assume(instance.brackets is not None)
     wanted = brute_force(instance)
     assume(wanted is not None)
@@ -272,8 +272,9 @@ def test_a_bracket_may_be_added(make_instance: MakeInstance) -> None:
 def test_what_the_user_should_know(make_instance: MakeInstance) -> None:
     """A search space that ends before the plan's trials do, and whole nodes that take more than the budget."""
     space = {"lr": {"form": "choices", "values": [0.1, 0.2, 0.3]}}
+    instance = make_instance(search_space=space, gpus_per_node=8, budget_counts="held")
     for solver in (solve_spend_exact, solve_published):
-        shortage, nodes = solver(make_instance(search_space=space, gpus_per_node=8), SolveRequest()).warnings
+        shortage, nodes = solver(instance, SolveRequest()).warnings
         assert shortage.startswith("search_space: has 3 configurations, fewer than the 1")
         assert nodes.startswith("gpus_per_node: whole nodes of 8 GPUs take ")
         assert nodes.endswith("more than the budget of 80, which counts the GPUs that trials hold")

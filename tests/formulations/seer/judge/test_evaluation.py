@@ -64,6 +64,7 @@ def test_pauses_and_prices(make_instance: MakeInstance) -> None:
         least_round_min=2,
         resize_s=30,
         gpus_per_node=4,
+        budget_counts="held",
     )
     assert instance.brackets is not None
     assert (instance.brackets.rounds, instance.brackets.round_min) == (2, 3.0)
