@@ -10,7 +10,7 @@ from optplan.contracts import Instance, Result, Solution
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Card, Page, Section, Terms
 from optplan.reporting.phrases import NOTHING, capitalise, compare_amounts, relative_difference
-from optplan.reporting.presenters import Beside
+from optplan.reporting.presenters import Beside, plan_words_of
 from optplan.reporting.sections import (
     STANDING_COLUMNS,
     build_answer_page,
@@ -129,10 +129,10 @@ def list_decisions(result: Result[Solution]) -> Table:
 
 def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
     """Set results side by side; the first is what the others are compared with."""
-    rows = []
+    rows, words = [], plan_words_of(instance)
     for number, result in enumerate(results):
         above = relative_difference(result.objective, results[0].objective)
-        found = result.status.value if result.objective is None else format_objective(instance, result.objective)
+        found = result.status.value if result.objective is None else words.format_objective(instance, result.objective)
         difference = NOTHING if number == 0 or above is None else compare_amounts(above)
         rows.append((result.solver, found, difference, *write_standing(result)))
     return Table(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution, Verification
 from optplan.errors import UsageError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from optplan.reporting.pages import Page
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,19 @@ def presenter_of(instance: Instance) -> Presenter:
 def plan_words_of(instance: Instance) -> PlanWords:
     """Return the words for plans of an instance whose frontier is a list of plans."""
     return cast(PlanWords, find_module(formulation_of(instance).name, "words") or import_module(f"{__package__}.plain"))
+
+
+def require_kind(given: object, kind: type[_Kind], problem: str) -> _Kind:
+    """Return an instance or a solution of a formulation's own type.
+
+    Raises
+    ------
+    UsageError
+        With the problem as its words, when it is another formulation's, or there is none.
+    """
+    if not isinstance(given, kind):
+        raise UsageError(problem)
+    return given
 
 
 def find_module(formulation: str, part: str) -> ModuleType | None:

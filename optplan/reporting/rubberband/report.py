@@ -16,9 +16,6 @@ from optplan.reporting.rubberband import words
 from optplan.reporting.rubberband.tables import compare_results, list_facts, list_stages, plan_of
 from optplan.reporting.rubberband.words import (
     describe_limit,
-    format_cost,
-    format_least,
-    format_limit,
     name_objective,
     name_plan,
     say_answer,
@@ -26,6 +23,7 @@ from optplan.reporting.rubberband.words import (
 )
 from optplan.reporting.sections import build_answer_page, tell_proof, tell_relaxations, tell_sources
 from optplan.reporting.style import escape_text, load_plotly, new_figure, time_scale
+from optplan.reporting.time_and_money import format_amount, format_cost, format_least
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ def build_page(instance: RubberBandInstance, result: Result[Solution], beside: B
     rivals = beside.rivals or ([found.static] if found is not None and found.static is not None else [])
     sections = []
     if result.infeasibility is not None:
-        sections.append(_tell_relaxations(instance, result))
+        sections.append(_tell_relaxations(result))
     if result.solution is not None:
         sections += _tell_plan(instance, result, rivals)
     if rivals:
@@ -176,14 +174,14 @@ def _tell_plan(
     ]
 
 
-def _tell_relaxations(instance: RubberBandInstance, result: Result[Solution]) -> Section:
+def _tell_relaxations(result: Result[Solution]) -> Section:
     relaxations = result.infeasibility.relaxations if result.infeasibility else ()
     *_, why = (result.infeasibility.reason if result.infeasibility else "").partition(": ")
     rows = [
-        (one.limit, format_limit(instance, one.given), format_least(instance, one.least_feasible))
+        (one.limit, format_amount(one.limit, one.given), format_least(one.limit, one.least_feasible))
         for one in relaxations
     ]
-    parts = [(name, format_limit(instance, amount)) for one in relaxations for name, amount in one.parts.items()]
+    parts = [(name, format_amount(one.limit, amount)) for one in relaxations for name, amount in one.parts.items()]
     return tell_relaxations(rows, *(f"{capitalise(part)}." for part in why.split("; ") if part), parts=parts)
 
 

@@ -13,14 +13,12 @@ from optplan.reporting.phrases import NOTHING, compare_amounts, format_share, re
 from optplan.reporting.rubberband.words import (
     describe_experiment,
     describe_limit,
-    format_cost,
-    format_least,
-    format_objective,
     name_objective,
     name_sizes,
 )
 from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
 from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.time_and_money import format_cost, format_least, format_objective
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 _STAGE_COLUMNS = (
@@ -74,7 +72,7 @@ def list_result_facts(instance: RubberBandInstance, result: Result[Solution]) ->
             facts.append(("minimum charges", f"{format_cost(measures['minimum_charge_usd'])} of it"))
         facts.append(("use of held GPUs", format_share(measures["utilisation"])))
     facts += [
-        ("would help", f"a {one.limit} of {format_least(instance, one.least_feasible, one.limit)} or more")
+        ("would help", f"a {one.limit} of {format_least(one.limit, one.least_feasible)} or more")
         for one in (result.infeasibility.relaxations if result.infeasibility is not None else ())
     ]
     facts += list_bound(result, partial(format_objective, instance))

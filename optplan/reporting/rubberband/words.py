@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import cast
 
 from optplan.contracts import Instance, Result, Solution, Status
-from optplan.errors import UsageError
 from optplan.formulations.rubberband.data.experiment import HyperbandExperiment, ShaExperiment
 from optplan.formulations.rubberband.data.instance import (
     DEADLINE,
@@ -17,50 +15,21 @@ from optplan.formulations.rubberband.data.instance import (
 )
 from optplan.formulations.rubberband.laws.execution import list_runs
 from optplan.formulations.rubberband.study.largest import LargestSearch
-from optplan.reporting.phrases import ROUNDING, format_share
+from optplan.reporting import time_and_money
+from optplan.reporting.phrases import format_share
+from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound
-from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
+from optplan.reporting.time_and_money import format_amount, format_cost
+from optplan.units import format_duration
+
+#: Limits and objectives are written as in all problems of time and money.
+format_limit, format_objective = time_and_money.format_limit, time_and_money.format_objective
 
 
 def require_search(instance: Instance) -> RubberBandInstance:
-    """Return the instance, if it is one of RubberBand.
-
-    Raises
-    ------
-    UsageError
-        When it is of another formulation.
-    """
-    if not isinstance(instance, RubberBandInstance):
-        raise UsageError(f"instance {instance.name!r} is no search on a cluster (formulation rubberband)")
-    return instance
-
-
-def format_cost(usd: float) -> str:
-    """Write dollars as a price tag: ``$15.68``, ``$0.380``, ``$1,204``, ``$0``."""
-    digits = 0 if usd >= 1000 or usd == 0 else 2 if usd >= 1 else 3
-    return f"${usd:,.{digits}f}"
-
-
-def format_objective(instance: Instance, objective: float) -> str:
-    """Write an objective with its unit."""
-    is_cost = require_search(instance).objective is Objective.COST
-    return format_cost(objective) if is_cost else format_duration(objective)
-
-
-def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
-    """Write an amount of the limit with its unit."""
-    name = limit or require_search(instance).limit_name
-    return format_duration(amount) if name == DEADLINE else format_cost(amount)
-
-
-def format_least(instance: RubberBandInstance, amount: float, limit: str = "") -> str:
-    """Write the least amount of a limit that is enough, rounded up, so that it is still enough when typed in."""
-    if (limit or instance.limit_name) == DEADLINE:
-        steps = ((10.0, 0.01), (SECONDS_PER_HOUR, 1.0), (HOURS_PER_DAY * SECONDS_PER_HOUR, SECONDS_PER_MINUTE))
-        step = next((step for below, step in steps if amount < below), SECONDS_PER_HOUR)
-    else:
-        step = 1.0 if amount >= 1000 else 0.01 if amount >= 1 else 0.001
-    return format_limit(instance, step * math.ceil(amount / step * (1 - ROUNDING)), limit)
+    """Return the instance, if it is one of RubberBand."""
+    problem = f"instance {instance.name!r} is no search on a cluster (formulation rubberband)"
+    return require_kind(instance, RubberBandInstance, problem)
 
 
 def name_objective(instance: Instance) -> str:
@@ -72,7 +41,7 @@ def describe_limit(instance: RubberBandInstance) -> str:
     """Say the limits as a condition."""
     if not instance.has_limit:
         return "no limit"
-    said = " and ".join(format_limit(instance, amount, limit) for limit, amount in instance.limits.items())
+    said = " and ".join(format_amount(limit, amount) for limit, amount in instance.limits.items())
     if instance.confidence is None:
         return f"within {said}{' on average' if DEADLINE in instance.limits else ''}"
     deadline = format_duration(instance.limits[DEADLINE])
@@ -128,7 +97,7 @@ def _say_limit(instance: RubberBandInstance, result: Result[Solution]) -> str:
     for limit, amount in instance.limits.items():
         is_chance = chance is not None and limit == DEADLINE
         kept = f", kept with a probability of {format_share(chance or 0.0)}" if is_chance else ""
-        said.append(f"the {limit} is {format_limit(instance, amount, limit)}{kept}")
+        said.append(f"the {limit} is {format_amount(limit, amount)}{kept}")
     return ", ".join(said)
 
 

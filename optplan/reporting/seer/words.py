@@ -5,38 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optplan.contracts import Instance, Result, Solution, Status
-from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import BUDGET, Bracket, Objective, SeerInstance, SeerSolution
 from optplan.reporting.phrases import PROOF_WORDS, ROUNDING, format_share, format_usd
+from optplan.reporting.presenters import require_kind
 from optplan.units import SECONDS_PER_MINUTE, BudgetUnit, format_duration
 
 _MINUTES_PER_HOUR = 60.0
 
 
 def require_seer(instance: Instance) -> SeerInstance:
-    """Return the instance, if it is one of SEER.
-
-    Raises
-    ------
-    UsageError
-        When it is of another formulation.
-    """
-    if not isinstance(instance, SeerInstance):
-        raise UsageError(f"instance {instance.name!r} is no search by deadline and budget (formulation seer)")
-    return instance
+    """Return the instance, if it is one of SEER."""
+    problem = f"instance {instance.name!r} is no search by deadline and budget (formulation seer)"
+    return require_kind(instance, SeerInstance, problem)
 
 
 def require_brackets(solution: Solution) -> SeerSolution:
-    """Return the solution, if it is one of rounds and brackets.
-
-    Raises
-    ------
-    UsageError
-        When it is of another formulation.
-    """
-    if not isinstance(solution, SeerSolution):
-        raise UsageError("the solution has no brackets; one of formulation seer is needed")
-    return solution
+    """Return the solution, if it is one of rounds and brackets."""
+    return require_kind(solution, SeerSolution, "the solution has no brackets; one of formulation seer is needed")
 
 
 def format_number(number: float) -> str:

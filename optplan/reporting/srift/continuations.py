@@ -11,8 +11,9 @@ from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Page
 from optplan.reporting.presenters import Beside
 from optplan.reporting.srift.timeline_figures import list_segments
-from optplan.reporting.srift.words import format_amount, format_relaxation, name_fleet, require_fleet, say_condition
+from optplan.reporting.srift.words import format_relaxation, name_fleet, require_fleet, say_condition
 from optplan.reporting.tables import fact_table, plain_text
+from optplan.reporting.time_and_money import format_amount
 from optplan.units import format_duration
 
 if TYPE_CHECKING:

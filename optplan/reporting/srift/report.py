@@ -28,13 +28,9 @@ from optplan.reporting.srift.tables import (
 from optplan.reporting.srift.timeline_figures import draw_timeline, list_segments, say_segments
 from optplan.reporting.srift.words import (
     describe_limits,
-    format_amount,
-    format_cost,
     format_count,
-    format_objective,
     format_relaxation,
     format_short,
-    frontier_limit,
     name_fleet,
     name_objective,
     require_fleet,
@@ -42,6 +38,7 @@ from optplan.reporting.srift.words import (
     say_how_good,
 )
 from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.time_and_money import format_amount, format_cost, format_objective, frontier_limit
 from optplan.units import format_duration
 
 if TYPE_CHECKING:

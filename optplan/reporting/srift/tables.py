@@ -16,9 +16,7 @@ from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin
 from optplan.reporting.srift.words import (
     describe_job,
     describe_limits,
-    format_cost,
     format_count,
-    format_objective,
     format_relaxation,
     format_short,
     name_fleet,
@@ -26,6 +24,7 @@ from optplan.reporting.srift.words import (
     require_fleet,
 )
 from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.time_and_money import format_cost, format_objective
 from optplan.units import format_duration
 
 _FLEET = "fleet"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from optplan.formulations.srift.data.instance import DEADLINE
 from optplan.formulations.srift.study.replanning import name_vms
 from optplan.formulations.srift.study.timelines import Happening, Segment, Timeline
-from optplan.reporting.srift.words import format_cost
 from optplan.reporting.style import (
     BLUE,
     FONT_SIZE,
@@ -25,6 +24,7 @@ from optplan.reporting.style import (
     time_scale,
 )
 from optplan.reporting.tables import Column, Table, numbers
+from optplan.reporting.time_and_money import format_cost
 from optplan.units import format_duration
 
 if TYPE_CHECKING:

@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 from optplan.contracts import Instance, Relaxation, Result, Solution, Status
-from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution, VmGroup
-from optplan.reporting.phrases import ROUNDING
+from optplan.reporting import time_and_money
+from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound
-from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE, format_duration
+from optplan.reporting.time_and_money import (
+    format_amount,
+    format_cost,
+    format_least,
+    say_limits,
+)
+from optplan.units import format_duration
 
-#: Up to so many seconds a figure keeps three digits; longer ones are written in minutes, hours and days.
-_SHORT_S = 10.0
+#: Limits and objectives are written as in all problems of time and money.
+format_limit, format_objective = time_and_money.format_limit, time_and_money.format_objective
 
 
 def require_job(instance: Instance) -> SriftInstance:
-    """Return the instance, if it is one of Srift.
-
-    Raises
-    ------
-    UsageError
-        When it is of another formulation.
-    """
-    if not isinstance(instance, SriftInstance):
-        raise UsageError(f"instance {instance.name!r} is no training job on VMs (formulation srift)")
-    return instance
+    """Return the instance, if it is one of Srift."""
+    problem = f"instance {instance.name!r} is no training job on VMs (formulation srift)"
+    return require_kind(instance, SriftInstance, problem)
 
 
 def require_fleet(solution: Solution | None) -> SriftSolution:
-    """Return the solution, if it is a fleet.
-
-    Raises
-    ------
-    UsageError
-        When it is another formulation's, or there is none.
-    """
-    if not isinstance(solution, SriftSolution):
-        raise UsageError("the solution is no fleet of VMs (formulation srift)")
-    return solution
-
-
-def format_cost(usd: float) -> str:
-    """Write dollars as a price tag: ``$15.68``, ``$0.380``, ``$1,204``, ``$0.00321``, ``$0``."""
-    if usd == 0:
-        return "$0"
-    if usd < 0.1:
-        return f"${usd:.3g}"
-    return f"${usd:,.{0 if usd >= 1000 else 2 if usd >= 1 else 3}f}"
+    """Return the solution, if it is a fleet."""
+    return require_kind(solution, SriftSolution, "the solution is no fleet of VMs (formulation srift)")
 
 
 def format_short(seconds: float) -> str:
@@ -63,43 +44,6 @@ def format_short(seconds: float) -> str:
 def format_count(number: float) -> str:
     """Write a number that need not be whole, such as of samples a second: ``16,202``, ``112``, ``4.37``."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
-
-
-def frontier_limit(instance: SriftInstance) -> str:
-    """Return which limit the frontier runs along: that on what is not made least."""
-    return DEADLINE if instance.objective is Objective.COST else BUDGET
-
-
-def format_amount(limit: str, amount: float) -> str:
-    """Write an amount of one of the limits with its unit."""
-    if limit == DEADLINE:
-        return format_duration(amount)
-    return format_cost(amount) if limit == BUDGET else f"{amount:,g}"
-
-
-def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
-    """Write an amount of the frontier's limit with its unit; without a name, of the usual one."""
-    return format_amount(limit or frontier_limit(require_job(instance)), amount)
-
-
-def format_objective(instance: Instance, objective: float) -> str:
-    """Write an objective with its unit."""
-    is_cost = require_job(instance).objective is Objective.COST
-    return format_cost(objective) if is_cost else format_duration(objective)
-
-
-def format_least(limit: str, amount: float) -> str:
-    """Write the least amount of a limit that is enough, rounded up, so that it is still enough when typed in."""
-    if limit == DEADLINE:
-        steps = ((_SHORT_S, 0.01), (SECONDS_PER_HOUR, 1.0), (HOURS_PER_DAY * SECONDS_PER_HOUR, SECONDS_PER_MINUTE))
-        step = next((step for below, step in steps if amount < below), SECONDS_PER_HOUR)
-    elif limit == BUDGET:
-        step = 1.0 if amount >= 1000 else 0.01 if amount >= 1 else 0.001 if amount >= 0.1 else 0.0
-    else:
-        step = 1.0
-    if step == 0.0:
-        step = 10.0 ** (math.floor(math.log10(amount)) - 2)
-    return format_amount(limit, step * math.ceil(amount / step * (1 - ROUNDING)))
 
 
 def format_relaxation(relaxation: Relaxation) -> str:
@@ -158,8 +102,7 @@ def say_answer(instance: SriftInstance, result: Result[Solution], *, in_full: bo
     trains = "train" if sum(group.count for group in require_fleet(result.solution).groups) > 1 else "trains"
     found = f"{fleet} {trains} {instance.job.network} in {format_duration(seconds)} for {format_cost(usd)}{average}"
     found += say_condition(instance, require_fleet(result.solution))
-    limits = [f"the {limit} is {format_amount(limit, amount)}" for limit, amount in instance.limits.items()]
-    return f"{'; '.join([found, ', '.join(limits)]) if limits else found}."
+    return say_limits(instance, found)
 
 
 def say_condition(instance: SriftInstance, fleet: SriftSolution) -> str:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from optplan.contracts import Instance, Relaxation, Result, Solution
 from optplan.formulations.throughputs.data.instance import ThroughputsInstance
 from optplan.reporting.pages import Card, Page, Section, Terms
-from optplan.reporting.phrases import NOTHING, compare_amounts, relative_difference
+from optplan.reporting.plain import compare_results
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
-    STANDING_COLUMNS,
     build_answer_page,
     list_bound,
     list_origin,
@@ -21,11 +20,11 @@ from optplan.reporting.sections import (
     tell_proof,
     tell_relaxations,
     tell_sources,
-    write_standing,
 )
-from optplan.reporting.srift.words import format_amount, format_cost, format_count, format_relaxation
+from optplan.reporting.srift.words import format_count, format_relaxation
 from optplan.reporting.tables import Column, Table, fact_table, numbers
-from optplan.reporting.throughputs.words import format_objective, require_choice, require_job, say_answer, say_how_good
+from optplan.reporting.throughputs.words import require_choice, require_job, say_answer, say_how_good
+from optplan.reporting.time_and_money import format_amount, format_cost, format_objective
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
     """Set the results of several solvers side by side, ours first."""
-    return [_compare_results(require_job(instance), results)]
+    return [compare_results(require_job(instance), results)]
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
@@ -70,7 +69,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     if result.solution is not None:
         sections.append(Section("plan", "The choice", [_list_choice(job, result)]))
     if beside.rivals:
-        sections.append(Section("solvers", "Other solvers", [_compare_results(job, [result, *beside.rivals])]))
+        sections.append(Section("solvers", "Other solvers", [compare_results(job, [result, *beside.rivals])]))
     sections += [
         Section("question", "What was asked", [Terms(_list_facts(job)), _list_speeds(job)]),
         tell_proof(result, beside, _CHECK),
@@ -126,15 +125,3 @@ def _list_choice(job: ThroughputsInstance, result: Result[Solution]) -> Table:
         format_cost(measures["cost_usd"]),
     )
     return Table("The choice", columns, [row])
-
-
-def _compare_results(job: ThroughputsInstance, results: Sequence[Result[Solution]]) -> Table:
-    rows = []
-    for number, result in enumerate(results):
-        above = relative_difference(result.objective, results[0].objective)
-        found = result.status.value if result.objective is None else format_objective(job, result.objective)
-        difference = NOTHING if number == 0 or above is None else compare_amounts(above)
-        rows.append((result.solver, found, difference, *write_standing(result)))
-    return Table(
-        "Solvers side by side", (Column("solver"), *numbers("objective", "difference"), *STANDING_COLUMNS), rows
-    )

@@ -5,39 +5,28 @@ from __future__ import annotations
 from functools import partial
 
 from optplan.contracts import Instance, Result, Solution
-from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective
-from optplan.errors import UsageError
 from optplan.formulations.throughputs.data.instance import ThroughputsInstance, ThroughputsSolution
 from optplan.formulations.throughputs.exact.choosing import name_choice
+from optplan.reporting import time_and_money
+from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound
-from optplan.reporting.srift.words import format_amount, format_cost, format_count
+from optplan.reporting.srift.words import format_count
+from optplan.reporting.time_and_money import format_cost, say_limits
 from optplan.units import format_duration
+
+#: Limits and objectives are written as in all problems of time and money.
+format_limit, format_objective = time_and_money.format_limit, time_and_money.format_objective
 
 
 def require_job(instance: Instance) -> ThroughputsInstance:
-    """Return the instance, if it is one of measured speeds.
-
-    Raises
-    ------
-    UsageError
-        When it is of another formulation.
-    """
-    if not isinstance(instance, ThroughputsInstance):
-        raise UsageError(f"instance {instance.name!r} is no job with measured speeds (formulation throughputs)")
-    return instance
+    """Return the instance, if it is one of measured speeds."""
+    problem = f"instance {instance.name!r} is no job with measured speeds (formulation throughputs)"
+    return require_kind(instance, ThroughputsInstance, problem)
 
 
 def require_choice(solution: Solution | None) -> ThroughputsSolution:
-    """Return the solution, if it is a choice of VMs.
-
-    Raises
-    ------
-    UsageError
-        When it is another formulation's, or there is none.
-    """
-    if not isinstance(solution, ThroughputsSolution):
-        raise UsageError("the solution is no choice of VMs (formulation throughputs)")
-    return solution
+    """Return the solution, if it is a choice of VMs."""
+    return require_kind(solution, ThroughputsSolution, "the solution is no choice of VMs (formulation throughputs)")
 
 
 def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - what words are asked with
@@ -45,21 +34,9 @@ def name_plan(instance: Instance, solution: Solution) -> str:  # noqa: ARG001 - 
     return name_choice(require_choice(solution))
 
 
-def format_limit(instance: Instance, amount: float, limit: str = "") -> str:
-    """Write an amount of a limit with its unit; without a name, of the frontier's."""
-    by_time = require_job(instance).objective is Objective.COST
-    return format_amount(limit or (DEADLINE if by_time else BUDGET), amount)
-
-
 def name_objective(instance: Instance) -> str:
     """Name what is made least."""
     return require_job(instance).objective.value
-
-
-def format_objective(instance: Instance, objective: float) -> str:
-    """Write an objective with its unit."""
-    is_cost = require_job(instance).objective is Objective.COST
-    return format_cost(objective) if is_cost else format_duration(objective)
 
 
 def say_answer(instance: ThroughputsInstance, result: Result[Solution]) -> str:
@@ -75,8 +52,7 @@ def say_answer(instance: ThroughputsInstance, result: Result[Solution]) -> str:
         f"{format_duration(measures['time_s'])} for {format_cost(measures['cost_usd'])}, at "
         f"{format_count(measures['samples_per_s'])} a second ({origin})"
     )
-    limits = [f"the {limit} is {format_amount(limit, amount)}" for limit, amount in instance.limits.items()]
-    return f"{'; '.join([found, ', '.join(limits)]) if limits else found}."
+    return say_limits(instance, found)
 
 
 def say_how_good(instance: ThroughputsInstance, result: Result[Solution]) -> str:

@@ -17,16 +17,13 @@ from optplan.reporting.srift.presenter import draw_plan, present_comparison, pre
 from optplan.reporting.srift.tables import compare_results, list_fleet, plan_of
 from optplan.reporting.srift.words import (
     describe_limits,
-    format_cost,
-    format_least,
-    format_limit,
-    format_objective,
     format_short,
     name_plan,
     require_fleet,
     require_job,
 )
 from optplan.reporting.standing import name_status
+from optplan.reporting.time_and_money import format_cost, format_least, format_limit, format_objective
 from optplan.solving import solve
 
 if TYPE_CHECKING:
