@@ -18,27 +18,21 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.instances.sia_applications import APPLICATIONS, GPU_NODES, Application, GpuNode, application_named
+from optplan.instances.sia_choices import Infeasible, Sources, Timing, choose, measure
+from optplan.instances.sia_curves import LearningCurves, read_learning_curves
 from optplan.instances.sia_profiles import (
-    FITTED,
-    INTERPOLATED,
     CannotRunError,
-    LearningCurves,
-    Passes,
     ProfileTables,
-    passes_to_fit,
-    read_learning_curves,
     read_profile_tables,
     smallest_rotation,
     stamp_profiles,
 )
 from optplan.instances.sia_workloads import NOMINAL_SPANS_H, Workload, read_workload
 from optplan.schema import FloatArray, IntArray, freeze
-from optplan.speedup.batches import Batches, BatchRule, best_goodput
-from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput
+from optplan.speedup.goodput_fitting import GoodputFit
 
 __all__ = [
     "APPLICATIONS",
@@ -61,27 +55,6 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 #: Profiles that are kept once they are read or fitted.
 _KEPT = 32
-
-
-class Timing(StrEnum):
-    """Where step times come from."""
-
-    #: The tables, and the fitted model beyond them.
-    TABLES = "tables"
-    #: The fitted model at every width, one GPU included, as Pollux and Sia schedule.
-    MODEL = "model"
-    #: The tables, at the batch sizes that the fitted model takes for the best, as jobs run in Sia's simulator.
-    MODEL_BATCHES = "model-batches"
-
-
-class Infeasible(StrEnum):
-    """What to do with widths on which the application cannot run."""
-
-    #: Raise an error that names the width and the reason.
-    REFUSE = "refuse"
-    #: Leave them out of the profile, which lists them with their reasons. Where one GPU is among them, sizes are times
-    #: on the least width that is left.
-    LEAVE_OUT = "leave-out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,43 +115,6 @@ class EpochProfile:
     fit: GoodputFit | None
 
 
-@dataclass(frozen=True, eq=False)
-class _Choices:
-    """Feasible ways to run on each width, and how long an iteration takes; all (candidates, widths).
-
-    The best is that of the least ``believed_s`` for its gain, where these are given.
-    """
-
-    local_batch: IntArray
-    accumulated: IntArray
-    batch_size: IntArray
-    feasible: NDArray[np.bool_]
-    time_s: FloatArray
-    believed_s: FloatArray | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Sources:
-    """All that was read about one application on one type of GPU."""
-
-    application: Application
-    gpu: str
-    tables: ProfileTables
-    curves: LearningCurves
-    fixed_batch_size: int | None
-
-    @property
-    def rule(self) -> BatchRule:
-        """The limits on batch sizes."""
-        facts, tables = self.application, self.tables
-        return BatchRule(facts.init_batch_size, facts.max_batch_size, tables.min_local_batch, tables.max_local_batch)
-
-    @property
-    def widest(self) -> int:
-        """The largest width that leaves each GPU enough samples."""
-        return (self.fixed_batch_size or self.application.max_batch_size) // self.tables.min_local_batch
-
-
 def derive_epochs(
     profiles_dir: Path | str,
     application: str | Application,
@@ -235,7 +171,7 @@ def derive_epochs(
     sources = _read(profiles_dir, application, gpu, fixed_batch, spread)
     left_out = {int(k): _say_too_wide(sources, int(k)) for k in asked[asked > sources.widest]}
     tried = np.union1d([1], asked[asked <= sources.widest])
-    choices, provenance, fit = _choose(sources, tried, timing, infeasible)
+    choices, provenance, fit = choose(sources, tried, timing, infeasible)
     stuck = ~choices.feasible.any(axis=0)
     left_out |= {int(k): _say_why_not(sources, int(k), fit) for k in tried[stuck]}
     if left_out and infeasible is Infeasible.REFUSE:
@@ -251,7 +187,7 @@ def derive_epochs(
         )
         raise CannotRunError("widths", f"none is feasible: {left_out[min(left_out)]}", fix)
     reference = int(np.flatnonzero(~stuck)[0])
-    sizes_s, goodput, best = _measure(sources, choices, reference)
+    sizes_s, goodput, best = measure(sources, choices, reference)
     factor = sources.application.slowdown if slowdown else 1.0
     return EpochProfile(
         application=sources.application.name,
@@ -279,7 +215,7 @@ def _read(
     gpu: str,
     fixed_batch: int | None,
     spread: Mapping[int, str],
-) -> _Sources:
+) -> Sources:
     facts = application if isinstance(application, Application) else application_named(application)
     if facts.pipeline:
         problem = f"{facts.name} trains in a pipeline, and its profile holds times of stages, not of steps"
@@ -289,7 +225,7 @@ def _read(
         raise DataError("fixed_batch", problem, "choose a batch size in that range, or None to adapt it")
     placed = {width: smallest_rotation(placement) for width, placement in spread.items()}
     tables, curves = read_profile(profiles_dir, facts, gpu)
-    return _Sources(facts, gpu, replace(tables, spread=placed), curves, fixed_batch)
+    return Sources(facts, gpu, replace(tables, spread=placed), curves, fixed_batch)
 
 
 def read_profile(profiles_dir: Path | str, facts: Application, gpu: str) -> tuple[ProfileTables, LearningCurves]:
@@ -312,114 +248,7 @@ def _read_files(
     return read_profile_tables(profiles_dir, facts, gpu), read_learning_curves(profiles_dir, facts)
 
 
-def _choose(
-    sources: _Sources, widths: IntArray, timing: Timing, infeasible: Infeasible
-) -> tuple[_Choices, list[str], GoodputFit | None]:
-    """Return the choices of each width, where they come from, and the fit when one was needed."""
-    if timing is Timing.MODEL:
-        by_model, model = _choose_by_model(sources, widths)
-        return by_model, [FITTED] * widths.size, model
-    choices, provenance = _choose_by_tables(sources, widths)
-    # An interpolation outside the hull of the measurements finds nothing: the model goes on there too.
-    words = np.array(provenance)
-    modelled = (words == FITTED) | ((words == INTERPOLATED) & ~choices.feasible.any(axis=0))
-    if modelled[0] and infeasible is Infeasible.REFUSE:
-        problem = f"{sources.application.name} was not measured on one GPU of {sources.gpu}"
-        raise DataError("gpu", problem, f'measure that, or take all times from the model: timing="{Timing.MODEL}"')
-    # Below the least width that was measured it may not even fit into memory: the model goes on above it only.
-    modelled &= ~np.logical_and.accumulate(modelled)
-    fit: GoodputFit | None = None
-    if modelled.any():
-        predicted, fit = _choose_by_model(sources, widths)
-        choices = _Choices(
-            local_batch=np.where(modelled, predicted.local_batch, choices.local_batch),
-            accumulated=np.where(modelled, predicted.accumulated, choices.accumulated),
-            batch_size=np.where(modelled, predicted.batch_size, choices.batch_size),
-            feasible=np.where(modelled, predicted.feasible, choices.feasible),
-            time_s=np.where(modelled, predicted.time_s, choices.time_s),
-        )
-    if timing is Timing.MODEL_BATCHES:
-        fit = _fit(sources.tables.placement_passes, sources.tables.scalability_passes)
-        nodes = sources.tables.count_nodes(widths)
-        believed_s = fit.parameters.iteration_time_s(nodes, widths, choices.local_batch, choices.accumulated)
-        choices = replace(choices, believed_s=believed_s)
-    return choices, np.where(modelled, FITTED, words).tolist(), fit
-
-
-def _choose_by_tables(sources: _Sources, widths: IntArray) -> tuple[_Choices, list[str]]:
-    """Look the step times up (data README, section 1.6 (b)): nothing is feasible where there are none."""
-    tables = sources.tables
-    largest = np.array([tables.largest_local_batch(int(k)) for k in widths])
-    batches = sources.rule.split(widths, largest_local=largest, fixed_batch_size=sources.fixed_batch_size)
-    times_s = np.full((*batches.local_batch.shape, 2), np.nan)
-    provenance = []
-    for column, k in enumerate(widths.tolist()):
-        word, rows = tables.look_up(k)
-        provenance.append(word)
-        if rows is not None:
-            for which in (0, 1):
-                times_s[:, column, which] = np.interp(
-                    batches.local_batch[:, column],
-                    rows.points[:, 2],
-                    rows.times_s[:, which],
-                    left=np.nan,
-                    right=np.nan,
-                )
-    between = np.flatnonzero([word == INTERPOLATED for word in provenance])
-    if between.size:
-        k = np.broadcast_to(widths[between], batches.local_batch[:, between].shape)
-        points = np.stack([tables.count_nodes(k), k, batches.local_batch[:, between]], axis=-1)
-        times_s[:, between] = tables.interpolate(points.reshape(-1, 3)).reshape(*points.shape[:2], 2)
-    step_s, sync_s = times_s[..., 0], times_s[..., 1]
-    time_s = step_s + batches.accumulated * (step_s - sync_s)
-    return _to_choices(batches, time_s), provenance
-
-
-def _choose_by_model(sources: _Sources, widths: IntArray) -> tuple[_Choices, GoodputFit]:
-    """Predict the step times; on several nodes nothing is feasible when none were measured."""
-    fit = _fit(sources.tables.placement_passes, sources.tables.scalability_passes)
-    batches = sources.rule.split(widths, fixed_batch_size=sources.fixed_batch_size)
-    nodes = sources.tables.count_nodes(widths)
-    time_s = fit.parameters.iteration_time_s(nodes, widths, batches.local_batch, batches.accumulated)
-    unknown = (nodes > 1) & ("alpha_n" in fit.unobserved)
-    return _to_choices(batches, np.where(unknown, np.nan, time_s)), fit
-
-
-def _to_choices(batches: Batches, time_s: FloatArray) -> _Choices:
-    feasible = batches.feasible & np.isfinite(time_s)
-    return _Choices(batches.local_batch, batches.accumulated, batches.batch_size, feasible, time_s)
-
-
-@lru_cache(maxsize=_KEPT)
-def _fit(placements: Passes, scalability: Passes) -> GoodputFit:
-    passes = passes_to_fit(placements, scalability)
-    return fit_goodput(*passes.points.T, *passes.times_s.T)
-
-
-def _measure(sources: _Sources, choices: _Choices, reference: int) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
-    """Return sizes (epochs,) on the width of that index, goodputs (epochs, widths) and the best choices."""
-    curves = sources.curves
-    progress = np.diff(curves.progress)
-    if sources.fixed_batch_size is not None:
-        iterations = np.array(
-            [np.interp(sources.fixed_batch_size, curves.batch_sizes, row) for row in curves.iterations]
-        )
-        time_s = iterations[:, None] * np.where(choices.feasible, choices.time_s, np.inf)
-        goodput = progress[:, None] / time_s
-        return time_s[:, reference], goodput, np.zeros(goodput.shape, dtype=np.intp)
-    gain = curves.gradients.gain(choices.batch_size, sources.application.init_batch_size)
-    if choices.believed_s is None:
-        goodput, best = best_goodput(gain, choices.time_s, choices.feasible)
-    else:
-        _, best = best_goodput(gain, choices.believed_s, choices.feasible)
-        gain_of_best = np.take_along_axis(gain, best[:, None, :], axis=1)[:, 0, :]
-        feasible = choices.feasible.any(axis=0)
-        time_s = np.where(feasible, np.take_along_axis(choices.time_s, best, axis=0), 1.0)
-        goodput = np.where(feasible, gain_of_best / time_s, 0.0)
-    return progress / goodput[:, reference], goodput, best
-
-
-def _say_too_wide(sources: _Sources, k: int) -> str:
+def _say_too_wide(sources: Sources, k: int) -> str:
     batch = sources.fixed_batch_size or sources.application.max_batch_size
     return (
         f"{sources.application.name} cannot run on {k} GPUs of {sources.gpu}: each needs at least "
@@ -427,7 +256,7 @@ def _say_too_wide(sources: _Sources, k: int) -> str:
     )
 
 
-def _say_why_not(sources: _Sources, k: int, fit: GoodputFit | None) -> str:
+def _say_why_not(sources: Sources, k: int, fit: GoodputFit | None) -> str:
     subject = f"{sources.application.name} on {k} GPUs of {sources.gpu}"
     if fit is not None and "alpha_n" in fit.unobserved and k > sources.tables.gpus_per_node:
         return f"{subject}: the profile holds no measurement on several nodes, so nothing is known about this width"

@@ -1,9 +1,9 @@
-"""Readers of the Sia and AdaptDL profiles: step times by placement, learning curves by batch size.
+"""Reader of the step times of the Sia and AdaptDL profiles, by placement.
 
 A *placement* says how many GPUs a job has on each node, as the lexicographically smallest rotation of a string of
 digits: 4 + 2 GPUs are ``24``. Small clusters were measured placement by placement (``placements-<gpu>.csv``), large
-ones for some numbers of nodes and GPUs (``scalability-<gpu>.csv``). The file ``validation-<M>.csv`` is a training run
-at batch size M, one row per epoch. See the data README, sections 1.3, 1.4 and 1.6 (a) to (c).
+ones for some numbers of nodes and GPUs (``scalability-<gpu>.csv``). See the data README, sections
+1.3, 1.4 and 1.6 (a) to (c).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
 from optplan.instances.sia_applications import GPU_NODES, Application
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup.goodput import GradientTable
 
 if TYPE_CHECKING:
     from scipy.interpolate import LinearNDInterpolator
@@ -187,29 +186,6 @@ def _triangulate(placements: Passes, scalability: Passes) -> LinearNDInterpolato
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class LearningCurves:
-    """How an application trains at different batch sizes.
-
-    Attributes
-    ----------
-    batch_sizes
-        Samples, ascending, shape (sizes,).
-    progress
-        P_0 = 0 and the progress at which each epoch ends, the least over the batch sizes, shape (epochs + 1,);
-        iterations at the initial batch size.
-    iterations
-        Iterations of each epoch at each batch size, shape (epochs, sizes).
-    gradients
-        Gradient statistics of each epoch.
-    """
-
-    batch_sizes: IntArray
-    progress: FloatArray
-    iterations: FloatArray
-    gradients: GradientTable
-
-
 def consolidated_placement(gpus: int, gpus_per_node: int) -> str:
     """Return the placement of k GPUs on as few nodes as possible (data README, section 1.6 (a)).
 
@@ -264,7 +240,7 @@ def read_profile_tables(
     DataError
         When the folder or a file is missing, or a file is not as it should be.
     """
-    folder = _application_folder(Path(profiles_dir), application.name)
+    folder = application_folder(Path(profiles_dir), application.name)
     known = list_profiled_gpus(profiles_dir, application.name)
     if gpu not in known and known != [UNNAMED]:
         problem = f"{folder} has no profile for GPU type {gpu!r}"
@@ -296,6 +272,23 @@ def read_profile_tables(
     )
 
 
+def application_folder(profiles_dir: Path, name: str) -> Path:
+    """Return the folder of an application's files.
+
+    Raises
+    ------
+    DataError
+        When there is none.
+    """
+    folder = profiles_dir / name
+    if folder.is_dir():
+        return folder
+    if not profiles_dir.is_dir():
+        raise DataError(str(profiles_dir), "there is no such folder", "give the folder with one folder per application")
+    there = sorted(path.name for path in profiles_dir.iterdir() if path.is_dir())
+    raise DataError(str(profiles_dir), f"has no folder {name!r} with profiles", nearest_name_hint(name, there))
+
+
 def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
     """List the suffixes of the types of GPU on which an application was profiled, in alphabetical order.
 
@@ -306,7 +299,7 @@ def list_profiled_gpus(profiles_dir: Path | str, application: str) -> list[str]:
     DataError
         When the folder is missing.
     """
-    folder = _application_folder(Path(profiles_dir), application)
+    folder = application_folder(Path(profiles_dir), application)
     named = sorted(path.stem.removeprefix("placements-") for path in folder.glob("placements-*.csv"))
     return named or [UNNAMED] * (folder / "placements.csv").is_file()
 
@@ -319,62 +312,8 @@ def stamp_profiles(profiles_dir: Path | str, application: str) -> tuple[tuple[st
     DataError
         When the folder is missing.
     """
-    files = sorted(_application_folder(Path(profiles_dir), application).glob("*.csv"))
+    files = sorted(application_folder(Path(profiles_dir), application).glob("*.csv"))
     return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-
-
-def read_learning_curves(profiles_dir: Path | str, application: Application) -> LearningCurves:
-    """Read the training runs of an application at all batch sizes.
-
-    Parameters
-    ----------
-    profiles_dir
-        Folder with one folder per application.
-    application
-        Which application; its first ``epochs`` epochs are read.
-
-    Returns
-    -------
-    LearningCurves
-        Of all files ``validation-<M>.csv``.
-
-    Raises
-    ------
-    DataError
-        When the batch sizes do not reach from the initial to the largest one, a file ends before the last epoch, or
-        iterations or progress do not grow.
-    """
-    folder = _application_folder(Path(profiles_dir), application.name)
-    runs: dict[int, FloatArray] = {}
-    for path in folder.glob("validation-*.csv"):
-        size = path.stem.removeprefix("validation-")
-        if not size.isdecimal():
-            raise DataError(str(path), f"{size!r} is not a batch size", "name the file validation-<batch size>.csv")
-        runs[int(size)] = _read_run(path, application.epochs)
-    sizes = sorted(runs)
-    if not sizes or sizes[0] > application.init_batch_size or sizes[-1] < application.max_batch_size:
-        problem = (
-            f"{application.name} trains at batch sizes {application.init_batch_size} to {application.max_batch_size}; "
-            f"there are learning curves (validation-<batch size>.csv) for: {', '.join(map(str, sizes)) or 'none'}"
-        )
-        raise DataError(str(folder), problem, "fetch the missing files")
-    stacked = np.stack([runs[size] for size in sizes], axis=-1)  # (epochs, columns, sizes)
-    return LearningCurves(
-        batch_sizes=np.array(sizes, dtype=np.int64),
-        progress=_growing(folder, "progress", np.append(0.0, stacked[:, 0].min(axis=-1))),
-        iterations=np.diff(stacked[:, 1], axis=0, prepend=0.0),
-        gradients=GradientTable(batch_sizes=np.array(sizes), grad_sqr=stacked[:, 2], grad_var=stacked[:, 3]),
-    )
-
-
-def _application_folder(profiles_dir: Path, name: str) -> Path:
-    folder = profiles_dir / name
-    if folder.is_dir():
-        return folder
-    if not profiles_dir.is_dir():
-        raise DataError(str(profiles_dir), "there is no such folder", "give the folder with one folder per application")
-    there = sorted(path.name for path in profiles_dir.iterdir() if path.is_dir())
-    raise DataError(str(profiles_dir), f"has no folder {name!r} with profiles", nearest_name_hint(name, there))
 
 
 def _read_placements(path: Path) -> tuple[dict[str, list[int]], Passes]:
@@ -422,28 +361,3 @@ def _parse_pass(path: Path, line: int, local_batch: str, step: str, sync: str) -
 
 def _to_passes(points: array[int], times: array[float]) -> Passes:
     return Passes(np.array(points).reshape(-1, 3), np.array(times).reshape(-1, 2))
-
-
-def _read_run(path: Path, epochs: int) -> FloatArray:
-    """Read progress, iterations and the two statistics of one training run, shape (epochs, 4)."""
-    columns = ("progress", "iteration", "grad_sqr", "grad_var")
-    rows = [
-        [parse_number(path, line, column, text) for column, text in zip(columns, texts, strict=True)]
-        for line, texts in read_rows(path, columns)
-    ]
-    if len(rows) < epochs:
-        problem = f"{len(rows)} rows; one for each of the {epochs} epochs is needed"
-        raise DataError(str(path), problem, "fetch the file again; it may be cut off")
-    run = np.array(rows[:epochs])
-    _growing(path, "iteration", np.append(0.0, run[:, 1]))
-    return run
-
-
-def _growing(path: Path, column: str, values: FloatArray) -> FloatArray:
-    """Refuse a column that does not grow in each epoch; the first value is the start."""
-    falls = np.flatnonzero(np.diff(values) <= 0.0)
-    if falls.size:
-        epoch = int(falls[0])
-        problem = f"{column} goes from {values[epoch]:.12g} to {values[epoch + 1]:.12g} in epoch {epoch} (from 0)"
-        raise DataError(str(path), problem, f"correct the file: {column} must grow in each epoch")
-    return values

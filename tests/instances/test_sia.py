@@ -14,7 +14,8 @@ from optplan.instances.sia import (
     derive_epochs,
     read_workload,
 )
-from optplan.instances.sia_profiles import read_learning_curves, read_profile_tables
+from optplan.instances.sia_curves import read_learning_curves
+from optplan.instances.sia_profiles import read_profile_tables
 from optplan.schema import FloatArray
 from optplan.speedup.goodput import GoodputSpeedup
 

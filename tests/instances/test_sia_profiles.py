@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from optplan.errors import DataError
 from optplan.instances.sia_applications import APPLICATIONS, GPU_NODES, Application, application_named
+from optplan.instances.sia_curves import read_learning_curves
 from optplan.instances.sia_profiles import (
     consolidated_placement,
     passes_to_fit,
-    read_learning_curves,
     read_profile_tables,
     smallest_rotation,
 )
