@@ -7,7 +7,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -130,10 +130,14 @@ def run_suite(
         rows = _run_every_solver(formulation_named(name), quick=quick)
     start = time.perf_counter()
     measured = []
-    for row in rows:
-        measured.append(asdict(row))
-        if on_event is not None:
-            on_event(Event(f"{row.instance} {row.solver}", time.perf_counter() - start, row.objective, row.bound))
+    gc.freeze()  # what is there already is not searched for garbage before every row
+    try:
+        for row in rows:
+            measured.append(asdict(row))
+            if on_event is not None:
+                on_event(Event(f"{row.instance} {row.solver}", time.perf_counter() - start, row.objective, row.bound))
+    finally:
+        gc.unfreeze()
     return measured
 
 
@@ -155,14 +159,16 @@ def measure_solve(
     time_limit_s: float | None = None,
     seed: int = 0,
     extra: dict[str, float | str] | None = None,
+    measures: Collection[str] = (),
 ) -> Row:
-    """Solve and verify an instance and return the row."""
+    """Solve and verify an instance and return the row; which of a solution's measures it has too can be asked for."""
     reset_peak()
     result = solve(instance, solver=solver, gap=gap, time_limit_s=time_limit_s, seed=seed, check=False)
     peak = peak_mb()
     verification = verify(instance, result)
     verification.require()
     sense = {} if instance.sense is Sense.MINIMISE else {"sense": instance.sense.value}
+    told = {name: result.measures[name] for name in measures if name in result.measures}
     return Row(
         instance=label,
         solver=result.solver,
@@ -174,7 +180,7 @@ def measure_solve(
         seconds=result.solve_seconds,
         verify_seconds=verification.seconds,
         peak_mb=peak,
-        extra={**dict(result.counters), **sense, **(extra or {})},
+        extra={**dict(result.counters), **sense, **(extra or {}), **told},
         certificate_kb=certificate_kb(result),
     )
 

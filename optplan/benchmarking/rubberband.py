@@ -47,6 +47,8 @@ _INITIALISE_S = (1.0, 10.0, 100.0)
 _DEADLINES_MIN = (90, 100, 120, 140, 160)
 _STRAGGLERS_DEADLINE_S = 7200.0
 _SAMPLES = 10_000
+#: What rows have of a plan's measures.
+_MEASURES = ("expected_s", "expected_usd", "utilisation", "most_instances")
 #: Budgets beside the deadline, relative to the least cost within it: none keeps the first, and the last has room.
 _BUDGET_SHARES = (0.98, 1.1)
 
@@ -118,12 +120,7 @@ def _limit_rows(instance: RubberBandInstance, label: str) -> Iterator[Row]:
 
 
 def _measure(instance: RubberBandInstance, label: str, solver: str, extra: dict[str, float | str] | None) -> Row:
-    row = measure_solve(instance, label, solver, extra=extra)
-    if row.objective is None:
-        return row
-    measures = solve(instance, solver=solver, check=False).measures
-    more = {name: measures[name] for name in ("expected_s", "expected_usd", "utilisation", "most_instances")}
-    return Row(**{**vars(row), "extra": {**row.extra, **more}})
+    return measure_solve(instance, label, solver, extra=extra, measures=_MEASURES)
 
 
 def _sweep_rows(*, quick: bool) -> Iterator[Row]:

@@ -65,7 +65,7 @@ class Cell:
     published, spent
         The brackets of Algorithm 1, and those that spend the budget.
     informed
-        By seed of the curves, the plan for a prior that knows the others.
+        By recorded run that is met, the plan for a prior that knows the others.
     misinformed
         The plan for a prior that knows other curves.
     """
@@ -101,7 +101,7 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
             for solver in ("published-seer", "auto"):
                 yield measure_solve(limited, limited.name, solver)
         yield _measure_informed(instance)
-        cell = _make_cell(instance)
+        cell = _make_cell(instance, seeds)
         yield from _policy_rows(cell, seeds, processes=1 if quick else os.cpu_count() or 1)
 
 
@@ -155,12 +155,12 @@ def inform(instance: SeerInstance, name: str, *, without: int | None = None) -> 
 def _measure_informed(instance: SeerInstance) -> Row:
     """Measure the choice of an informed plan, and what it gains over the published one in expectation."""
     told = inform(instance, CURVES, without=_load_once(CURVES).seeds[0])
-    measures = solve(told).measures
-    gain = {name: measures[name] for name in ("uninformed_loss", "gain_loss", "gain_low_loss", "gain_high_loss")}
-    return measure_solve(told, instance.name, "informed", extra={"objective_unit": told.objective_unit, **gain})
+    measures = ("uninformed_loss", "gain_loss", "gain_low_loss", "gain_high_loss")
+    unit: dict[str, float | str] = {"objective_unit": told.objective_unit}
+    return measure_solve(told, instance.name, "informed", extra=unit, measures=measures)
 
 
-def _make_cell(instance: SeerInstance) -> Cell:
+def _make_cell(instance: SeerInstance, seeds: Sequence[int]) -> Cell:
     def plan(asked: SeerInstance, solver: str = "auto") -> SeerSolution:
         return cast(SeerSolution, solve(asked, solver=solver).solution)
 
@@ -168,7 +168,7 @@ def _make_cell(instance: SeerInstance) -> Cell:
         instance,
         published=plan(instance, "published-seer"),
         spent=plan(instance),
-        informed={seed: plan(inform(instance, CURVES, without=seed)) for seed in _load_once(CURVES).seeds},
+        informed={run: plan(inform(instance, CURVES, without=run)) for run in {_choose_run(seed) for seed in seeds}},
         misinformed=plan(inform(instance, OTHER_CURVES)),
     )
 
@@ -207,7 +207,7 @@ def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
         When the policy cannot do with so little.
     """
     curves = _load_once(CURVES)
-    instance, run_seed = cell.instance, curves.seeds[seed % len(curves.seeds)]
+    instance, run_seed = cell.instance, _choose_run(seed)
     setting = SearchSetting(
         values=curves.of_seed(run_seed),
         scaling=load_scaling(SCALING),
@@ -231,6 +231,12 @@ def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
 
 
 _load_once = cache(load_curves)
+
+
+def _choose_run(seed: int) -> int:
+    """Return which of the recorded runs of each configuration a seed meets."""
+    recorded = _load_once(CURVES).seeds
+    return recorded[seed % len(recorded)]
 
 
 def _search_all(cell: Cell, policy: str, seeds: Sequence[int]) -> list[SearchOutcome | None]:

@@ -27,6 +27,7 @@ class Gathered:
     versions: str
     seconds: float
     quick: bool
+    max_width: int
     cells: int
     left: int
     cpu_s: float
@@ -93,6 +94,7 @@ def gather_all(runner: Runner) -> Gathered:
         versions=describe_versions(),
         seconds=time.perf_counter() - begun,
         quick=quick,
+        max_width=scope.max_width,
         cells=len(runner.done),
         left=runner.left,
         cpu_s=sum(told["cpu_s"] for told in runner.done.values()),

@@ -341,9 +341,8 @@ def _write_protocol(told: Gathered, command: str) -> Iterator[str]:
         f"{told.cells} cells were simulated{size}, {told.cpu_s / 60:.1f} minutes of processor time in all; this run "
         "took "
         f"{told.seconds / 60:.1f} minutes and found the others in its folder. Nodes have 4 T4 (`aws`); Sia's "
-        "slowdowns are on everywhere, "
-        "in plans and replays; plans have widths up to 64. No policy here draws at random; bursts have their seeds "
-        "in the table."
+        f"slowdowns are on everywhere, in plans and replays; plans have widths up to {told.max_width}. No policy here "
+        "draws at random; bursts have their seeds in the table."
     )
     yield ""
     rows = [

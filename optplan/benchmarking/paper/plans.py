@@ -21,7 +21,6 @@ SOLVERS = {
     "BOA, Algorithm 1": "published-algorithm1",
     "best single width per class": "fixed-width",
 }
-MAX_WIDTH = 64
 GPU = "aws"
 
 
@@ -58,10 +57,13 @@ class Planner:
         Folder of profiles.
     folder
         Where the plans are written.
+    max_width
+        The most GPUs of a job.
     """
 
     profiles: Path
     folder: Path
+    max_width: int
     _instances: dict[tuple[str, Timing], BoaInstance] = field(default_factory=dict)
 
     def plan(self, trace: Trace, solver: str, budget_gpus: float, *, timing: Timing = Timing.TABLES) -> Planned | None:
@@ -98,6 +100,12 @@ class Planner:
         key = (trace.name, timing)
         if key not in self._instances:
             self._instances[key] = build_sia_instance(
-                trace.path, self.profiles, GPU, max_width=MAX_WIDTH, timing=timing, slowdown=True, span_h=trace.span_h
+                trace.path,
+                self.profiles,
+                GPU,
+                max_width=self.max_width,
+                timing=timing,
+                slowdown=True,
+                span_h=trace.span_h,
             )
         return self._instances[key].replace(budget=Amount(float(budget_gpus), BudgetUnit.GPU))

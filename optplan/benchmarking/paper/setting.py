@@ -36,6 +36,10 @@ class Scope:
         C^2 of the bursts.
     seeds
         Of each of them.
+    max_width
+        The most GPUs that a plan gives a job.
+    searched
+        Pollux with the search as published.
     jobs
         The first jobs of each trace only; None for all.
     """
@@ -52,6 +56,8 @@ class Scope:
     others: int = 4
     variations: tuple[float, ...] = (1.0, 2.65, 5.0, 10.0, 20.0, 30.0)
     seeds: tuple[int, ...] = (1, 2, 3)
+    max_width: int = 64
+    searched: str = "pollux-nsga2"
     jobs: int | None = None
 
 
@@ -69,6 +75,8 @@ QUICK = Scope(
     others=1,
     variations=(1.0, 10.0),
     seeds=(1,),
+    max_width=16,
+    searched="pollux-nsga2:10x10",
     jobs=24,
 )
 
@@ -95,7 +103,7 @@ class Setting:
         if not (self.data / "sia" / "traces").is_dir():
             raise UsageError(f"data: no folder sia/traces in {self.data}; give the folder of the public data")
         self.profiles = self.data / "sia" / "traces"
-        self.planner = Planner(self.profiles, self.folder / "plans")
+        self.planner = Planner(self.profiles, self.folder / "plans", self.scope.max_width)
         self.checksums = Checksums()
 
     @property

@@ -30,9 +30,11 @@ _LEAST = dataclasses.replace(
     elsewhere_gpus=(6,),
     online_gpus=(),
     widths=(4,),
-    nodes=(4,),
+    nodes=(2,),
     variations=(10.0,),
-    jobs=6,
+    max_width=8,
+    searched="pollux-nsga2:2x1",
+    jobs=4,
 )
 
 
@@ -98,7 +100,7 @@ def make_gathered(**known: Any) -> Gathered:  # noqa: ANN401
         **{name: {} for name in empty},
         **{name: [] for name in ("arrivals", "predictions", "sia")},
         **{"date": "2026-11-22", "machine": "a machine", "versions": "optplan 1", "seconds": 1.0, "quick": True},
-        **{"cells": 0, "left": 7, "cpu_s": 0.0},
+        **{"max_width": 8, "cells": 0, "left": 7, "cpu_s": 0.0},
         "traces": dict.fromkeys(("newtrace-1", "filtertrace", "workload-1-of-85"), trace),
         "spans_h": {"few": 8.0, "filtered": 48.0, "newtrace": 48.0},
     }

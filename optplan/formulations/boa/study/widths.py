@@ -40,9 +40,7 @@ def list_wider(instance: BoaInstance) -> Iterator[tuple[str, int, BoaInstance]]:
         if wider and len(job_class.speedup) == 1:
             width = min(wider)
             rule = Widths(only=[*allowed.tolist(), width])
-            yield name, width, instance.replace(
-                classes=dict(instance.classes) | {name: job_class.replace(widths=rule)}
-            )
+            yield name, width, instance.replace(classes=dict(instance.classes) | {name: job_class.replace(widths=rule)})
 
 
 def _free(rule: Widths) -> Widths:

@@ -17,7 +17,7 @@ from optplan.simulation.cluster.policies.least_attained import LeastAttained
 from optplan.simulation.cluster.policies.one_width import hold_one_width
 from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.policies.pollux_autoscaled import PolluxAutoscaled
-from optplan.simulation.cluster.policies.pollux_nsga2 import PolluxNsga2
+from optplan.simulation.cluster.policies.pollux_nsga2 import PolluxNsga2, read_size
 from optplan.simulation.cluster.policies.reservation import hold_reservations
 from optplan.simulation.cluster.policies.scheduled import Autoscaled, Scheduled
 from optplan.simulation.cluster.policies.width_table import follow_plan
@@ -30,6 +30,8 @@ ONE_WIDTH = "one-width"
 ONLINE = "boa-online"
 #: What is followed by a target efficiency or a band, as in ``pollux-autoscaled:0.5``.
 POLLUX_AUTOSCALED = "pollux-autoscaled"
+#: What may be followed by the size of its search, as in ``pollux-nsga2:20x50``.
+POLLUX_NSGA2 = "pollux-nsga2"
 
 #: Policies that need nothing but their name.
 POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
@@ -42,9 +44,7 @@ POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
 )
 
 #: Policies that believe something about speeds.
-BELIEVERS: Mapping[str, Callable[[Knowledge], Policy]] = MappingProxyType(
-    {"pollux": Pollux, "pollux-nsga2": PolluxNsga2}
-)
+BELIEVERS: Mapping[str, Callable[[Knowledge], Policy]] = MappingProxyType({"pollux": Pollux, POLLUX_NSGA2: PolluxNsga2})
 
 #: Schedulers that follow a BOA plan: on a cluster of fixed size in an order, or one that grows and shrinks.
 SCHEDULERS: Mapping[str, Callable[[BoaPlan], Policy]] = MappingProxyType(
@@ -61,9 +61,9 @@ def make_policy(text: str, *, target: str | None = None, knowledge: Knowledge | 
     Parameters
     ----------
     text
-        A name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``, the path of a
-        BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a colon and that path; or ``boa-online:``
-        and the path of a BOA instance with a budget.
+        A name of :data:`POLICIES` or :data:`BELIEVERS`, ``one-width:N``, ``pollux-autoscaled:TARGET``,
+        ``pollux-nsga2:20x50``, the path of a BOA plan (``.json`` or ``.yaml``), or a name of :data:`SCHEDULERS`, a
+        colon and that path; or ``boa-online:`` and the path of a BOA instance with a budget.
     target
         The target of ``pollux-autoscaled``, where it does not stand in the text.
     knowledge
@@ -83,6 +83,8 @@ def make_policy(text: str, *, target: str | None = None, knowledge: Knowledge | 
         return hold_one_width(int(number))
     if name == POLLUX_AUTOSCALED:
         return PolluxAutoscaled(number, Knowledge(knowledge))
+    if name == POLLUX_NSGA2 and colon:
+        return PolluxNsga2(Knowledge(knowledge), *read_size(number))
     if text in BELIEVERS:
         return BELIEVERS[text](Knowledge(knowledge))
     if knowledge != Knowledge.TRUTH:

@@ -8,11 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from optplan.errors import UsageError
 from optplan.simulation.cluster.jobs import Job, Places
 from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.pollux.fitness import Round
 from optplan.simulation.cluster.pollux.genetic import GENERATIONS, POPULATION, States, carry_over, search, state_of
+
+
+def read_size(text: str) -> tuple[int, int]:
+    """Read how large a search is: ``20x50`` is 20 divisions that change 50 times.
+
+    Raises
+    ------
+    UsageError
+        When it is none, or fewer than two divisions, which could not be crossed.
+    """
+    population, _, generations = text.partition("x")
+    if population.isdecimal() and generations.isdecimal() and int(population) >= 2 and int(generations) >= 1:
+        return int(population), int(generations)
+    message = f"pollux-nsga2: got {text!r}; give divisions (2 or more) and how often they change, such as 20x50"
+    raise UsageError(message)
 
 
 class PolluxNsga2(Pollux):
@@ -38,6 +54,8 @@ class PolluxNsga2(Pollux):
         seed: int = 0,
     ) -> None:
         super().__init__(knowledge)
+        if (population, generations) != (POPULATION, GENERATIONS):
+            self.name = f"{self.name}:{population}x{generations}"
         self._population, self._generations, self._seed = population, generations, seed
         self._states: States | None = None
         self._rows: dict[Job, int] = {}

@@ -12,6 +12,7 @@ from optplan.schema import FloatArray
 from optplan.simulation.cluster.jobs import Job, Spread, TabledApplication
 from optplan.simulation.cluster.policies.naming import make_policy
 from optplan.simulation.cluster.policies.pollux import Pollux
+from optplan.simulation.cluster.policies.pollux_nsga2 import read_size
 from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.replaying import replay
 
@@ -75,3 +76,13 @@ def test_knowledge_of_those_who_know_nothing() -> None:
         make_policy("equal-share", knowledge="learned")
     with pytest.raises(UsageError, match="nothing can be learned about linear"):
         replay([Job("a", "linear", 1.0, LINEAR)], make_policy("pollux", knowledge="learned"), gpus_per_node=4, nodes=1)
+
+
+def test_how_large_the_published_search_is_can_be_said() -> None:
+    """``20x50`` is 20 divisions that change 50 times; without it there are 100, changed 100 times, in the name too."""
+    assert read_size("20x50") == (20, 50)
+    assert make_policy("pollux-nsga2:20x50").name == "pollux-nsga2:20x50"
+    assert make_policy("pollux-nsga2:100x100").name == make_policy("pollux-nsga2").name == "pollux-nsga2"
+    for wrong in ("20", "1x50", "20x0", "x", "-2x5"):
+        with pytest.raises(UsageError, match=r"give divisions \(2 or more\) and how often they change, such as 20x50"):
+            make_policy(f"pollux-nsga2:{wrong}")
