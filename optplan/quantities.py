@@ -97,6 +97,19 @@ def _read_money(value: object) -> Amount:
     return amount
 
 
+def _read_gpus(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        amount = parse_budget(value)
+    except UsageError as error:
+        raise ValueError(str(error).removeprefix("budget: ")) from None
+    if amount.unit is not BudgetUnit.GPU:
+        message = f"got {value!r}; a number of GPUs is needed, as in 12gpu"
+        raise ValueError(message)
+    return amount.value
+
+
 #: Of a duration: a number, or text with a unit.
 TIME_SCHEMA = WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "examples": ["30min", "1.5h"]}]})
 _RANGE = AfterValidator(require_range)
@@ -106,6 +119,15 @@ PositiveSeconds = Annotated[float, Field(gt=0), BeforeValidator(read_time(1.0)),
 
 #: Seconds from zero on.
 SecondsOrZero = Annotated[float, Field(ge=0), BeforeValidator(read_time(1.0)), _RANGE, TIME_SCHEMA]
+
+#: Time-average GPUs above zero.
+PositiveGpus = Annotated[
+    float,
+    Field(gt=0),
+    BeforeValidator(_read_gpus),
+    _RANGE,
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "examples": ["12gpu"]}]}),
+]
 
 #: Money in all, such as ``25usd``.
 MoneyBudget = Annotated[

@@ -1,4 +1,4 @@
-"""The suite of BOA beyond one type and one limit: types, quotas, due dates, and the tools that decide by re-solving."""
+"""The suite of BOA beyond one type and one limit: types, quotas, due dates, floors, and what decides by re-solving."""
 
 from __future__ import annotations
 
@@ -27,6 +27,11 @@ _DUE_S: tuple[tuple[str, str, dict[str, float]], ...] = (
     ("boa-newtrace", "100gpu", {"bert": 1500.0}),
     ("boa-newtrace", "120gpu", {"bert": 1300.0, "imagenet": 20000.0, "yolov3": 8000.0}),
     ("boa-newtrace-types", "60usd/hour", {"imagenet": 13000.0}),
+)
+#: Floors in GPUs, with the budgets within which they are kept.
+_FLOORS: tuple[tuple[str, str, dict[str, float]], ...] = (
+    ("boa-newtrace", "100gpu", {"bert": 22.0, "imagenet": 30.0}),
+    ("boa-newtrace-types", "60usd/hour", {"imagenet": 20.0}),
 )
 _SAMPLES = 200
 #: Seconds for each re-solve of an explanation.
@@ -60,6 +65,9 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
     for position, (name, budget, due_s) in enumerate(_DUE_S[:1] if quick else _DUE_S):
         due = _with_due_dates(read_instance(name, BoaInstance), budget, due_s)
         yield from _budget_rows(due, slow=full or (position == 0 and not quick))
+    for position, (name, budget, gpus) in enumerate(_FLOORS[:1] if quick else _FLOORS):
+        floored = _with_floors(read_instance(name, BoaInstance), budget, gpus)
+        yield from _budget_rows(floored, slow=full or (position == 0 and not quick))
     yield from _continuous_rows(read_instance("boa-newtrace-types", BoaInstance))
     yield from _continuous_rows(read_instance("boa-newtrace-quotas", BoaInstance))
     yield from _decision_rows(read_instance("boa-newtrace", BoaInstance), samples=20 if quick else _SAMPLES)
@@ -89,6 +97,11 @@ def _with_type_changes(instance: BoaInstance) -> BoaInstance:
 def _with_due_dates(instance: BoaInstance, budget: str, due_s: dict[str, float]) -> BoaInstance:
     classes = {name: c.replace(most_mean_jct_s=due_s.get(name)) for name, c in instance.classes.items()}
     return instance.replace(name=f"{instance.name}-{len(due_s)}-due", classes=classes, budget=budget)
+
+
+def _with_floors(instance: BoaInstance, budget: str, gpus: dict[str, float]) -> BoaInstance:
+    classes = {name: c.replace(least_mean_gpus=gpus.get(name)) for name, c in instance.classes.items()}
+    return instance.replace(name=f"{instance.name}-{len(gpus)}-floors", classes=classes, budget=budget)
 
 
 def _continuous_rows(instance: BoaInstance) -> Iterator[Row]:

@@ -65,6 +65,11 @@ class Instance(FrozenModel):
         """Return a limit as the instance's own fields state it, and the unit there: 30000 and usd/month."""
         raise NotImplementedError
 
+    def count_limit(self, limit: str, given: float) -> float:
+        """Return what an amount of a limit, in the unit of the instance's own fields, is in :attr:`limits`."""
+        stated = self.limit_as_given(limit)[0]
+        return given * (self.limits[limit] / stated if stated else 1.0)
+
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""
         raise NotImplementedError

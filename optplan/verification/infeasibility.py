@@ -93,6 +93,7 @@ class InfeasibilityJudge:
         given = self._check_statement(relaxation)
         # The unit is the instance's own, such as money a month: what it is worth shows in the limit as given.
         factor = self.limits[limit] / given if given else 1.0
+        least = self.found.instance.count_limit(limit, relaxation.least_feasible)
         certificate = relaxation.certificate
         if certificate is not None:
             if certificate.limit != limit or certificate.bound is None:
@@ -100,18 +101,16 @@ class InfeasibilityJudge:
                 return
             message = "the relaxation must be what its certificate proves"
             tolerance = TOLERANCE * abs(certificate.bound)
-            self.found.compare(
-                _FAMILY, limit, relaxation.least_feasible * factor, certificate.bound, tolerance, message
-            )
+            self.found.compare(_FAMILY, limit, least, certificate.bound, tolerance, message)
             self.found.check_tree(certificate, _FAMILY, f"{limit} certificate")
         elif relaxation.multipliers and self.found.formulation.declares("least_consumption"):
-            self._check_weights(relaxation, factor)
+            self._check_weights(relaxation, least, factor)
         elif self.found.formulation.declares("least_consumption") and (len(self.limits) == 1 or self.claim.multipliers):
             self.found.fail(_FAMILY, limit, f"multipliers of {_names(self.limits)} are needed, with 1 for this one")
         else:
             self.found.on_trust.append(f"{_FAMILY}: that no {limit} below the relaxation helps")
 
-    def _check_weights(self, relaxation: Relaxation, factor: float) -> None:
+    def _check_weights(self, relaxation: Relaxation, least: float, factor: float) -> None:
         """Recompute the least that any plan needs of a limit, by the relaxation's multipliers."""
         limit = relaxation.limit
         weights = dict.fromkeys(self.limits, 0.0) | relaxation.multipliers
@@ -121,18 +120,20 @@ class InfeasibilityJudge:
             return
         parts = self._least(weights)
         others = sum(weights[other] * amount for other, amount in self.limits.items() if other != limit)
-        claims = [("", relaxation.least_feasible, sum(parts.values()) - others)]
+        claims = [("", least, sum(parts.values()) - others)]
         # Parts that other limits' weights are mixed into are no amounts of this limit, and one part is the whole.
-        alone = len(parts) > 1 and not any(weights[other] for other in self.limits if other != limit)
+        alone = sum(part != 0.0 for part in parts.values()) > 1 and not any(
+            weights[other] for other in self.limits if other != limit
+        )
         if alone and not relaxation.parts:
             self.found.on_trust.append(f"{_FAMILY}: its relaxation of {limit} does not say what it is made of")
         elif relaxation.parts and set(relaxation.parts) != set(parts):
             self.found.fail(_FAMILY, f"{limit} parts", f"the parts are {', '.join(parts)}")
-        claims += [(f" {name}", part, parts.get(name, np.nan)) for name, part in relaxation.parts.items()]
+        claims += [(f" {name}", part * factor, parts.get(name, np.nan)) for name, part in relaxation.parts.items()]
         message = "the relaxation must be the least that any plan needs, made of what each part needs"
         for part, claimed, recomputed in claims:
             scale = sum(parts.values()) + others
-            self.found.compare(_FAMILY, limit + part, claimed * factor, recomputed, TOLERANCE * scale, message)
+            self.found.compare(_FAMILY, limit + part, claimed, recomputed, TOLERANCE * scale, message)
 
     def _check_hopeless(self, hopeless: Hopeless) -> None:
         """Check that without this limit there is still no plan that keeps the others."""
@@ -178,7 +179,8 @@ class InfeasibilityJudge:
         if relaxation.unit != unit:
             self.found.fail(_FAMILY, f"{limit} unit", f"the unit must be {unit!r}, not {relaxation.unit!r}")
         message = "a limit that is too low needs more than the instance gives"
-        self.found.at_most(_FAMILY, limit, given * (1 + TOLERANCE - ROUNDING), relaxation.least_feasible, 0.0, message)
+        amount, least = self.limits[limit], self.found.instance.count_limit(limit, relaxation.least_feasible)
+        self.found.at_most(_FAMILY, limit, amount * (1 + TOLERANCE - ROUNDING), least, 0.0, message)
         return given
 
     def _least(self, multipliers: dict[str, float]) -> dict[str, float]:

@@ -100,19 +100,22 @@ def boa_cases() -> Iterator[Case]:
 
 
 def _limited_cases(one: BoaInstance) -> Iterator[Case]:
-    """Yield cases of whole nodes, of due dates, and of a limit on the GPUs at once with room to spare."""
+    """Yield cases of whole nodes, of due dates, of floors, and of a limit on the GPUs at once with room to spare."""
     for problem, policy in itertools.product((Problem.WHOLE, Problem.RESCALING), Policy):
         asked = {"problem": problem.value, "policy": policy.value}
         instance = _typed(WHOLE_NODES | asked)
         yield Case(f"whole-nodes-{problem}-{policy}", instance, _look_at_every_plan(instance))
         instance = _due(asked)
         yield Case(f"due-dates-{problem}-{policy}", instance, _look_at_every_plan(instance))
+        instance = _floored(asked)
+        yield Case(f"floors-{problem}-{policy}", instance, _look_at_every_plan(instance))
     # With room for a thousand GPUs at once the plan is that without the limit.
     room = {"most_gpus": {"gpus": 1000, "probability": 0.5}}
     for name, changes in (TYPED | {"whole-nodes": WHOLE_NODES}).items():
         instance = _typed(changes | room)
         yield Case(f"{name}-most-gpus", instance, _look_at_every_plan(instance))
     yield Case("due-dates-most-gpus", _due(room), _look_at_every_plan(_due(room)))
+    yield Case("floors-most-gpus", _floored(room), _look_at_every_plan(_floored(room)))
     yield Case("one-table-most-gpus", one.replace(**room), 2250.0)
     yield Case("one-table-most-gpus-infeasible", _with(one, 0.99, **room), None)
 
@@ -121,6 +124,13 @@ def _due(changes: dict[str, Any]) -> BoaInstance:
     """Have the jobs of one class end within two hours on average, which costs the other class time."""
     instance = _typed(changes)
     bert = instance.classes["bert"].replace(most_mean_jct_s=7200.0)
+    return instance.replace(classes=dict(instance.classes) | {"bert": bert})
+
+
+def _floored(changes: dict[str, Any]) -> BoaInstance:
+    """Have the jobs of one class run on more GPUs on average than is best for all."""
+    instance = _typed(changes)
+    bert = instance.classes["bert"].replace(least_mean_gpus=3.2)
     return instance.replace(classes=dict(instance.classes) | {"bert": bert})
 
 

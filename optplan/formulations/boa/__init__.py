@@ -9,9 +9,9 @@ _WHOLE = frozenset({"whole", "rescaling"})
 _BOTH = frozenset({"pure", "mixed"})
 _PURE = frozenset({"pure"})
 _TYPES = frozenset({"gpu-types", "whole-nodes"})
-_ALL = frozenset({"gpu-types", "quotas", "due-dates", "type-changes", "whole-nodes"})
+_ALL = frozenset({"gpu-types", "quotas", "due-dates", "floors", "type-changes", "whole-nodes"})
 _REAL = frozenset({"gpu-types", "quotas", "real-widths"})
-_MODELLED = frozenset({"gpu-types", "quotas", "due-dates", "type-changes"})
+_MODELLED = frozenset({"gpu-types", "quotas", "due-dates", "floors", "type-changes"})
 _HERE = "optplan.formulations.boa"
 
 #: Solvers that differ in little.
@@ -64,7 +64,7 @@ FORMULATION = Formulation(
         _exact(
             "linked-paths",
             f"{_HERE}.exact.linked_limits:solve_linked_paths",
-            "exact with quotas, due dates and type changes: a multiplier for each limit, then labels within the gap",
+            "exact with quotas, due dates, floors, type changes: a multiplier for each, then labels within the gap",
             features=_ALL,
         ),
         SolverEntry(

@@ -33,6 +33,7 @@ from optplan.contracts.result import Result, describe_origin, require_solution
 from optplan.formulations.boa.data.instance import (
     BUDGET,
     DUE,
+    FLOOR,
     QUOTA,
     BoaInstance,
     BoaSolution,
@@ -274,6 +275,8 @@ def _limits(instance: BoaInstance) -> dict[str, Limit]:
         limits[f"{QUOTA}{name}"] = Limit(amount=gpus, unit="gpu", binding=Binding.AVERAGE)
     for name, due_s in instance.due_s.items():
         limits[f"{DUE}{name}"] = Limit(amount=due_s, unit="s", binding=Binding.AVERAGE)
+    for name, gpus in instance.floors.items():
+        limits[f"{FLOOR}{name}"] = Limit(amount=gpus, unit="gpu", binding=Binding.AVERAGE)
     return limits
 
 

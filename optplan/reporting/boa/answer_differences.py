@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from optplan.contracts import Plan, Result, Solution
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA
 from optplan.reporting.differences import (
     COUNT,
     GPUS,
@@ -111,14 +111,15 @@ def _state_limits(result: Result[Solution]) -> list[Fact]:
     facts = []
     for limit, price in result.shadow_prices.items():
         one, path = _name_one(limit, price.unit), f"shadow_prices.{limit}"
-        facts.append(Fact(_ANSWER, f"one more {one} saves", f"{path}.more", price.more, price.unit))
+        eased, tightened = ("less", "more") if limit.startswith(FLOOR) else ("more", "less")
+        facts.append(Fact(_ANSWER, f"one {eased} {one} saves", f"{path}.more", price.more, price.unit))
         if price.less is not None:
-            facts.append(Fact(_ANSWER, f"one {one} less costs", f"{path}.less", price.less, price.unit))
+            facts.append(Fact(_ANSWER, f"one {one} {tightened} costs", f"{path}.less", price.less, price.unit))
     relaxations = result.infeasibility.relaxations if result.infeasibility is not None else ()
     return facts + [
         Fact(
             _ANSWER,
-            f"least {r.limit} that works, in {unit_words(r.unit)}",
+            f"{'highest' if r.limit.startswith(FLOOR) else 'least'} {r.limit} that works, in {unit_words(r.unit)}",
             f"{LEAST}{r.limit}.least_feasible",
             r.least_feasible,
             r.unit,
@@ -131,5 +132,7 @@ def _name_one(limit: str, unit: str) -> str:
     """Name one unit of a limit: ``GPU``, ``dollar an hour``, ``GPU of a100's quota``."""
     if limit.startswith(DUE):
         return f"second of {limit.removeprefix(DUE)}'s due date"
+    if limit.startswith(FLOOR):
+        return f"GPU of {limit.removeprefix(FLOOR)}'s floor"
     one = unit.rpartition(" per ")[2].replace(BudgetUnit.USD_PER_HOUR, "dollar an hour")
     return one if limit == BUDGET else f"{one} of {limit.removeprefix(QUOTA)}'s quota"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution
 from optplan.contracts.result import relative_gap
-from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Problem
 from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
 from optplan.reporting.boa.budgets import cost_usd_per_hour
 from optplan.reporting.boa.limits import LimitUse, find_prices, list_limit_uses
@@ -44,7 +44,7 @@ def list_cards(instance: BoaInstance, result: Result[Solution], frontier: Fronti
 
 
 def _make_further_cards(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Card]:
-    """Make a card for each quota, and each due date, of which more would help."""
+    """Make a card for each quota, due date and floor whose relaxation would help."""
     prices = find_prices(instance, result, frontier)
     uses = list_limit_uses(instance, result, frontier)
     rows = zip(instance.limit_names, uses, strict=True) if uses else ()
@@ -58,6 +58,8 @@ def _make_further_cards(instance: BoaInstance, result: Result[Solution], frontie
 def _name_more(limit: str) -> str:
     if limit.startswith(DUE):
         return f"{limit.removeprefix(DUE)} due a minute later"
+    if limit.startswith(FLOOR):
+        return f"a floor of {limit.removeprefix(FLOOR)} one GPU lower"
     return f"one more {limit.removeprefix(QUOTA)} in the quota"
 
 

@@ -110,11 +110,12 @@ def _type_facts(name: str, gpu_type: GpuType) -> list[Fact]:
 
 
 def _job_facts(name: str, job_class: JobClass) -> list[Fact]:
-    path, due_s = f"classes.{name}", job_class.most_mean_jct_s
+    path, due_s, floor = f"classes.{name}", job_class.most_mean_jct_s, job_class.least_mean_gpus
     return [
         rate_fact(name, job_class.arrival_rate_per_hour),
         Fact(name, "weight", f"{path}.weight", job_class.weight, COUNT),
         *([] if due_s is None else [Fact(name, "due date", f"{path}.most_mean_jct_s", due_s, SECONDS)]),
+        *([] if floor is None else [Fact(name, "floor", f"{path}.least_mean_gpus", floor, GPUS)]),
         Fact(name, "epochs", f"{path}.num_epochs", job_class.num_epochs, COUNT),
         Fact(name, "sizes measured on GPUs", f"{path}.reference_width", job_class.reference_width, COUNT),
         Fact(name, "time on one GPU", f"{path}.size_gpu_hours", job_class.size_gpu_hours, HOURS),

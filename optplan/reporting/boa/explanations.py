@@ -195,6 +195,8 @@ def _list_type_assumptions(instance: BoaInstance) -> list[str]:
         lines.append("Quotas hold on average over time, as the budget does.")
     if instance.due_s:
         lines.append("Due dates hold for the mean over the jobs of a class, not for every one of them.")
+    if instance.floors:
+        lines.append("Floors count the GPUs on which jobs of a class run, on average over time; pauses do not count.")
     if any(gpu_type.spot is not None for gpu_type in instance.gpu_types.values()):
         lines.append(
             "Spot GPUs are interrupted at a steady rate, each one independently of the others; an interruption stops "
@@ -207,6 +209,7 @@ def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
     """Explain the words that the report uses, in the order in which a reader meets them."""
     quotas = [("Quota", "The most GPUs of one type that may be in use on average.")] if instance.quotas else []
     due = [("Due date", "The longest that jobs of a class may take on average.")] if instance.due_s else []
+    floors = [("Floor", "The fewest GPUs on which jobs of a class may run on average.")] if instance.floors else []
     return [
         ("GPUs on average", "The number of GPUs in use, averaged over a long time. The bill follows from it."),
         ("Completion time", "From a job's arrival to its end. Its mean over all jobs is what the plan minimises."),
@@ -215,6 +218,7 @@ def list_glossary(instance: BoaInstance) -> list[tuple[str, str]]:
         ("Width", "The number of GPUs on which a job runs."),
         *quotas,
         *due,
+        *floors,
         ("Speedup", "How many times as fast a job runs at a width as at the width where its size was measured."),
         ("Rescaling", "Starting a job or changing its width; the job makes no progress meanwhile."),
         (

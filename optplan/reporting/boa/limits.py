@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from optplan.contracts import Frontier, Result, ShadowPrice, Solution
-from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance
 from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
 from optplan.reporting.boa.budgets import cost_usd_per_hour, say_worth
 from optplan.reporting.boa.phrases import describe_amount, name_limit, name_objective, shadow_price, use_of_budget
@@ -36,13 +36,15 @@ class LimitUse:
     Parameters
     ----------
     name
-        ``budget``, ``quota of a100``, or ``due date of bert``.
+        ``budget``, ``quota of a100``, ``due date of bert``, or ``floor of bert``.
     used, given, share
-        The use, the limit, and the one as a share of the other, in the unit in which the limit is given.
+        The use, the limit, and the one as a share of the other, in the unit in which the limit is given; of a floor the
+        GPUs on which jobs run.
     saves
-        Seconds saved by one more unit; of a due date by a minute.
+        Seconds saved by one more unit; of a due date by a minute, of a floor by one GPU less.
     value
-        What one more GPU of a quota, or minute of a due date, is worth in a day at the budget's price of time.
+        What one more GPU of a quota, one less of a floor, or a minute of a due date is worth in a day at the budget's
+        price of time.
     """
 
     name: str
@@ -99,9 +101,9 @@ def list_limit_uses(
         rows.append(
             LimitUse(
                 name=name_limit(limit),
-                used=_write_amount(used * given / amount, unit),
+                used=_write_amount(used if limit.startswith(FLOOR) else used * given / amount, unit),
                 given=_write_amount(given, unit),
-                share=format_share(used / amount),
+                share=format_share(used / (given if limit.startswith(FLOOR) else amount)),
                 saves=NOTHING if price is None else format_small_duration(_count_units(limit) * price.more),
                 value=NOTHING if usd is None else f"{format_usd(usd)} a day",
             )
@@ -135,14 +137,16 @@ def find_prices(instance: BoaInstance, result: Result[Solution], frontier: Front
 
 
 def _say_further(instance: BoaInstance, limit: str, prices: dict[str, ShadowPrice]) -> str:
-    """Say what one more GPU in a quota, or a minute of a due date, saves, and what that is worth."""
+    """Say what one more GPU in a quota, one less in a floor, or a minute of a due date saves, and its worth."""
     price, units = prices[limit], _count_units(limit)
     if limit.startswith(DUE):
         more, fewer, none = f"{limit.removeprefix(DUE)} due a minute later", "a minute earlier", "an earlier due date"
+    elif limit.startswith(FLOOR):
+        more, fewer, none = f"a floor of {limit.removeprefix(FLOOR)} one GPU lower", "one higher", "a higher floor"
     else:
         more, fewer, none = f"one more {limit.removeprefix(QUOTA)} in the quota", "one fewer", "a smaller quota"
     if price.more == 0.0 and not price.less:
-        nothing = "a later one" if limit.startswith(DUE) else "one more"
+        nothing = "a later one" if limit.startswith(DUE) else "a lower one" if limit.startswith(FLOOR) else "one more"
         return f"the {name_limit(limit)} costs no time: {nothing} would save nothing"
     said = f"{more} saves {format_small_duration(units * price.more)} of {name_objective(instance)}"
     usd = _value_of_day(instance, limit, prices)
@@ -172,6 +176,8 @@ def _use_of(instance: BoaInstance, result: Result[Solution], limit: str) -> floa
         return use_of_budget(instance, result)
     if limit.startswith(DUE):
         return result.measures[f"classes.{limit.removeprefix(DUE)}.mean_jct_s"]
+    if limit.startswith(FLOOR):
+        return result.measures[f"classes.{limit.removeprefix(FLOOR)}.gpus_running"]
     return result.measures[f"gpus.{limit.removeprefix(QUOTA)}" if has_types(instance) else "gpus"]
 
 

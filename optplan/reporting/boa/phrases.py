@@ -12,7 +12,7 @@ from optplan.contracts import (
     Termination,
 )
 from optplan.formulations.boa.data.gpu_types import GpuType
-from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
 from optplan.reporting.boa.breakdown import price_usd_per_hour
 from optplan.reporting.phrases import (
     ROUNDING,
@@ -91,13 +91,16 @@ def describe_budget(instance: BoaInstance) -> str:
 def describe_limits(instance: BoaInstance) -> str:
     """Write the instance's limits in words: ``120 GPUs on average and a due date of 30 min 00 s for bert``."""
     due = [f"{format_duration(due_s)} for {name}" for name, due_s in instance.due_s.items()]
-    said = _describe_quotas(instance)
-    return f"{said} and {'due dates' if len(due) > 1 else 'a due date'} of {join_words(due)}" if due else said
+    floors = [f"{count_gpus(gpus)} for {name}" for name, gpus in instance.floors.items()]
+    said = [_describe_quotas(instance)]
+    said += [f"{'due dates' if len(due) > 1 else 'a due date'} of {join_words(due)}"] if due else []
+    said += [f"{'floors' if len(floors) > 1 else 'a floor'} of {join_words(floors)}"] if floors else []
+    return join_words(said)
 
 
 def name_limit(limit: str) -> str:
-    """Name a limit: ``budget``, ``quota of a100``, ``due date of bert``."""
-    return limit.replace(QUOTA, "quota of ", 1).replace(DUE, "due date of ", 1)
+    """Name a limit: ``budget``, ``quota of a100``, ``due date of bert``, ``floor of bert``."""
+    return limit.replace(QUOTA, "quota of ", 1).replace(DUE, "due date of ", 1).replace(FLOOR, "floor of ", 1)
 
 
 def _describe_quotas(instance: BoaInstance) -> str:

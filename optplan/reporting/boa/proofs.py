@@ -12,7 +12,7 @@ from optplan.contracts import (
     Result,
     Solution,
 )
-from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance
 from optplan.reporting.boa.budgets import say_amount
 from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.phrases import PROOF_WORDS, count_gpus, format_small_duration, join_words
@@ -87,6 +87,8 @@ def _write_prices(instance: BoaInstance, multipliers: Mapping[str, float]) -> li
 def _name_charged(limit: str) -> str:
     if limit.startswith(DUE):
         return f"second of {limit.removeprefix(DUE)}'s mean completion time"
+    if limit.startswith(FLOOR):
+        return f"GPU fewer than {limit.removeprefix(FLOOR)} could run on"
     return f"{limit.removeprefix(QUOTA)} in use on average"
 
 

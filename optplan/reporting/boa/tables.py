@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
 from optplan.formulations import formulation_of
-from optplan.formulations.boa.data.instance import DUE, BoaInstance
+from optplan.formulations.boa.data.instance import DUE, FLOOR, BoaInstance
 from optplan.reporting.boa.breakdown import (
     ClassBreakdown,
     EpochRange,
@@ -318,15 +318,19 @@ def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
 
 def list_relaxations(result: Result[Solution]) -> Table | None:
     """List the limits that would have to be relaxed, each followed by its parts; None unless there are any."""
-    rows = []
-    for relaxation in result.infeasibility.relaxations if result.infeasibility is not None else ():
+    rows, relaxations = [], () if result.infeasibility is None else result.infeasibility.relaxations
+    for relaxation in relaxations:
         unit = "GPUs" if relaxation.unit == BudgetUnit.GPU.value else relaxation.unit
-        least = _round_up(relaxation.least_feasible)  # enough when typed in as the new limit
+        enough = (
+            _round_down if relaxation.limit.startswith(FLOOR) else _round_up
+        )  # enough when typed in as the new limit
+        least = enough(relaxation.least_feasible)
         name = name_limit(relaxation.limit)
         rows.append(Row((name, f"{relaxation.given:,.6g} {unit}", f"{least:,.6g} {unit}")))
         parts = {} if relaxation.limit.startswith(DUE) else relaxation.parts  # a due date is about one class
         rows += [Row((f"of which {name}", "", f"{part:,.6g} {unit}"), "part") for name, part in parts.items()]
-    columns = (Column("limit"), *numbers("given", "least that works"))
+    floored = any(relaxation.limit.startswith(FLOOR) for relaxation in relaxations)
+    columns = (Column("limit"), *numbers("given", "nearest that works" if floored else "least that works"))
     return Table("Limits that would have to be relaxed", columns, rows) if rows else None
 
 
@@ -348,7 +352,10 @@ def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Front
     caption = f"What the plan uses of each limit, and what one more {noun} or GPU would save"
     if instance.due_s:
         caption += ", or a due date a minute later"
-    columns = (Column("limit"), *numbers("used", "given", "share", "one more saves", "worth"))
+    if instance.floors:
+        caption += ", or a floor one GPU lower"
+    one = "eased by one saves" if instance.floors else "one more saves"
+    columns = (Column("limit"), *numbers("used", "given", "share", one, "worth"))
     return Table(caption, columns, rows) if rows else None
 
 
@@ -356,6 +363,12 @@ def _say_rest(instance: BoaInstance, most: int, where: str = "in the result's fi
     """Say how many classes a table leaves out, if any."""
     more = len(instance.classes) - most
     return f"{more:,} more classes are {where}." if more > 0 else ""
+
+
+def _round_down(value: float) -> float:
+    """Round down to six digits."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 5)
+    return math.floor(value / unit * (1.0 + _ROUNDING)) * unit
 
 
 def _round_up(value: float) -> float:

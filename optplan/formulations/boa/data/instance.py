@@ -40,6 +40,7 @@ from optplan.units import PERIOD_HOURS, Amount, BudgetUnit
 __all__ = [
     "BUDGET",
     "DUE",
+    "FLOOR",
     "QUOTA",
     "BoaInstance",
     "BoaSolution",
@@ -58,6 +59,7 @@ _REFERENCE_SPEEDUP_TOLERANCE = 1e-6
 BUDGET = "budget"
 QUOTA = "quota."
 DUE = "due."
+FLOOR = "floor."
 
 
 def _drop_false(value: object) -> object:
@@ -131,12 +133,17 @@ class BoaInstance(Instance):
             self._check_class(name, job_class)
         self._check_budget()
         self._check_nodes()
-        if self.due_s and self.problem is Problem.CONTINUOUS:
-            fix = f"solve {Problem.WHOLE} or {Problem.RESCALING}, for mixed plans with policy {Policy.MIXED}"
-            raise DataError(f"classes.{next(iter(self.due_s))}.most_mean_jct_s", "due dates need whole widths", fix)
         if self.problem is Problem.CONTINUOUS:
+            self._refuse_limits_of_classes()
             self._warn_of_hulls()
         return self
+
+    def _refuse_limits_of_classes(self) -> None:
+        fix = f"solve {Problem.WHOLE} or {Problem.RESCALING}, for mixed plans with policy {Policy.MIXED}"
+        for name in self.due_s:
+            raise DataError(f"classes.{name}.most_mean_jct_s", "due dates need whole widths", fix)
+        for name in self.floors:
+            raise DataError(f"classes.{name}.least_mean_gpus", "floors need whole widths", fix)
 
     def _check_nodes(self) -> None:
         if not self.whole_nodes:
@@ -352,14 +359,27 @@ class BoaInstance(Instance):
         return {name: c.most_mean_jct_s for name, c in self.classes.items() if c.most_mean_jct_s is not None}
 
     @cached_property
+    def floors(self) -> dict[str, float]:
+        """By class that has one, its floor: the least time-average number of GPUs on which its jobs run."""
+        return {name: c.least_mean_gpus for name, c in self.classes.items() if c.least_mean_gpus is not None}
+
+    def most_running(self, name: str) -> FloatArray:
+        """Return by epoch (E,) the most time-average GPUs that jobs of a class can run on; whole nodes count whole."""
+        job_class, options = self.classes[name], self.options(name)
+        gpu_hours = job_class.epoch_size_gpu_hours * (options.paid * options.held / options.speeds).max(axis=1)
+        most: FloatArray = job_class.arrival_rate_per_hour * gpu_hours
+        return most
+
+    @cached_property
     def further_limits(self) -> dict[str, float]:
-        """The limits beside the budget by name: quotas in GPUs, then due dates in seconds."""
+        """The limits beside the budget by name: quotas in GPUs, due dates in seconds, floors as in :attr:`limits`."""
         quotas = {f"{QUOTA}{name}": gpus for name, gpus in self.quotas.items()}
-        return quotas | {f"{DUE}{name}": due_s for name, due_s in self.due_s.items()}
+        due = {f"{DUE}{name}": due_s for name, due_s in self.due_s.items()}
+        return quotas | due | {f"{FLOOR}{name}": math.fsum(self.most_running(name).tolist()) for name in self.floors}
 
     @cached_property
     def limit_names(self) -> tuple[str, ...]:
-        """(L,) Names of the limits: the budget, then the quotas, then the due dates."""
+        """(L,) Names of the limits: the budget, then the quotas, the due dates and the floors."""
         return (BUDGET, *self.further_limits)
 
     @property
@@ -369,7 +389,10 @@ class BoaInstance(Instance):
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits by name: the budget in :attr:`budget_unit`, quotas in GPUs, due dates in seconds.
+        """The limits by name: the budget in :attr:`budget_unit`, quotas in GPUs, due dates in seconds, floors in GPUs.
+
+        Every limit is one from above. A floor is stated as one on the GPUs that are missing to the most on which jobs
+        of the class can run, and the floor itself: floor + most - running <= most.
 
         Raises
         ------
@@ -392,9 +415,17 @@ class BoaInstance(Instance):
         UsageError
             When it is the budget, and the instance has none.
         """
+        if limit.startswith(FLOOR):
+            return self.floors[limit.removeprefix(FLOOR)], self.limit_unit(limit)
         if limit == BUDGET and self.budget is not None:
             return self.budget.value, self.budget.unit.value
         return self.limits[limit], self.limit_unit(limit)
+
+    def count_limit(self, limit: str, given: float) -> float:
+        """Return what an amount as given is in :attr:`limits`; of a floor also the way back, which is the same."""
+        if not limit.startswith(FLOOR):
+            return super().count_limit(limit, given)
+        return self.floors[limit.removeprefix(FLOOR)] + self.limits[limit] - given
 
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""

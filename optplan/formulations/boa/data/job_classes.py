@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from optplan.formulations.boa.data.arrivals import ArrivalPattern
 from optplan.formulations.boa.data.logged_jobs import LoggedJobs
-from optplan.quantities import PositiveSeconds
+from optplan.quantities import PositiveGpus, PositiveSeconds
 from optplan.schema import (
     NUMBER,
     AmountOrZero,
@@ -168,9 +168,11 @@ class JobClass(FrozenModel):
         How arrivals follow the day and clump, for how many GPUs are in use at once; None where nobody knows.
     most_mean_jct_s
         Due date: a limit on the mean completion time of the jobs of this class, unweighted; None for none.
+    least_mean_gpus
+        Floor: the least time-average number of GPUs on which jobs of this class run, pauses not counted; None for none.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"logged", "arrivals", "most_mean_jct_s"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"logged", "arrivals", "most_mean_jct_s", "least_mean_gpus"})
 
     arrival_rate_per_hour: PositiveAmount
     epoch_size_gpu_hours: Numbers
@@ -185,6 +187,7 @@ class JobClass(FrozenModel):
     logged: LoggedJobs | None = None
     arrivals: ArrivalPattern | None = None
     most_mean_jct_s: PositiveSeconds | None = None
+    least_mean_gpus: PositiveGpus | None = None
 
     if TYPE_CHECKING:  # what a person may write; validation makes the fields of it
 
@@ -204,6 +207,7 @@ class JobClass(FrozenModel):
             logged: LoggedJobs | Fields | None = ...,
             arrivals: ArrivalPattern | Fields | None = ...,
             most_mean_jct_s: float | str | None = ...,
+            least_mean_gpus: float | str | None = ...,
         ) -> None: ...
 
     @field_validator("epoch_size_gpu_hours")

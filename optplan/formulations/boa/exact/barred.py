@@ -27,7 +27,7 @@ from optplan.contracts import (
     TreeCertificate,
 )
 from optplan.contracts.result import Hopeless
-from optplan.errors import InfeasibleError
+from optplan.errors import InfeasibleError, UnsupportedError
 from optplan.formulations.boa.data.instance import QUOTA, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_options, find_least, load_of
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget, state_linked
@@ -58,6 +58,7 @@ def without_barred(solve: Solve) -> Solve:
         barred = find_barred(instance)
         if not barred:
             return solve(instance, request)
+        _refuse_floors(instance, barred)
         reduced = take_out(instance, barred)
         if reduced is None:
             return _explain(instance, barred, None, request)
@@ -82,6 +83,7 @@ def frontier_without_barred(instance: BoaInstance, build: Callable[[BoaInstance]
         When no budget is enough.
     """
     barred = find_barred(instance)
+    _refuse_floors(instance, barred)
     reduced = take_out(instance, barred)
     if reduced is None:
         ample = instance.replace(budget=Amount(_AMPLE * least_budget(instance)[0], instance.budget_unit))
@@ -106,6 +108,16 @@ def frontier_without_barred(instance: BoaInstance, build: Callable[[BoaInstance]
         at=lambda budget: lift(line.at(budget)),
         budget_for=lambda objective: lift(line.budget_for(objective)),
     )
+
+
+def _refuse_floors(instance: BoaInstance, barred: Mapping[str, float]) -> None:
+    """Refuse floors where types are barred: without these the most GPUs of a class would be others."""
+    if barred and instance.floors:
+        types = ", ".join(barred)
+        message = (
+            f"floors (least_mean_gpus) do not go with a quota of nothing ({types}): leave the type out of gpu_types"
+        )
+        raise UnsupportedError(message)
 
 
 def find_barred(instance: BoaInstance) -> dict[str, float]:

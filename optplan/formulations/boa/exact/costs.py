@@ -2,7 +2,8 @@
 
 An hour of one job an hour on an option, running or pausing, counts ``seconds`` in the objective, (weighted) seconds of
 mean completion time, and ``gpus`` time-average GPUs of the option's type, of which each counts ``counts`` in the budget
-and in each quota; ``due`` are the seconds that it adds to the mean completion time that each due date is about. The
+and in each quota; ``due`` are the seconds that it adds to the mean completion time that each due date is about. What
+keeps a floor is counted by what it leaves: each epoch's most running GPUs less those of the option, and the floor. The
 rest is how many such hours there are: load over speed in every epoch (problem (1)), and with rescaling a pause of each
 job in each epoch in which it comes to hold other GPUs (Lemma 4.8). The judge has a statement of its own.
 """
@@ -34,7 +35,7 @@ class OptionCosts:
     gpus
         (K,) GPUs of the option's type that are paid for.
     counts
-        (L - D, K) What one such GPU counts in the budget and in each quota.
+        (B, K) What one such GPU counts in the budget and in each quota.
     due
         (D, K) Seconds of the mean completion time that each due date is about; zero where it is another class's.
     """
@@ -46,7 +47,7 @@ class OptionCosts:
 
     @property
     def consumption(self) -> FloatArray:
-        """(L, K) What the hour takes of each limit."""
+        """(B + D, K) What the hour takes of each limit but the floors."""
         used = self.gpus * self.counts
         return np.concatenate([used, self.due]) if len(self.due) else used
 
@@ -63,7 +64,7 @@ def load_of(instance: BoaInstance, name: str) -> FloatArray:
 
 
 def count_types(instance: BoaInstance) -> FloatArray:
-    """Return (L - D, F) what one GPU of each type of the instance counts in the budget and in each quota."""
+    """Return (B, F) what one GPU of each type of the instance counts in the budget and in each quota."""
     prices = instance.prices_in_budget
     rows = [[prices[t] for t in instance.gpu_types]]
     rows += [[float(limited == t) for t in instance.gpu_types] for limited in instance.quotas]
@@ -102,16 +103,30 @@ def _cost_class(instance: BoaInstance, name: str) -> PathCosts:
     pauses = options.pause_h + options.change_h if by_type else options.pause_h[None]
     pauses = instance.classes[name].arrival_rate_per_hour * pauses
     use = hourly.consumption
+    run_use, enter_use = use[:, None, :] * hours, _for_all_layers(use[:, None, :] * pauses, len(hours))
+    if instance.floors:
+        left = np.array(
+            [_count_left(instance, name, hourly.gpus * hours) * (name == floor) for floor in instance.floors]
+        )
+        run_use = np.concatenate([run_use, left])
+        enter_use = np.concatenate([enter_use, np.zeros((len(left), *enter_use.shape[1:]))])
     return PathCosts(
         name=name,
         labels=options.labels,
         group=options.group if by_type else np.zeros(options.group.size, dtype=np.intp),
         limits=instance.limit_names,
         run_value=hourly.seconds * hours,
-        run_consumption=use[:, None, :] * hours,
+        run_consumption=run_use,
         enter_value=_for_all_layers(hourly.seconds * pauses, len(hours)),
-        enter_consumption=_for_all_layers(use[:, None, :] * pauses, len(hours)),
+        enter_consumption=enter_use,
     )
+
+
+def _count_left(instance: BoaInstance, name: str, running: FloatArray) -> FloatArray:
+    """Return (E, K) by how many GPUs fewer run than could, of (E, K) that run; the first epoch has the floor on top."""
+    left = instance.most_running(name)[:, None] - running
+    left[0] += instance.floors.get(name, 0.0)
+    return np.maximum(0.0, left)
 
 
 def _for_all_layers(costs: FloatArray, layers: int) -> FloatArray:

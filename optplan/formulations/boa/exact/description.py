@@ -10,10 +10,10 @@ def describe(instance: BoaInstance) -> Description:
     """Return what solvers are matched against: problem, policy, the number of (class, epoch, option) choices, features.
 
     The features are what an instance has beyond one GPU type and one budget: ``gpu-types`` for several types or
-    interruptions, ``quotas`` for limits on types, ``due-dates`` for limits on classes' mean
-    completion times, ``type-changes`` where leaving a type costs extra, ``real-widths``
-    where several types meet speedups that have closed forms between whole widths, ``whole-nodes`` where jobs share
-    none, ``most-gpus`` for a limit on the GPUs in use at once.
+    interruptions, ``quotas`` for limits on types, ``due-dates`` for limits on classes' mean completion times,
+    ``floors`` for the least GPUs on which a class's jobs run, ``type-changes`` where leaving a type costs extra,
+    ``real-widths`` where several types meet speedups that have closed forms between whole widths, ``whole-nodes`` where
+    jobs share none, ``most-gpus`` for a limit on the GPUs in use at once.
     """
     cells = sum(c.num_epochs * instance.options(n).widths.size for n, c in instance.classes.items())
     continuous = instance.problem is Problem.CONTINUOUS
@@ -21,6 +21,7 @@ def describe(instance: BoaInstance) -> Description:
         "gpu-types": instance.is_typed,
         "quotas": bool(instance.quotas),
         "due-dates": bool(instance.due_s),
+        "floors": bool(instance.floors),
         "type-changes": any(instance.options(name).changes_cost for name in instance.classes),
         "whole-nodes": bool(instance.whole_nodes),
         "most-gpus": instance.most_gpus is not None,

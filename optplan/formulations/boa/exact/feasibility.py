@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
-from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance, BoaSolution, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
 from optplan.solvers.budgeted_paths import TOLERANCE
@@ -81,8 +81,9 @@ def follow_types(instance: BoaInstance) -> switching.Trails | None:
 
 
 def divide_types(instance: BoaInstance) -> list[BlockGraph] | None:
-    """State the same by the sets of GPU types that jobs use; None with one type or too many, or with due dates."""
-    if instance.due_s:  # what levels find would be proven, but the judge cannot always list what their rows leave
+    """State the same by the sets of GPU types that jobs use; None with one type, too many, or limits of classes."""
+    # What levels find would be proven, but the judge cannot always list what their rows leave.
+    if instance.due_s or instance.floors:
         return None
     return layer_blocks(cost_steps(instance), [instance.options(name).group for name in instance.classes])
 
@@ -177,12 +178,13 @@ def explain_shortfall(
     # The shortfall's limits may be a little larger than the instance's: what is too low then is too low now.
     most = float(shortfall.multipliers @ np.array(list(instance.limits.values())))
     factor = shortfall.factor / most if most > 0.0 else 1.0
-    growth = "a quota of 0 does not grow with the others"
+    growth = "; a quota of 0 does not grow with the others"
     if most > 0.0:
-        growth = f"all limits together would have to grow by {_write_up(100.0 * (factor - 1.0), 0.0)} %"
+        growth = f"; all limits together would have to grow by {_write_up(100.0 * (factor - 1.0), 0.0)} %"
+    growth = "" if instance.floors else growth  # a floor is kept by lowering it
     reason = (
         f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and {name_others(instance)}; "
-        f"{say_wishes(relaxations)}; {growth}"
+        f"{say_wishes(relaxations)}{growth}"
     )
     return Answer(
         status=Status.INFEASIBLE,
@@ -199,17 +201,23 @@ def explain_shortfall(
 
 def say_wishes(relaxations: list[Relaxation]) -> str:
     """Say which limits, raised alone, would do."""
-    wishes = [
-        f"{_name_limit(r.limit)} of at least {_write_up(r.least_feasible, r.given)} {_name_unit(r.unit)} "
-        f"(given: {_write(r.given, 6)})"
-        for r in relaxations
-    ]
+    wishes = [_say_wish(r) for r in relaxations]
     return f"one of these would do: {'; '.join(wishes)}" if wishes else "no single limit can mend that"
+
+
+def _say_wish(change: Relaxation) -> str:
+    given, unit = _write(change.given, 6), _name_unit(change.unit)
+    if not change.limit.startswith(FLOOR):
+        least = _write_up(change.least_feasible, change.given)
+        return f"{_name_limit(change.limit)} of at least {least} {unit} (given: {given})"
+    name = change.limit.removeprefix(FLOOR)
+    return f"a floor of {name} of at most {_write_down(change.least_feasible)} {unit} (given: {given})"
 
 
 def name_others(instance: BoaInstance) -> str:
     """Name the limits beside the budget."""
     kinds = ["all quotas"] * bool(instance.quotas) + ["all due dates"] * bool(instance.due_s)
+    kinds += ["all floors"] * bool(instance.floors)
     return " and ".join(kinds)
 
 
@@ -219,6 +227,10 @@ def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found
     amounts, family_amounts = np.array(list(instance.limits.values())), family.limits
     others = np.array(instance.limit_names) != limit
     least = found.least + float(found.multipliers[others] @ (family_amounts - amounts)[others])
+    named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
+    if limit.startswith(FLOOR):
+        lowered = instance.count_limit(limit, least)
+        return Relaxation(limit=limit, given=given, least_feasible=lowered, unit=unit, multipliers=named)
     factor = given / instance.limits[limit] if given else 1.0
     # Where other limits are part of the proof, what a class needs of them all is no amount of this one.
     alone = np.count_nonzero(found.multipliers) == 1
@@ -229,7 +241,7 @@ def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found
         least_feasible=least * factor,
         unit=unit,
         parts={name: part * factor for name, part in parts.items()},
-        multipliers=dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True)),
+        multipliers=named,
     )
 
 
@@ -254,6 +266,12 @@ def _write_up(number: float, given: float) -> str:
     unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
     # Rounding errors of the division must not lift a number that is whole already.
     return _write(math.ceil(number / unit * (1 - ROUNDING)) * unit, digits)
+
+
+def _write_down(number: float) -> str:
+    """Write a number rounded down to four digits, so that the figure, given as a floor, is low enough."""
+    unit = 10.0 ** (math.floor(math.log10(number)) - 3)
+    return _write(math.floor(number / unit * (1 + ROUNDING)) * unit, 4)
 
 
 def _weigh(instance: BoaInstance) -> dict[str, float]:

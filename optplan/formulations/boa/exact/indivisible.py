@@ -14,7 +14,7 @@ import numpy as np
 
 from optplan.contracts import Answer, Infeasibility, Relaxation, SolveRequest, Status, Termination
 from optplan.contracts.result import Hopeless
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.instance import FLOOR, BoaInstance, BoaSolution
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import PROBLEM_WORDS, name_others, say_wishes
 from optplan.formulations.boa.exact.trees import write_tree
@@ -93,10 +93,11 @@ def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Rel
         region = branching.Region(np.append(1.0, weights), listed=found.exhaustion is not None)
     given, unit = instance.limit_as_given(limit)
     amount = instance.limits[limit]
+    least = found.bound * (given / amount if amount else 1.0)
     return Relaxation(
         limit=limit,
         given=given,
-        least_feasible=found.bound * (given / amount if amount else 1.0),
+        least_feasible=instance.count_limit(limit, found.bound) if limit.startswith(FLOOR) else least,
         unit=unit,
         certificate=write_tree(instance, family, region, found.bound, limit) if request.certify else None,
     )

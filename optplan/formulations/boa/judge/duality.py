@@ -46,15 +46,24 @@ def _path_costs(instance: BoaInstance, name: str) -> PathCosts:
     if instance.due_s:
         own_s = [wall * (SECONDS_PER_HOUR if name == due else 0.0) for due in instance.due_s]
         use = np.concatenate([use, own_s])
+    run_use = use[:, None, :] * hours
+    pause_use = (use[:, None, :] * pauses)[:, :, None, :]
+    if instance.floors:
+        # From below: what is missing to the most that each epoch can run, with the floor itself in the first one.
+        running = job_class.arrival_rate_per_hour * (_count_paid(instance, options.widths, types) * held * hours)
+        missing = running.max(axis=1, keepdims=True) - running
+        missing[0] += instance.floors.get(name, 0.0)
+        run_use = np.concatenate([run_use, [missing if name == floor else 0.0 * missing for floor in instance.floors]])
+        pause_use = np.concatenate([pause_use, np.zeros((len(instance.floors), *pause_use.shape[1:]))])
     return PathCosts(
         name=name,
         labels=options.labels,
         group=options.group if by_group else np.zeros_like(options.group),
         limits=instance.limit_names,
         run_value=value * hours,
-        run_consumption=use[:, None, :] * hours,
+        run_consumption=run_use,
         enter_value=_repeat_layers((value * pauses)[:, None, :], len(hours)),
-        enter_consumption=_repeat_layers((use[:, None, :] * pauses)[:, :, None, :], len(hours)),
+        enter_consumption=_repeat_layers(pause_use, len(hours)),
     )
 
 
@@ -91,7 +100,7 @@ def _count_paid(instance: BoaInstance, widths: IntArray, types: NDArray[np.str_]
 
 
 def _count(instance: BoaInstance, types: NDArray[np.str_]) -> FloatArray:
-    """Return (L - D, K) what a GPU of types (K,) counts in budget and quotas: its price, and 1 in its own quota."""
+    """Return (B, K) what a GPU of types (K,) counts in budget and quotas: its price, and 1 in its own quota."""
     prices = instance.prices_in_budget
     rows = [[prices[gpu_type] for gpu_type in types.tolist()]]
     return np.array(rows + [(types == limited).astype(float).tolist() for limited in instance.quotas])

@@ -22,6 +22,8 @@ Constraint families, by the names used in every message:
     Time-average GPUs of a type do not exceed its quota.
 ``due.<class>``
     The mean completion time of a class does not exceed its due date.
+``floor.<class>``
+    The time-average GPUs on which jobs of a class run, pauses not counted, do not fall below its floor.
 ``most-gpus``
     For at least the stated share of the time, no more GPUs are in use than the limit says.
 
@@ -39,6 +41,7 @@ from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, Check, 
 from optplan.formulations.boa.data.instance import (
     BUDGET,
     DUE,
+    FLOOR,
     QUOTA,
     BoaInstance,
     BoaSolution,
@@ -117,7 +120,7 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     Evaluation
         Objective: mean completion time in seconds, weighted where the classes have weights. Consumption: ``budget`` in
         time-average GPUs or US dollars per hour (``instance.budget_unit``), ``quota.<type>`` in time-average GPUs,
-        ``due.<class>`` in seconds.
+        ``due.<class>`` in seconds, ``floor.<class>`` as in ``instance.limits``.
         Source: Lemma 4.5, Lemma 4.8 (without the 1/lambda that (3) prints, and from epoch 1), problem (7).
     """
     checks = _check_shape(instance, solution)
@@ -129,7 +132,7 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     measures: dict[str, float] = {}
     for name, job_class in instance.classes.items():
         rate = job_class.arrival_rate_per_hour
-        class_s, class_gpus = _Sum(), _Sum()
+        class_s, class_gpus, class_runs = _Sum(), _Sum(), _Sum()
         for branch in solution.branches[name]:
             figures = _follow(instance, name, branch)
             share = branch.fraction
@@ -138,11 +141,15 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
                 for gpu_type, hours in gpu_hours.items():
                     total[gpu_type].add(rate * share * hours)
                     class_gpus.add(rate * share * hours)
+            for hours in figures.run_gpu_hours.values():
+                class_runs.add(rate * share * hours)
             changes.add(rate * share * figures.changes)
         jct_s.add(rate * class_s.total)
         weighted_s.add(job_class.weight * rate * class_s.total)
         measures[f"classes.{name}.mean_jct_s"] = class_s.total
         measures[f"classes.{name}.gpus"] = class_gpus.total
+        if name in instance.floors:
+            measures[f"classes.{name}.gpus_running"] = class_runs.total
     total_rate = instance.total_rate_per_hour
     gpus = {gpu_type: running[gpu_type].total + rescaling[gpu_type].total for gpu_type in instance.gpu_types}
     measures |= {
@@ -159,6 +166,8 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     consumption = {BUDGET: math.fsum(prices[gpu_type] * used for gpu_type, used in gpus.items())}
     consumption |= {f"{QUOTA}{gpu_type}": gpus[gpu_type] for gpu_type in instance.quotas}
     consumption |= {f"{DUE}{name}": measures[f"classes.{name}.mean_jct_s"] for name in instance.due_s}
+    running_on = {name: measures[f"classes.{name}.gpus_running"] for name in instance.floors}
+    consumption |= {f"{FLOOR}{name}": instance.count_limit(f"{FLOOR}{name}", gpus) for name, gpus in running_on.items()}
     checks += [_check_limit(instance, limit, used) for limit, used in consumption.items() if _is_given(instance, limit)]
     if instance.most_gpus is not None:
         checks.append(_check_peak(instance, solution, instance.most_gpus))
@@ -328,6 +337,18 @@ def _is_given(instance: BoaInstance, limit: str) -> bool:
 
 def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
     amount = instance.budget_amount() if limit == BUDGET else instance.further_limits[limit]
+    tolerance = (TOLERANCE + ROUNDING) * amount
+    if limit.startswith(FLOOR):
+        floor, running = instance.limit_as_given(limit)[0], instance.count_limit(limit, used)
+        name = limit.removeprefix(FLOOR)
+        return Check(
+            family=limit,
+            left=floor,
+            right=running,
+            tolerance=tolerance,
+            holds=floor <= running + tolerance,
+            message=f"the floor of {name} must not exceed the time-average GPUs on which its jobs run",
+        )
     if limit.startswith(DUE):
         what, whose = "mean completion time", f"the due date of {limit.removeprefix(DUE)}"
     else:
@@ -338,7 +359,7 @@ def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:
         family=limit,
         left=used,
         right=amount,
-        tolerance=(TOLERANCE + ROUNDING) * amount,
+        tolerance=tolerance,
         holds=used <= amount * (1 + TOLERANCE + ROUNDING),
         message=f"{what} must not exceed {whose}",
     )

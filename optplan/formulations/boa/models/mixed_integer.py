@@ -43,6 +43,8 @@ Parameters
     Quota: time-average GPUs of type h (``quota_gpus``), for the types that have one.
 ``D[i]``
     Due date of class i, seconds (``most_mean_jct_s``), for the classes that have one.
+``f[i]``
+    Floor of class i, time-average GPUs (``least_mean_gpus``), for the classes that have one.
 
 Variables
 ---------
@@ -74,6 +76,10 @@ Constraint families, by the names that the evaluator and its messages use
 ``due.<class>``
     ``jct_s[i] <= D[i]``, where ``jct_s[i] = 3600 * sum_(j,h,k) wall[h,k] * hours[i,j,h,k]`` is the mean completion time
     of class i, whatever its weight.
+``floor.<class>``
+    ``gpus_running[i] >= f[i]``, where ``gpus_running[i] = arrivals[i] sum_(j,h,k) k * held[h,k] * X[i,j] / s[i,j,h,k] *
+    x[i,j,h,k]`` are the time-average GPUs on which jobs of class i run. GPUs held in a pause do no work and do not
+    count: else a plan could keep a floor by stopping and starting jobs.
 ``row-length``
     One width on one type per epoch: ``sum_(h,k) x[i,j,h,k] == 1``.
 ``one-path``, ``fraction-sum``
@@ -121,8 +127,8 @@ Deviations and errata
 * Weights multiply completion times only, never the budget.
 * Appendix E has types without rescaling, one width per type, and the assignment fraction p of (7), which is
   ``sum_k x[i,j,h,k]`` here. Rescaling with types (r by the type entered, d by the type left), quotas and interruptions
-  are not in the paper, nor are due dates. With a quota, mixtures of two widths on one type can be needed, which (7)
-  does not have.
+  are not in the paper, nor are due dates and floors. With a quota, mixtures of two widths on one type can be needed,
+  which (7) does not have.
 
 Source: BOA Constrictor, (1) and Lemma 4.5 (problem whole), Lemma 4.8 with (2) and (3) (problem rescaling), Appendix E
 (GPU types).
@@ -134,7 +140,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from optplan.errors import UnsupportedError
-from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
 from optplan.formulations.boa.models.model_data import add_data
 from optplan.progress import Stopwatch
 from optplan.solvers.paths.effort import Effort
@@ -160,10 +166,10 @@ def build_pyomo_model(instance: BoaInstance, *, stopwatch: Stopwatch | None = No
     Returns
     -------
     pyomo.environ.ConcreteModel
-        With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``due``,
+        With the sets, variables and parameters of the sheet, the constraints ``budget``, ``quota``, ``due``, ``floor``,
         ``row_length``, ``width_change``, ``entered``, ``kept`` and ``left``, and the expressions ``mean_jct_s``
-        (seconds), ``jct_s`` (seconds, by class with a due date) and ``gpus`` (time-average GPUs by type). Objective
-        and limits are divided by ``scale_s`` and ``scale_limit``, so that the
+        (seconds), ``jct_s`` (seconds, by class with a due date), ``gpus_running`` (time-average GPUs, by class with a
+        floor) and ``gpus`` (by type). Objective and limits are divided by ``scale_s`` and ``scale_limit``, so that the
         units of the data do not matter to an engine's absolute tolerances.
 
     Raises
@@ -227,6 +233,10 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
     for i, h, k, each, variable in terms:
         by_class[i].append(SECONDS_PER_HOUR * m.wall[h, k] * each * variable)
     m.jct_s = pyo.Expression(list(m.D), initialize={i: pyo.quicksum(by_class[i]) for i in m.D})
+    running: dict[str, list[Any]] = {i: [] for i in m.CLASSES}
+    for i, j, h, k in m.CELLS:
+        running[i].append(m.arrivals[i] * k * m.held[h, k] * m.X[i, j] / m.s[i, j, h, k] * m.x[i, j, h, k])
+    m.gpus_running = pyo.Expression(list(m.f), initialize={i: pyo.quicksum(running[i]) for i in m.f})
     by_type: dict[str, list[Any]] = {h: [] for h in m.TYPES}
     for i, h, k, each, variable in terms:
         by_type[h].append(m.arrivals[i] * k * m.held[h, k] * each * variable)
@@ -241,11 +251,12 @@ def _add_totals(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types
 
 
 def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo has no types
-    """Add budget, quotas and due dates, each divided by its scale; one of a type nobody can use is kept anyway."""
+    """Add budget, quotas, due dates, floors, each divided by its scale; one of a type nobody can use is kept anyway."""
     import pyomo.environ as pyo
 
     m = model
     limits = {BUDGET: m.b.value} | {f"{QUOTA}{h}": m.q[h] for h in m.q} | {f"{DUE}{i}": m.D[i] for i in m.D}
+    limits |= {f"{FLOOR}{i}": m.f[i] for i in m.f}
     m.scale_limit = pyo.Param(
         list(limits), initialize={limit: amount / _count_epochs(m) for limit, amount in limits.items()}
     )
@@ -262,6 +273,12 @@ def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo ha
         list(m.D),
         rule=lambda m, i: (
             m.jct_s[i] / m.scale_limit[f"{DUE}{i}"] <= m.D[i] / m.scale_limit[f"{DUE}{i}"] * (1.0 + slack)
+        ),
+    )
+    m.floor = pyo.Constraint(
+        list(m.f),
+        rule=lambda m, i: (
+            m.gpus_running[i] / m.scale_limit[f"{FLOOR}{i}"] >= m.f[i] / m.scale_limit[f"{FLOOR}{i}"] * (1.0 - slack)
         ),
     )
 

@@ -48,6 +48,7 @@ def add_data(model: Any, instance: BoaInstance) -> None:  # noqa: ANN401 - Pyomo
     model.c = pyo.Param(model.TYPES, initialize=instance.prices_in_budget)
     model.q = pyo.Param(list(instance.quotas), initialize=instance.quotas)
     model.D = pyo.Param(list(instance.due_s), initialize=instance.due_s)
+    model.f = pyo.Param(list(instance.floors), initialize=instance.floors)
     _add_pauses(model, instance)
 
 

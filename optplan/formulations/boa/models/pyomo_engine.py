@@ -10,7 +10,7 @@ import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination
 from optplan.errors import EngineError
-from optplan.formulations.boa.data.instance import BUDGET, DUE, QUOTA, BoaInstance, BoaSolution, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Policy, Problem
 from optplan.formulations.boa.exact.answers import answer_from_paths, state_paths
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, raise_to_least
@@ -162,9 +162,11 @@ def _read_multipliers(
     """Read the dual values (L,) of the limits, in seconds per unit; zero for quotas of types that no class can use."""
     rows = {BUDGET: model.budget} | {f"{QUOTA}{h}": model.quota[h] for h in model.quota}
     rows |= {f"{DUE}{i}": model.due[i] for i in model.due}
+    rows |= {f"{FLOOR}{i}": model.floor[i] for i in model.floor}
+    signs = {limit: 1.0 if limit.startswith(FLOOR) else -1.0 for limit in rows}
     return np.array(
         [
-            max(0.0, -float(duals[rows[limit]])) * float(model.scale_s.value / model.scale_limit[limit])
+            max(0.0, signs[limit] * float(duals[rows[limit]])) * float(model.scale_s.value / model.scale_limit[limit])
             if limit in rows
             else 0.0
             for limit in instance.limit_names

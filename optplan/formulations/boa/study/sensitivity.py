@@ -112,8 +112,14 @@ def analyse_sensitivity(
     InfeasibleError
         When no plan keeps the limits on average over the robust samples.
     UnsupportedError
-        With ``most_gpus``.
+        With ``most_gpus``, or floors.
     """
+    if instance.floors:
+        message = (
+            "sensitivity is of instances without floors only: what a class can run at most is another in each truth; "
+            "leave least_mean_gpus out"
+        )
+        raise UnsupportedError(message)
     if instance.most_gpus is not None:
         message = (
             "sensitivity is of instances without most_gpus only: plans of other truths would not keep it; leave it out"
