@@ -27,8 +27,9 @@ from optplan.runtime.records import (
     encode,
     plain,
 )
+from optplan.runtime.run_state import Phase
 from optplan.runtime.scheduler import Rules
-from optplan.runtime.state import Phase, State
+from optplan.runtime.state import State
 from optplan.units import format_duration
 
 if TYPE_CHECKING:

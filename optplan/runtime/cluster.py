@@ -12,7 +12,8 @@ from optplan.contracts.resources import Billing, Resource
 from optplan.formulations.rubberband.published.placement import Method, place
 from optplan.formulations.rubberband.published.placement_task import Placement
 from optplan.runtime.records import NodeReleasing, NodeWanted, Record
-from optplan.runtime.state import HELD, NodeState, Phase, SegmentState, State
+from optplan.runtime.run_state import HELD, NodeState, Phase
+from optplan.runtime.state import SegmentState, State
 from optplan.units import SECONDS_PER_HOUR
 
 

@@ -1,50 +1,32 @@
-"""The control loop: notice what has happened, decide, write it down, do it.
-
-One round of the loop is one transaction of the journal: the facts that are new, and the decisions that follow from
-them. Only then is the executor called; what came of the calls is written with the next round. So a driver that is
-killed at any moment leaves a journal from which another one goes on: it asks the executor what is there, keeps that,
-asks again for what was intended and is not there, and repeats nothing that has ended.
-"""
+"""The control loop of a plan, in rounds as :mod:`optplan.runtime.loop` has them: limits, and what follows next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from optplan.errors import OutputError
 from optplan.runtime.budget_watch import BudgetWatch
 from optplan.runtime.cluster import committed_usd, release_all, spent_gpu_hours
 from optplan.runtime.journal import Journal
+from optplan.runtime.loop import EXIT_INTERRUPTED, Listener, Loop
 from optplan.runtime.protocol import (
-    Event,
     Executor,
     Failed,
     Finished,
-    NodeLaunching,
-    NodeLost,
-    NodeReady,
-    NodeRequest,
-    Progressed,
     Rehearser,
 )
 from optplan.runtime.records import (
-    NodeChanged,
-    NodeReleasing,
-    NodeWanted,
-    OperationEnded,
-    OperationFailed,
     OperationStarted,
-    OperationWanted,
     Paused,
     Record,
     Replanned,
-    Resumed,
     SegmentEnded,
     StopWanted,
-    plain,
 )
+from optplan.runtime.run_state import Phase
 from optplan.runtime.scheduler import BELL, Rethink, Rules, Scheduler
-from optplan.runtime.state import HELD, Phase, SegmentState, State
+from optplan.runtime.state import SegmentState, State
 from optplan.units import format_duration
 
 #: Seconds after which the loop looks around, whether or not an executor had something to report.
@@ -57,7 +39,6 @@ INFEASIBLE = "infeasible"
 
 EXIT_INFEASIBLE = 3
 EXIT_LIMIT = 4
-EXIT_INTERRUPTED = 130
 _EXITS = {INFEASIBLE: EXIT_INFEASIBLE, LIMIT: EXIT_LIMIT, INTERRUPTED: EXIT_INTERRUPTED}
 
 
@@ -82,10 +63,7 @@ class Limits:
     grace_s: float = 30.0
 
 
-Listener = Callable[[Record | Progressed], None]
-
-
-class Driver:
+class Driver(Loop[State]):
     """Follows a plan to its end.
 
     Parameters
@@ -113,51 +91,13 @@ class Driver:
         rethink: Rethink | None = None,
         listener: Listener | None = None,
     ) -> None:
-        self._state = state
+        self._limits = limits or Limits()
+        super().__init__(state, executor, self._limits.grace_s, journal, listener)
         self._rethink = rethink
         self._scheduler = Scheduler(state, rules, self.admits, rethink)
-        self._executor = executor
-        self._journal = journal
-        self._limits = limits or Limits()
         self._budget = BudgetWatch(state, self._limits.budget_usd, executor.capabilities.lateness)
-        self._listener = listener
-        self._facts: list[Record] = []
-        self._interrupted = False
         self._halting = ""
         self._why = ""
-
-    def interrupt(self) -> None:
-        """Ask the loop to stop everything in good order and to pause; may be called from a signal handler."""
-        self._interrupted = True
-
-    def resume(self) -> None:
-        """Take over what an earlier driver left behind."""
-        state = self._state
-        now_s = self._executor.now_s()
-        self._note(Resumed(now_s))
-        requests = state.node_requests()
-        operations = [state.operations[name].operation for name in sorted(state.active)]
-        seen = self._executor.observe(requests, operations)
-        for request in requests:
-            if request.node not in seen.nodes and state.nodes[request.node].phase is not Phase.WANTED:
-                self._note(NodeChanged(now_s, request.node, Phase.LOST.value, "gone when the run was resumed"))
-        for operation in operations:
-            if operation.id not in seen.operations and state.operations[operation.id].phase is Phase.WANTED:
-                self._executor.start(operation)  # under its name: should it have been started, that does nothing
-                self._note(OperationStarted(now_s, operation.id))
-            elif operation.id not in seen.operations:
-                why = "was not there any more when the run was resumed"
-                self._note(OperationFailed(now_s, operation.id, why, blameless=True))
-            elif state.operations[operation.id].phase is Phase.WANTED:
-                self._note(OperationStarted(now_s, operation.id))
-        missing = [r for r in requests if r.node not in seen.nodes and state.nodes[r.node].phase is Phase.WANTED]
-        self._executor.ensure_nodes(missing)
-        for name in sorted(n for n, node in state.nodes.items() if node.phase is Phase.RELEASING):
-            self._executor.release_nodes([name])
-            self._note(NodeChanged(now_s, name, Phase.RELEASED.value))
-        for name in sorted(state.active):
-            if state.operations[name].phase is Phase.STOPPING:
-                self._executor.stop(name, self._limits.grace_s)
 
     def follow(self) -> int:
         """Follow the plan until it has ended or is paused.
@@ -175,10 +115,11 @@ class Driver:
             finds what is left.
         """
         try:
-            return self._follow()
+            self._go_round()
         except OutputError:
             self._abandon()
             raise
+        return self._exit_code()
 
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
@@ -191,19 +132,6 @@ class Driver:
             events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
             left -= {event.operation for event in events if isinstance(event, Finished | Failed)}
         executor.release_nodes([name for pool in self._state.pools.values() for name in sorted(pool)])
-
-    def _follow(self) -> int:
-        while True:
-            now_s = self._executor.now_s()
-            self._check_limits(now_s)
-            decided = self._decide(now_s)
-            self._commit(decided)
-            self._perform(decided)
-            if self._state.ended is not None or self._state.paused is not None:
-                self._commit(())
-                return self._exit_code()
-            for event in self._executor.poll(self._wait_until(now_s)):
-                self._take_note(event)
 
     def _exit_code(self) -> int:
         end = self._state.ended or self._state.paused
@@ -230,6 +158,7 @@ class Driver:
     # ------------------------------------------------------------------------------------------------------ deciding
 
     def _decide(self, now_s: float) -> list[Record]:
+        self._check_limits(now_s)
         if self._halting:
             return self._wind_down(now_s)
         decided = self._scheduler.decide(now_s)
@@ -303,55 +232,22 @@ class Driver:
     # --------------------------------------------------------------------------------------------- writing and doing
 
     def _note(self, fact: Record) -> None:
-        """Apply a fact; it is written with the next transaction."""
-        self._state.apply(fact)
+        super()._note(fact)
         self._budget.note(fact)
-        self._facts.append(fact)
 
     def _commit(self, decided: Sequence[Record]) -> None:
         going_on = self._state.ended is None and self._state.paused is None
         if going_on and not decided and all(isinstance(fact, OperationStarted) for fact in self._facts):
             return  # the intents say as much: not worth a transaction of their own
-        records = [*self._facts, *decided]
-        self._facts = []
         for record in decided:
             self._budget.note(record)
-        if self._journal is not None:
-            self._journal.commit(records)
-        if self._listener is not None:
-            for record in records:
-                self._listener(record)
+        super()._commit(decided)
 
     def _perform(self, decided: Sequence[Record]) -> None:
-        """Do what was decided, and take note of what came of it."""
-        state, executor = self._state, self._executor
-        wanted: list[NodeRequest] = []
-        released: list[str] = []
-        pruned = False
-        for record in decided:
-            match record:
-                case NodeWanted():
-                    request = NodeRequest(record.node, record.resource, record.segment, record.t, record.replacement)
-                    wanted.append(request)
-                case NodeReleasing():
-                    released.append(record.node)
-                case StopWanted():
-                    executor.stop(record.operation, self._limits.grace_s)
-                case SegmentEnded():
-                    pruned = True
-                case Replanned() if isinstance(executor, Rehearser):
-                    executor.adopt(state.plan)
-        if released:
-            executor.release_nodes(released)
-            for node in released:
-                self._note(NodeChanged(executor.now_s(), node, Phase.RELEASED.value))
-        if wanted:
-            executor.ensure_nodes(wanted)
-        for record in decided:
-            if isinstance(record, OperationWanted):
-                executor.start(state.operations[record.operation].operation)
-                self._note(OperationStarted(executor.now_s(), record.operation))
-        if pruned:
+        if isinstance(self._executor, Rehearser) and any(isinstance(record, Replanned) for record in decided):
+            self._executor.adopt(self._state.plan)
+        super()._perform(decided)
+        if any(isinstance(record, SegmentEnded) for record in decided):
             self._prune()
 
     def _prune(self) -> None:
@@ -362,56 +258,12 @@ class Driver:
         stored = [(t.name, t.checkpoint) for t in state.trials.values() if t.checkpoint is not None]
         self._executor.prune([c for name, c in stored if name in alive], [c for name, c in stored if name not in alive])
 
-    def _take_note(self, event: Event) -> None:
-        """Turn what an executor reports into facts; what is known already is left out."""
-        state = self._state
-        match event:
-            case NodeLaunching() | NodeReady():
-                node = state.nodes[event.node]
-                ready = isinstance(event, NodeReady)
-                known = (Phase.READY,) if ready else (Phase.LAUNCHING, Phase.READY)
-                if node.phase in HELD and node.phase not in known:
-                    phase = Phase.READY if ready else Phase.LAUNCHING
-                    self._note(NodeChanged(event.t, event.node, phase.value, usd_per_hour=event.usd_per_hour))
-            case NodeLost():
-                if state.nodes[event.node].phase in HELD:
-                    self._note(NodeChanged(event.t, event.node, Phase.LOST.value, event.why))
-            case Progressed():
-                if self._listener is not None:
-                    self._listener(event)
-            case Finished():
-                if event.operation in state.active:
-                    self._note(self._ended(event))
-            case Failed():
-                if event.operation in state.active:
-                    self._note(self._failed(event))
-                    if event.no_room:
-                        trial = state.operations[event.operation].operation.trial
-                        self._halt_for(LIMIT, f"{trial} {event.why}; make room, then go on with --resume")
-
-    @staticmethod
-    def _failed(event: Failed) -> OperationFailed:
-        return OperationFailed(
-            event.t,
-            event.operation,
-            event.why,
-            event.tail,
-            event.blameless,
-            event.hopeless,
-            event.iterations,
-            plain(dict(event.metrics)),
-            None if event.checkpoint is None else asdict(event.checkpoint),
-        )
-
-    def _ended(self, event: Finished) -> OperationEnded:
+    def _see_end(self, event: Finished) -> None:
         rung = self._state.operations[event.operation].stop_why == BELL
-        return OperationEnded(
-            event.t,
-            event.operation,
-            event.iterations,
-            plain(dict(event.metrics)),
-            None if event.checkpoint is None else asdict(event.checkpoint),
-            event.busy_s,
-            event.complete or rung,
-            plain(dict(event.timings)),
-        )
+        super()._see_end(replace(event, complete=event.complete or rung))
+
+    def _see_failure(self, event: Failed) -> None:
+        super()._see_failure(event)
+        if event.no_room:
+            trial = self._state.operations[event.operation].operation.trial
+            self._halt_for(LIMIT, f"{trial} {event.why}; make room, then go on with --resume")

@@ -8,8 +8,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from optplan.runtime.cluster import segment_usd, spent_usd
+from optplan.runtime.run_state import OperationState
 from optplan.runtime.scheduler import Rules, Scheduler
-from optplan.runtime.state import OperationState, SegmentState, State
+from optplan.runtime.state import SegmentState, State
 from optplan.schema import FrozenModel
 
 

@@ -33,8 +33,9 @@ from optplan.runtime.records import (
     StopWanted,
     plain,
 )
+from optplan.runtime.run_state import Phase
 from optplan.runtime.scheduler import Rules, Scheduler, list_trials
-from optplan.runtime.state import Phase, State
+from optplan.runtime.state import State
 
 try:
     from ray.tune import PlacementGroupFactory

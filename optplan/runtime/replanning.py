@@ -17,7 +17,8 @@ from optplan.formulations import formulation_named
 from optplan.instances.parsing import parse_instance
 from optplan.runtime.cluster import meter
 from optplan.runtime.records import Noted, Record, Replanned
-from optplan.runtime.state import Phase, State
+from optplan.runtime.run_state import Phase
+from optplan.runtime.state import State
 from optplan.runtime.stock import take_stock
 from optplan.solving import solve
 from optplan.units import format_duration

@@ -15,9 +15,10 @@ from typing import Any
 
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.runtime.driver import Driver, Listener
+from optplan.runtime.driver import Driver
 from optplan.runtime.folders import FolderSettings
 from optplan.runtime.journal import Journal
+from optplan.runtime.loop import Listener
 from optplan.runtime.options import RunOptions, make_limits, make_rules, require_training
 from optplan.runtime.outcomes import RunOutcome, describe
 from optplan.runtime.protocol import Executor

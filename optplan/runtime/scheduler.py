@@ -27,7 +27,8 @@ from optplan.runtime.records import (
     StopWanted,
     TrialDropped,
 )
-from optplan.runtime.state import Phase, SegmentState, State
+from optplan.runtime.run_state import Phase
+from optplan.runtime.state import SegmentState, State
 
 #: Why an operation is stopped when the clock ends its segment.
 BELL = "bell"

@@ -1,4 +1,4 @@
-"""The state of a run: what follows from its plan and its records, and from nothing else.
+"""The state of a run of a plan: what follows from the plan and its records, and from nothing else.
 
 Applying a record takes constant time, so that the loop's work does not grow with the number of trials.
 """
@@ -8,75 +8,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import singledispatchmethod
 from typing import Any
 
 from optplan.contracts.conditions import Elapsed, IterationsDone
 from optplan.contracts.plan import Plan, Segment, UnitKind
-from optplan.runtime.protocol import Checkpoint, NodeRequest, Operation
+from optplan.runtime.protocol import Checkpoint, Operation
 from optplan.runtime.records import (
     Began,
-    Ended,
-    NodeChanged,
-    NodeReleasing,
-    NodeWanted,
-    Noted,
     OperationEnded,
     OperationFailed,
     OperationStarted,
     OperationWanted,
-    Paused,
     Record,
     Replanned,
-    Resumed,
     SegmentBegan,
     SegmentEnded,
     SegmentOpened,
     StopWanted,
     TrialDropped,
 )
-
-
-class Phase(StrEnum):
-    """Where a node, a segment or an operation is."""
-
-    WAITING = "waiting"
-    WANTED = "wanted"
-    LAUNCHING = "launching"
-    READY = "ready"
-    RELEASING = "releasing"
-    RELEASED = "released"
-    LOST = "lost"
-    OPEN = "open"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    ENDED = "ended"
-    FAILED = "failed"
-
-
-#: Phases in which a node is held, or will be.
-HELD = frozenset({Phase.WANTED, Phase.LAUNCHING, Phase.READY})
-
-
-@dataclass(slots=True)
-class NodeState:
-    """A node: when it was wanted, when its launch began, when it was ready and when it went."""
-
-    name: str
-    pool: str
-    resource: str
-    segment: str
-    wanted_s: float
-    replacement: bool = False
-    phase: Phase = Phase.WANTED
-    launch_s: float | None = None
-    ready_s: float | None = None
-    #: When it was decided that it goes, and when it was gone.
-    releasing_s: float | None = None
-    end_s: float | None = None
-    #: Its own price; None where it is the plan's.
-    usd_per_hour: float | None = None
+from optplan.runtime.run_state import OperationState, Phase, RunState
 
 
 @dataclass(slots=True)
@@ -95,19 +47,6 @@ class TrialState:
     last_failure: str = ""
     is_hopeless: bool = False
     why_dropped: str = ""
-
-
-@dataclass(slots=True)
-class OperationState:
-    """An operation, and what it took."""
-
-    operation: Operation
-    phase: Phase
-    wanted_s: float
-    stop_why: str = ""
-    end_s: float | None = None
-    busy_s: float = 0.0
-    timings: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -134,7 +73,7 @@ class SegmentState:
         return self.segment.exit.seconds if isinstance(self.segment.exit, Elapsed) else None
 
 
-class State:
+class State(RunState):
     """The state of a run of a plan.
 
     Parameters
@@ -144,26 +83,17 @@ class State:
     """
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         #: The plan that is followed; the one that the run began with; and how one came after the other.
         self.plan = self.first_plan = plan
         self.replans: list[Replanned] = []
-        self.t = 0.0
         self.origin_s: float | None = None
         self.trials: dict[str, TrialState] = {}
-        self.nodes: dict[str, NodeState] = {}
-        self.pools: dict[str, set[str]] = {segment.pool: set() for segment in plan.segments}
+        self.pools = {segment.pool: set() for segment in plan.segments}
         self.segments = {segment.id: SegmentState(segment) for segment in plan.segments}
         self.operations: dict[str, OperationState] = {}
         self.active: set[str] = set()
         self.open: set[str] = set()
-        self.notes: list[str] = []
-        self.ended: Ended | None = None
-        self.paused: Paused | None = None
-
-    def apply(self, record: Record) -> None:
-        """Take a record into account."""
-        self.t = max(self.t, record.t)
-        self._apply(record)
 
     def operation_of(self, wanted: OperationWanted) -> Operation:
         """Return what an intent asks the executor to start."""
@@ -201,55 +131,22 @@ class State:
             return list(self.plan.segments)
         return [segment]
 
-    def node_requests(self) -> list[NodeRequest]:
-        """Return the nodes that are held, as they were asked for."""
-        held = (node for names in self.pools.values() for node in map(self.nodes.__getitem__, names))
-        return [
-            NodeRequest(node.name, node.resource, node.segment, node.wanted_s, node.replacement)
-            for node in held
-            if node.phase in HELD
-        ]
+    @property
+    def running(self) -> list[OperationState]:
+        """The operations that have their GPUs, by name."""
+        return [self.operations[name] for name in sorted(self.active)]
+
+    def is_running(self, operation: str) -> bool:
+        """Whether an operation has its GPUs."""
+        return operation in self.active
 
     @singledispatchmethod
     def _apply(self, record: Record) -> None:
-        message = f"no rule for {type(record).__name__}"
-        raise NotImplementedError(message)
+        super()._apply(record)
 
     @_apply.register
     def _(self, record: Began) -> None:
         self.trials = {name: TrialState(name, values) for name, values in record.configurations.items()}
-
-    @_apply.register
-    def _(self, record: Resumed) -> None:  # noqa: ARG002 - the time alone counts
-        self.paused = None
-
-    @_apply.register
-    def _(self, record: NodeWanted) -> None:
-        self.nodes[record.node] = NodeState(
-            record.node, record.pool, record.resource, record.segment, record.t, record.replacement
-        )
-        self.pools[record.pool].add(record.node)
-
-    @_apply.register
-    def _(self, record: NodeChanged) -> None:
-        node = self.nodes[record.node]
-        node.phase = Phase(record.phase)
-        node.usd_per_hour = node.usd_per_hour if record.usd_per_hour is None else record.usd_per_hour
-        match node.phase:
-            case Phase.LAUNCHING:
-                node.launch_s = record.t
-            case Phase.READY:
-                node.ready_s = record.t
-                node.launch_s = record.t if node.launch_s is None else node.launch_s
-            case Phase.RELEASED | Phase.LOST:
-                node.end_s = record.t
-                self.pools[node.pool].discard(node.name)
-
-    @_apply.register
-    def _(self, record: NodeReleasing) -> None:
-        node = self.nodes[record.node]
-        node.phase, node.releasing_s = Phase.RELEASING, record.t
-        self.pools[node.pool].discard(node.name)
 
     @_apply.register
     def _(self, record: SegmentOpened) -> None:
@@ -348,15 +245,3 @@ class State:
         self.segments = {each.id: begun.get(each.id) or SegmentState(each) for each in self.plan.segments}
         for segment in self.plan.segments:
             self.pools.setdefault(segment.pool, set())
-
-    @_apply.register
-    def _(self, record: Noted) -> None:
-        self.notes.append(record.text)
-
-    @_apply.register
-    def _(self, record: Paused) -> None:
-        self.paused = record
-
-    @_apply.register
-    def _(self, record: Ended) -> None:
-        self.ended = record

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from optplan.contracts.standing import MeasuredNode, MeasuredTrial, Standing, Took
 from optplan.runtime.cluster import paid_s, segment_usd, spent_gpu_hours, spent_usd
-from optplan.runtime.state import Phase, State
+from optplan.runtime.run_state import Phase
+from optplan.runtime.state import State
 
 
 def take_stock(state: State, *, since_s: float = 0.0, limits: Mapping[str, float] | None = None) -> Standing:

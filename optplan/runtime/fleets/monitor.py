@@ -36,7 +36,7 @@ from optplan.runtime.records import (
     Replanned,
     StopWanted,
 )
-from optplan.runtime.state import Phase
+from optplan.runtime.run_state import Phase
 
 Listener = Callable[[Record], None]
 

@@ -20,8 +20,8 @@ from optplan.runtime.fleets.state import FleetState
 from optplan.runtime.fleets.virtual import Course, VirtualFleet
 from optplan.runtime.journal import JOURNAL, Journal
 from optplan.runtime.records import LimitsChanged, Record, Resumed
+from optplan.runtime.run_state import Phase
 from optplan.runtime.running import interruptible
-from optplan.runtime.state import Phase
 from optplan.schema import FrozenModel
 from optplan.solving import solve
 

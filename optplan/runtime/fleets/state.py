@@ -31,7 +31,7 @@ from optplan.runtime.records import (
     Resumed,
     StopWanted,
 )
-from optplan.runtime.state import Phase
+from optplan.runtime.run_state import Phase
 from optplan.units import Amount, BudgetUnit
 
 

@@ -1,52 +1,37 @@
-"""The loop of a stream: notice what has happened, decide who holds what, write it down, do it.
-
-As in :mod:`optplan.runtime.driver`, a round is one transaction, executors are called after it, and whatever an executor
-is asked for has a name, so that a driver that is killed at any moment is followed by another that repeats nothing.
-"""
+"""The loop of a stream, in rounds as :mod:`optplan.runtime.loop` has them: who holds what, and how many nodes."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 
 from optplan.online.decisions import Decision, decide
 from optplan.online.events import Run
 from optplan.online.jobs import ActiveJob, Node, Rules
 from optplan.online.rows import Outlook, Rows
-from optplan.runtime.driver import EXIT_INTERRUPTED
 from optplan.runtime.journal import Journal
+from optplan.runtime.loop import EXIT_INTERRUPTED, Listener, Loop
 from optplan.runtime.protocol import (
-    Event,
     Executor,
     Failed,
     Finished,
-    NodeLaunching,
-    NodeLost,
-    NodeReady,
-    NodeRequest,
     Progressed,
 )
 from optplan.runtime.records import (
     Ended,
     JobArrived,
-    NodeChanged,
     NodeReleasing,
     NodeWanted,
-    OperationEnded,
-    OperationFailed,
-    OperationStarted,
     OperationWanted,
     Paused,
     Record,
-    Resumed,
     StopWanted,
     TablePublished,
     TrialDropped,
-    plain,
 )
-from optplan.runtime.state import HELD, Phase
+from optplan.runtime.run_state import Phase
 from optplan.runtime.streams.arrivals import StreamJob
 from optplan.runtime.streams.learning import Reporter
 from optplan.runtime.streams.state import JobState, StreamState
@@ -83,7 +68,7 @@ class StreamTerms:
     grace_s: float = 30.0
 
 
-class StreamDriver:
+class StreamDriver(Loop[StreamState]):
     """Serves the jobs of a stream until all of them are over.
 
     Parameters
@@ -110,61 +95,31 @@ class StreamDriver:
         learner: Reporter | None = None,
         expander: Expander | None = None,
         journal: Journal | None = None,
-        listener: Callable[[Record | Progressed], None] | None = None,
+        listener: Listener | None = None,
     ) -> None:
-        self._state, self._terms, self._executor = state, terms, executor
+        super().__init__(state, executor, terms.grace_s, journal, listener)
+        self._terms = terms
         self._coming = [job for job in reversed(jobs) if job.name not in state.jobs]
-        self._learner, self._expander, self._journal, self._listener = learner, expander, journal, listener
+        self._learner, self._expander = learner, expander
         self._rows = Rows()
-        self._facts: list[Record] = []
         self._told: Mapping[str, int] = {}
-        self._interrupted = False
         self._types = list(terms.rules.gpus_per_node)
-
-    def interrupt(self) -> None:
-        """Ask the loop to store everything and to pause; may be called from a signal handler."""
-        self._interrupted = True
 
     def resume(self) -> None:
         """Take over what an earlier driver left behind."""
-        state, now_s = self._state, self._executor.now_s()
-        self._note(Resumed(now_s))
-        for job in state.jobs.values():
+        for job in self._state.jobs.values():
             self._rows.restore(job.name, job.job_class, job.row)
-        requests = state.node_requests()
-        operations = [each.operation for each in state.operations.values()]
-        seen = self._executor.observe(requests, operations)
-        for request in requests:
-            if request.node not in seen.nodes and state.nodes[request.node].phase is not Phase.WANTED:
-                self._note(NodeChanged(now_s, request.node, Phase.LOST.value, "gone when the stream was resumed"))
-        self._executor.ensure_nodes([request for request in requests if request.node not in seen.nodes])
-        for operation in operations:
-            if operation.id not in seen.operations and not state.operations[operation.id].is_started:
-                self._executor.start(operation)  # under its name: should it have been started, that does nothing
-            elif operation.id not in seen.operations:
-                why = "was not there any more when the stream was resumed"
-                self._note(OperationFailed(now_s, operation.id, why, blameless=True))
-            elif state.operations[operation.id].is_stopping:
-                self._executor.stop(operation.id, self._terms.grace_s)
+        super().resume()
 
     def follow(self) -> None:
         """Serve until all jobs are over, or the stream is interrupted."""
-        state = self._state
-        while True:
-            now_s = self._executor.now_s()
-            decided = self._wind_down(now_s) if self._interrupted else self._decide(now_s)
-            self._commit(decided)
-            self._perform(decided)
-            if state.ended is not None or state.paused is not None:
-                self._commit(())
-                return
-            for event in self._executor.poll(self._wait_until(now_s)):
-                self._take_note(event)
+        self._go_round()
 
     # ------------------------------------------------------------------------------------------------------ deciding
 
     def _decide(self, now_s: float) -> list[Record]:
-        """Return what is decided now, already applied to the state."""
+        if self._interrupted:
+            return self._wind_down(now_s)
         state, decided = self._state, list[Record]()
 
         def emit(record: Record) -> None:
@@ -232,7 +187,7 @@ class StreamDriver:
         state = self._state
         if job.operation:
             running = state.operations[job.operation]
-            if not running.is_stopping and dict(target) != dict(running.operation.place):
+            if running.phase is not Phase.STOPPING and dict(target) != dict(running.operation.place):
                 emit(StopWanted(now_s, job.operation, "resize"))
             return
         free = state.free_gpus(self._terms.rules.gpus_per_node)
@@ -278,7 +233,7 @@ class StreamDriver:
         decided: list[Record] = [
             StopWanted(now_s, name, "interrupted")
             for name, each in self._state.operations.items()
-            if not each.is_stopping
+            if each.phase is not Phase.STOPPING
         ]
         if not self._state.operations:
             decided += [NodeReleasing(now_s, node.name) for node in self._state.held_nodes()]
@@ -298,62 +253,13 @@ class StreamDriver:
 
     # --------------------------------------------------------------------------------------------- writing and doing
 
-    def _note(self, fact: Record) -> None:
-        self._state.apply(fact)
-        self._facts.append(fact)
-
-    def _commit(self, decided: Sequence[Record]) -> None:
-        records, self._facts = [*self._facts, *decided], []
-        if self._journal is not None:
-            self._journal.commit(records)
-        if self._listener is not None:
-            for record in records:
-                self._listener(record)
-
     def _perform(self, decided: Sequence[Record]) -> None:
-        """Do what was decided, and take note of what came of it."""
-        state, executor = self._state, self._executor
-        released = [record.node for record in decided if isinstance(record, NodeReleasing)]
-        executor.release_nodes(released)
-        for node in released:
-            self._note(NodeChanged(executor.now_s(), node, Phase.RELEASED.value))
-        executor.ensure_nodes(
-            [
-                NodeRequest(record.node, record.resource, record.segment, record.t)
-                for record in decided
-                if isinstance(record, NodeWanted)
-            ]
-        )
-        for record in decided:
-            if isinstance(record, StopWanted):
-                executor.stop(record.operation, self._terms.grace_s)
-            elif isinstance(record, OperationWanted):
-                executor.start(state.operations[record.operation].operation)
-                self._note(OperationStarted(executor.now_s(), record.operation))
+        super()._perform(decided)
         if any(isinstance(record, Ended) for record in decided):
-            executor.prune([job.checkpoint for job in state.jobs.values() if job.checkpoint is not None], ())
+            stored = [job.checkpoint for job in self._state.jobs.values() if job.checkpoint is not None]
+            self._executor.prune(stored, ())
 
-    def _take_note(self, event: Event) -> None:
-        """Turn what an executor reports into facts; what is known already is left out."""
-        state = self._state
-        match event:
-            case NodeLaunching() | NodeReady():
-                node, phase = state.nodes[event.node], Phase.READY if isinstance(event, NodeReady) else Phase.LAUNCHING
-                if node.phase in HELD and node.phase not in (phase, Phase.READY):
-                    self._note(NodeChanged(event.t, event.node, phase.value, usd_per_hour=event.usd_per_hour))
-            case NodeLost():
-                if state.nodes[event.node].phase in HELD:
-                    self._note(NodeChanged(event.t, event.node, Phase.LOST.value, event.why))
-            case Progressed():
-                self._take_progress(event)
-            case Finished():
-                if event.operation in state.operations:
-                    self._note(self._write_end(event))
-            case Failed():
-                if event.operation in state.operations:
-                    self._note(self._write_failure(event))
-
-    def _take_progress(self, event: Progressed) -> None:
+    def _see_progress(self, event: Progressed) -> None:
         running = self._state.operations.get(event.operation)
         if running is None:
             return
@@ -364,23 +270,16 @@ class StreamDriver:
             kind = self._state.nodes[next(iter(place))].resource
             ran = Run(gpus=sum(place.values()), gpu_type=kind, seconds=event.seconds)
             self._learner.see_epoch(job.name, job.job_class, event.iterations, ran, event.t)
-        if self._listener is not None:
-            self._listener(event)
+        super()._see_progress(event)
 
-    def _write_end(self, event: Finished) -> OperationEnded:
+    def _see_end(self, event: Finished) -> None:
         job = self._state.jobs[self._state.operations[event.operation].operation.trial]
         if event.iterations >= job.epochs:
             self._tell_end(job, event.t)
-        stored = None if event.checkpoint is None else asdict(event.checkpoint)
-        metrics, timings = plain(dict(event.metrics)), plain(dict(event.timings))
-        known = (event.t, event.operation, event.iterations, metrics, stored)
-        return OperationEnded(*known, event.busy_s, event.complete, timings)
+        super()._see_end(event)
 
-    @staticmethod
-    def _write_failure(event: Failed) -> OperationFailed:
-        stored = None if event.checkpoint is None else asdict(event.checkpoint)
-        why = (event.why, event.tail, event.blameless or event.no_room, event.hopeless)
-        return OperationFailed(event.t, event.operation, *why, event.iterations, plain(dict(event.metrics)), stored)
+    def _see_failure(self, event: Failed) -> None:
+        super()._see_failure(replace(event, blameless=event.blameless or event.no_room))
 
     def _tell_end(self, job: JobState, now_s: float) -> None:
         if self._learner is not None:

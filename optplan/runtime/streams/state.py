@@ -8,26 +8,19 @@ from functools import singledispatchmethod
 from typing import Any
 
 from optplan.online.width_table import WidthTable
-from optplan.runtime.protocol import Checkpoint, NodeRequest, Operation
+from optplan.runtime.protocol import Checkpoint, Operation
 from optplan.runtime.records import (
-    Ended,
     JobArrived,
-    NodeChanged,
-    NodeReleasing,
-    NodeWanted,
-    Noted,
     OperationEnded,
     OperationFailed,
     OperationStarted,
     OperationWanted,
-    Paused,
     Record,
-    Resumed,
     StopWanted,
     TablePublished,
     TrialDropped,
 )
-from optplan.runtime.state import HELD, NodeState, Phase
+from optplan.runtime.run_state import OperationState, Phase, RunState
 
 
 @dataclass(slots=True)
@@ -64,17 +57,7 @@ class JobState:
         return self.ended_s is not None
 
 
-@dataclass(slots=True)
-class StreamOperation:
-    """An operation that has its GPUs."""
-
-    operation: Operation
-    wanted_s: float
-    is_started: bool = False
-    is_stopping: bool = False
-
-
-class StreamState:
+class StreamState(RunState):
     """The state of a stream.
 
     Parameters
@@ -89,28 +72,10 @@ class StreamState:
     """
 
     def __init__(self, table: WidthTable) -> None:
-        self.t = 0.0
+        super().__init__()
         self.table = self.first_table = table
         self.jobs: dict[str, JobState] = {}
-        self.nodes: dict[str, NodeState] = {}
-        self.operations: dict[str, StreamOperation] = {}
-        self.notes: list[str] = []
         self.tables = 0
-        self.ended: Ended | None = None
-        self.paused: Paused | None = None
-
-    def apply(self, record: Record) -> None:
-        """Take a record into account."""
-        self.t = max(self.t, record.t)
-        self._apply(record)
-
-    def held_nodes(self) -> list[NodeState]:
-        """Return the nodes that are there, or were asked for."""
-        return [node for node in self.nodes.values() if node.phase in HELD]
-
-    def node_requests(self) -> list[NodeRequest]:
-        """Return them as they were asked for."""
-        return [NodeRequest(node.name, node.resource, node.segment, node.wanted_s) for node in self.held_nodes()]
 
     def free_gpus(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return by node that can be used the GPUs that no operation has; ``sizes`` are those of a node, by type."""
@@ -143,8 +108,7 @@ class StreamState:
 
     @singledispatchmethod
     def _apply(self, record: Record) -> None:
-        message = f"no rule for {type(record).__name__}"
-        raise NotImplementedError(message)
+        super()._apply(record)
 
     @_apply.register
     def _(self, record: JobArrived) -> None:
@@ -157,32 +121,9 @@ class StreamState:
         self.table, self.tables = WidthTable.parse(record.table, path="table"), self.tables + 1
 
     @_apply.register
-    def _(self, record: Resumed) -> None:  # noqa: ARG002 - the time alone counts
-        self.paused = None
-
-    @_apply.register
-    def _(self, record: NodeWanted) -> None:
-        self.nodes[record.node] = NodeState(record.node, record.pool, record.resource, record.segment, record.t)
-
-    @_apply.register
-    def _(self, record: NodeChanged) -> None:
-        node = self.nodes[record.node]
-        node.phase = Phase(record.phase)
-        if node.phase is Phase.LAUNCHING:
-            node.launch_s = record.t
-        elif node.phase is Phase.READY:
-            node.ready_s = record.t
-        else:
-            node.end_s = record.t
-
-    @_apply.register
-    def _(self, record: NodeReleasing) -> None:
-        self.nodes[record.node].phase = Phase.RELEASING
-
-    @_apply.register
     def _(self, record: OperationWanted) -> None:
         job = self.jobs[record.trial]
-        self.operations[record.operation] = StreamOperation(self.operation_of(record), record.t)
+        self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
         job.operation, job.place, job.attempts = record.operation, record.place, record.attempt
         job.begun_s = record.t if job.begun_s is None else job.begun_s
         gpus = sum(record.place.values())
@@ -191,11 +132,11 @@ class StreamState:
 
     @_apply.register
     def _(self, record: OperationStarted) -> None:
-        self.operations[record.operation].is_started = True
+        self.operations[record.operation].phase = Phase.RUNNING
 
     @_apply.register
     def _(self, record: StopWanted) -> None:
-        self.operations[record.operation].is_stopping = True
+        self.operations[record.operation].phase = Phase.STOPPING
 
     @_apply.register
     def _(self, record: OperationEnded) -> None:
@@ -229,15 +170,3 @@ class StreamState:
     def _(self, record: TrialDropped) -> None:
         job = self.jobs[record.trial]
         job.why_dropped, job.ended_s, job.place = record.why, record.t, {}
-
-    @_apply.register
-    def _(self, record: Noted) -> None:
-        self.notes.append(record.text)
-
-    @_apply.register
-    def _(self, record: Paused) -> None:
-        self.paused = record
-
-    @_apply.register
-    def _(self, record: Ended) -> None:
-        self.ended = record

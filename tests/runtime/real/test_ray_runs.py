@@ -14,8 +14,9 @@ from optplan.errors import UsageError
 from optplan.runtime.journal import Journal
 from optplan.runtime.protocol import Capabilities
 from optplan.runtime.records import NodeChanged, OperationFailed, Paused, Record
+from optplan.runtime.run_state import Phase
 from optplan.runtime.running import read_run, run
-from optplan.runtime.state import Phase, State
+from optplan.runtime.state import State
 
 pytestmark = pytest.mark.real
 ray = pytest.importorskip("ray", reason='Ray is not installed; pip install "optplan[ray]" brings it')
