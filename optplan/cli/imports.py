@@ -262,7 +262,7 @@ def import_gavel(
 
 def price_types(instance: BoaInstance, prices: Mapping[str | None, float | str], source: str) -> BoaInstance:
     """Return the instance with the prices that the user gave, by GPU type; None stands for the only one."""
-    from optplan.instances.catalog import set_prices
+    from optplan.instances.instance_prices import set_prices
     from optplan.instances.price_snapshots import find_price
 
     for given, price in prices.items():

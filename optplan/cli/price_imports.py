@@ -88,9 +88,8 @@ def import_prices(
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.rubberband.data.instance import RubberBandInstance
     from optplan.formulations.srift.data.instance import SriftInstance
-    from optplan.instances.catalog import set_cloud_price, set_prices
     from optplan.instances.files import read_instance
-    from optplan.instances.vm_prices import set_vm_prices
+    from optplan.instances.instance_prices import set_cloud_price, set_prices, set_vm_prices
 
     require_target(outputs)
     look_up = _find_prices(catalog, date, region)

@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 import statistics
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from optplan.errors import DataError, DataWarning, nearest_name_hint
-from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.instances.csv_tables import parse_number, read_header, read_rows
 
 #: What stands for each figure in the first line of each kind of list; the first that is there counts.
@@ -119,6 +118,46 @@ class GpuPrice:
     source: str
     spot_source: str
     date: str
+
+    def take(self, path: str, *, is_spot: bool, instead: str = "take the on-demand price") -> tuple[float, str]:
+        """Return what one GPU costs on demand or as spot, and who says so.
+
+        Raises
+        ------
+        DataError
+            At the path, when no spot price is listed; says what to do instead.
+        """
+        if not is_spot:
+            return self.price_usd_per_hour, self.source
+        if self.spot_usd_per_hour is None:
+            problem = f"no spot price of {self.instance_type or self.gpu} is listed in {self.region or 'the list'}"
+            raise DataError(path, problem, f"{instead}, or another region")
+        return self.spot_usd_per_hour, self.spot_source
+
+    def of_whole(
+        self, path: str, *, is_spot: bool = False, instead: str = "take the on-demand price"
+    ) -> dict[str, Any]:
+        """Return the fields of a whole VM that say what it is and costs; raises as :meth:`take`."""
+        usd, source = self.take(path, is_spot=is_spot, instead=instead)
+        return {
+            "price_usd_per_hour": usd * self.gpus,
+            "instance_type": self.instance_type,
+            "region": self.region,
+            "price_source": source.replace(f", divided by {self.gpus}", ""),
+            "price_date": self.date,
+        }
+
+    def require_host(self, path: str) -> None:
+        """Refuse prices of GPUs alone.
+
+        Raises
+        ------
+        DataError
+            At the path.
+        """
+        if not self.instance_type:
+            problem = f"the price of {self.gpu} is that of GPUs without a host"
+            raise DataError(path, problem, "choose an instance type of the list")
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,74 +288,6 @@ def read_price_list(path: Path | str, *, date: str | None = None) -> PriceList:
         raise DataError(str(path), "lists no GPU with a price", "choose another list")
     provider = path.stem.split("-")[0]
     return PriceList(file=path.name, provider=_PROVIDERS.get(provider, provider), date=date, offers=tuple(offers))
-
-
-def set_prices(
-    instance: BoaInstance, prices: Mapping[str, GpuPrice], *, spot: Collection[str] = frozenset()
-) -> BoaInstance:
-    """Return an instance with prices, their sources and dates filled in.
-
-    Parameters
-    ----------
-    instance
-        Its other GPU types keep their prices.
-    prices
-        By GPU type of the instance.
-    spot
-        The GPU types that are to cost their spot price.
-
-    Raises
-    ------
-    DataError
-        When a GPU type is not the instance's or has no spot price.
-    """
-    types = dict(instance.gpu_types)
-    for name, price in prices.items():
-        if name not in types:
-            raise DataError(f"gpu_types.{name}", f"instance {instance.name!r} has none", nearest_name_hint(name, types))
-        usd, source = price.price_usd_per_hour, price.source
-        if name in spot:
-            if price.spot_usd_per_hour is None:
-                problem = f"no spot price of {price.instance_type or price.gpu} is listed"
-                raise DataError(f"gpu_types.{name}", problem, "take the on-demand price, or another region")
-            usd, source = price.spot_usd_per_hour, price.spot_source
-            if types[name].spot is None:
-                message = (
-                    f"gpu_types.{name}: a spot price is taken and nothing said of interruptions; "
-                    f"gpu_types.{name}.spot says what they cost"
-                )
-                warnings.warn(message, DataWarning, stacklevel=2)
-        types[name] = types[name].replace(price_usd_per_hour=usd, price_source=source, price_date=price.date)
-    return instance.replace(gpu_types=types)
-
-
-def set_cloud_price(instance: RubberBandInstance, price: GpuPrice) -> RubberBandInstance:
-    """Return a search with the price of its instance type, its GPUs, its region, and who said so when.
-
-    Parameters
-    ----------
-    instance
-        The search.
-    price
-        Of an instance type, on demand.
-
-    Raises
-    ------
-    DataError
-        When the price is that of GPUs without a host.
-    """
-    if not price.instance_type:
-        problem = f"the price of {price.gpu} is that of GPUs without a host"
-        raise DataError("cloud.instance_type", problem, "choose an instance type of the list")
-    cloud = instance.cloud.replace(
-        gpus_per_instance=price.gpus,
-        price_usd_per_hour=price.price_usd_per_hour * price.gpus,
-        instance_type=price.instance_type,
-        region=price.region,
-        price_source=price.source.replace(f", divided by {price.gpus}", ""),
-        price_date=price.date,
-    )
-    return instance.replace(cloud=cloud)
 
 
 def _read_offers(path: Path) -> Iterator[Offer]:

@@ -131,19 +131,7 @@ def _look_up(price: float | str) -> dict[str, Any]:
     if not isinstance(price, str):
         return {"price_usd_per_hour": price, "price_source": "given by the user"}
     found, spot = find_price(price)
-    per_gpu = found.spot_usd_per_hour if spot else found.price_usd_per_hour
-    if per_gpu is None:
-        raise DataError(price, "no spot price is listed", "take the price on demand, or another region")
-    return {
-        "price_usd_per_hour": per_gpu * found.gpus,
-        "gpus_per_vm": found.gpus,
-        "gpu": found.gpu,
-        "spot": spot,
-        "instance_type": found.instance_type,
-        "region": found.region,
-        "price_source": (found.spot_source if spot else found.source).replace(f", divided by {found.gpus}", ""),
-        "price_date": found.date,
-    }
+    return {"gpus_per_vm": found.gpus, "gpu": found.gpu, "spot": spot, **found.of_whole(price, is_spot=spot)}
 
 
 def _note(path: Path, line: int, row: dict[str, str], column: str, vm: dict[str, Any], *, keep: bool) -> None:

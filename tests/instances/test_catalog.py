@@ -8,7 +8,8 @@ import pytest
 
 from optplan.errors import DataError, DataWarning
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.instances.catalog import read_price_list, set_prices
+from optplan.instances.catalog import read_price_list
+from optplan.instances.instance_prices import set_prices
 from optplan.instances.library import build_named
 
 HEADER = "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region,AvailabilityZone\n"
@@ -208,5 +209,7 @@ def test_prices_that_cannot_be_set(prices: Path) -> None:
     found = read_price_list(prices).price_of("quad.large", "west")
     with pytest.raises(DataError, match=r"gpu_types\.t5: instance 'boa-newtrace' has none; known: t4$"):
         set_prices(_boa("boa-newtrace"), {"t5": found})
-    with pytest.raises(DataError, match=r"gpu_types\.t4: no spot price of quad\.large is listed; take the on-demand"):
+    with pytest.raises(
+        DataError, match=r"gpu_types\.t4: no spot price of quad\.large is listed in west; take the on-demand"
+    ):
         set_prices(_boa("boa-newtrace"), {"t4": found}, spot={"t4"})

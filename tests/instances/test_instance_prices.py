@@ -11,7 +11,7 @@ from optplan.formulations.srift.data.bandwidth import BandwidthTable, MeasuredBa
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.instances.catalog import GpuPrice, PriceList, read_price_list
 from optplan.instances.files import read_instance
-from optplan.instances.vm_prices import set_vm_prices
+from optplan.instances.instance_prices import set_vm_prices
 from optplan.schema import FrozenModel
 
 HEADER = "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region,AvailabilityZone\n"
