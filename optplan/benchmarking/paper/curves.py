@@ -68,6 +68,10 @@ class Curve:
         hours_of = np.array([one for one, _ in ordered])
         return float(np.exp(np.interp(-np.log(seconds), -np.log(values), np.log(hours_of))))
 
+    def nearest(self, hours: float, use: str = "node_gpu_hours") -> Point:
+        """Return the point whose GPU-hours are nearest, as a factor."""
+        return min(self.points, key=lambda point: abs(np.log(getattr(point, use) / hours)))
+
 
 def compare(curve: Curve, rival: Curve, what: str = "mean_s", use: str = "node_gpu_hours") -> list[tuple[Point, float]]:
     """Return by which factor each point of a rival is above the curve at the same GPU-hours.

@@ -17,7 +17,7 @@ import numpy as np
 from optplan.benchmarking.paper.curves import Curve, Point
 from optplan.benchmarking.paper.plans import GPU, SOLVERS, Planned
 from optplan.benchmarking.paper.running import Curves, Runner, gather
-from optplan.benchmarking.paper.setting import Setting, is_known
+from optplan.benchmarking.paper.setting import Setting
 from optplan.benchmarking.paper.traces import Trace, make_bursts, measure_variation
 from optplan.benchmarking.paper.watching import watch
 from optplan.instances.files import format_json, write_text
@@ -26,13 +26,14 @@ from optplan.instances.sia import Timing, read_workload
 from optplan.instances.sia_workloads import Workload
 from optplan.simulation.cluster.cells import REVISION, Cell
 from optplan.simulation.cluster.policies.in_turn import InTurn
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.profiled_jobs import make_jobs
 from optplan.simulation.cluster.replaying import replay
 
 EXACT, PUBLISHED, SINGLE = SOLVERS
 ONE_WIDTH = "one width for all jobs"
 ONLINE = "BOA, calculated every 15 min"
-#: Policies of a fixed cluster, by what the page calls them; those that this version lacks are not in the lists.
+#: Policies of a fixed cluster, by what the page calls them.
 FIXED = {
     "Pollux": "pollux",
     "least attained service": "least-attained",
@@ -40,12 +41,18 @@ FIXED = {
     "reservation, fixed cluster": "reservation",
 }
 POLLUX, AUTOSCALED = "Pollux", "Pollux with autoscaling"
+#: How Pollux with the published search is called; the size of the search follows.
+SEARCHED = "Pollux, NSGA-II"
+#: Figure 9: exact widths at the budget at which they rent what the rival rents.
+EXACT_ALIKE = "BOA, exact widths, at the GPU-hours of autoscaling"
 #: Of fixed clusters, those that take less than a second.
 _QUICK = ("least attained service", "reservation, fixed cluster")
 #: The only one of the Sia artifact's width tables that the quick form replays.
 _QUICK_TABLE = "layered-paths-130"
 #: How the policy that chooses its cluster is called; a colon and its target follow.
 _AUTOSCALED_NAME = "pollux-autoscaled"
+#: The target of figure 9.
+_TARGET = "0.7"
 #: What newtrace/workload-1 gives Pollux in the Sia artifact's simulator, on nodes of 4 T4: GPUs, node-rounded
 #: GPU-hours, mean and P95 of the completion times (s).
 POLLUX_THERE = (
@@ -120,20 +127,22 @@ class Experiments:
         groups |= {ONE_WIDTH: self.width_cells(trace), "reservation": {"": self.setting.cell(trace, "reservation")}}
         return gather(self.runner, trace.name, groups | self._fix(trace, _QUICK, self.setting.scope.nodes))
 
-    def compare_pollux(self, trace: Trace, nodes: Sequence[int]) -> Curves:
-        """Figures 4 and 6: Pollux on clusters of so many nodes, and on one that it sizes."""
-        groups = self._fix(trace, (POLLUX,), nodes)
-        if is_known(f"{_AUTOSCALED_NAME}:0.5"):
-            targets = self.setting.scope.targets
-            groups[AUTOSCALED] = {f"{c:g}": self.setting.cell(trace, f"{_AUTOSCALED_NAME}:{c:g}") for c in targets}
-        return gather(self.runner, f"{trace.name}, Pollux", groups)
+    def compare_pollux(self, trace: Trace, nodes: Sequence[int], *, knowledge: Knowledge = Knowledge.TRUTH) -> Curves:
+        """Figures 4, 6 and 8: Pollux on clusters of so many nodes, and on one that it sizes."""
+        told = {} if knowledge is Knowledge.TRUTH else {"knowledge": knowledge}
+        scaled = {f"{c:g}": f"{_AUTOSCALED_NAME}:{c:g}" for c in self.setting.scope.targets}
+        groups = {
+            POLLUX: {str(4 * n): self.setting.cell(trace, FIXED[POLLUX], nodes=n, **told) for n in nodes},
+            AUTOSCALED: {label: self.setting.cell(trace, name, **told) for label, name in scaled.items()},
+        }
+        return gather(self.runner, f"{trace.name}, Pollux, {knowledge} of speeds", groups)
 
     def search_as_published(self, trace: Trace, nodes: int) -> Curves:
         """Pollux at one size with the published search, 100 divisions changed 100 times; needs an extra."""
         policy = self.setting.scope.searched
         if find_spec("pymoo") is None:
             return {}
-        name = f"Pollux, NSGA-II {policy.partition(':')[2] or '100x100'}"
+        name = f"{SEARCHED} {policy.partition(':')[2] or '100x100'}"
         cell = self.setting.cell(trace, policy, nodes=nodes)
         return gather(self.runner, f"{trace.name}, {name}", {name: {str(4 * nodes): cell}})
 
@@ -150,9 +159,8 @@ class Experiments:
         return gather(self.runner, f"{trace.name}, {ONLINE}", {ONLINE: cells})
 
     def _fix(self, trace: Trace, names: Sequence[str], nodes: Sequence[int]) -> dict[str, dict[str, Cell]]:
-        """Return the cells of policies on clusters of fixed size, by GPUs; those that this version has."""
-        known = [name for name in names if is_known(FIXED[name])]
-        return {name: {str(4 * n): self.setting.cell(trace, FIXED[name], nodes=n) for n in nodes} for name in known}
+        """Return the cells of policies on clusters of fixed size, by GPUs."""
+        return {name: {str(4 * n): self.setting.cell(trace, FIXED[name], nodes=n) for n in nodes} for name in names}
 
     def replay_elsewhere(self) -> dict[str, Curves]:
         """Traces that were not planned on: exact widths, Algorithm 1's, best single widths, one width for all."""
@@ -178,19 +186,25 @@ class Experiments:
         }
         return gather(self.runner, "figure 8", groups)
 
-    def vary_arrivals(self, trace: Trace, budget_gpus: float) -> list[dict[str, Any]]:
-        """Figure 9: the same jobs in bursts; by C^2 and seed what each policy comes to."""
-        planned = self.plan(trace, EXACT, budget_gpus)
+    def vary_arrivals(self, trace: Trace, budget_gpus: float, curves: Curves) -> list[dict[str, Any]]:
+        """Figure 9: the same jobs in bursts; by C^2 and seed what each policy comes to.
+
+        ``curves`` are those of the trace as it is: they say at which budget exact widths rent what autoscaling rents.
+        """
+        plans = {EXACT: self.plan(trace, EXACT, budget_gpus)}
+        if EXACT in curves and AUTOSCALED in curves:
+            rival = next((point for point in curves[AUTOSCALED].points if point.label == _TARGET), None)
+            if rival is not None:
+                alike = curves[EXACT].nearest(rival.node_gpu_hours)
+                plans[EXACT_ALIKE] = self.plan(trace, EXACT, float(alike.label))
         nodes = round(budget_gpus / 4)
         rows = []
         for variation, seed in itertools.product(self.setting.scope.variations, self.setting.scope.seeds):
             bursts = make_bursts(trace, variation, seed, self.setting.folder / "traces")
-            cells = {} if planned is None else {EXACT: self.setting.cell(bursts, planned)}
+            cells = {name: self.setting.cell(bursts, plan) for name, plan in plans.items() if plan is not None}
             for name in ("least attained service", POLLUX):
-                if is_known(FIXED[name]):
-                    cells[name] = self.setting.cell(bursts, FIXED[name], nodes=nodes)
-            if is_known(f"{_AUTOSCALED_NAME}:0.5"):
-                cells[AUTOSCALED] = self.setting.cell(bursts, f"{_AUTOSCALED_NAME}:0.7")
+                cells[name] = self.setting.cell(bursts, FIXED[name], nodes=nodes)
+            cells[AUTOSCALED] = self.setting.cell(bursts, f"{_AUTOSCALED_NAME}:{_TARGET}")
             self.runner.run("figure 9", cells.values())
             measured = measure_variation(bursts)
             told = {name: self.runner.get(cell) for name, cell in cells.items()}
@@ -211,20 +225,20 @@ class Experiments:
             rows.append({"planned": planned, "told": told, "spans_h": spans})
         return rows
 
-    def watch_policies(self, trace: Trace, gpus: float) -> dict[str, dict[str, Any]]:
-        """Figures 5, 7, 11 and section 5.4: policies at about so many GPUs, watched."""
-        cells: dict[str, Cell] = {}
-        for name in (EXACT, PUBLISHED):
-            planned = self.plan(trace, name, gpus)
-            if planned is not None:
-                cells[name] = self.setting.cell(trace, planned)
-        nodes = max(1, round(gpus / 4))
+    def watch_policies(self, trace: Trace, gpus: float, curves: Curves) -> dict[str, dict[str, Any]]:
+        """Figures 5, 7, 11 and section 5.4: policies at about so many GPUs, watched.
+
+        Autoscaling has the target at which ``curves``, those of the trace, say that it rents what exact widths rent.
+        """
+        plans = {name: self.plan(trace, name, gpus) for name in (EXACT, PUBLISHED)}
+        cells = {name: self.setting.cell(trace, planned) for name, planned in plans.items() if planned is not None}
         for name in ("least attained service", POLLUX):
-            if is_known(FIXED[name]):
-                cells[name] = self.setting.cell(trace, FIXED[name], nodes=nodes)
-        if is_known(f"{_AUTOSCALED_NAME}:0.5"):
-            cells[AUTOSCALED] = self.setting.cell(trace, f"{_AUTOSCALED_NAME}:0.7")
+            cells[name] = self.setting.cell(trace, FIXED[name], nodes=max(1, round(gpus / 4)))
         self.runner.run("over time", cells.values())
+        own = self.runner.get(cells[EXACT]) if EXACT in cells else None
+        if own is not None and AUTOSCALED in curves:
+            target = curves[AUTOSCALED].nearest(own["node_gpu_hours"]).label
+            cells[AUTOSCALED] = self.setting.cell(trace, f"{_AUTOSCALED_NAME}:{target}")
         found = {}
         for name, cell in cells.items():
             told = self.runner.get(cell)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from optplan.benchmarking.paper.charts import Axis, Line, draw
 from optplan.benchmarking.paper.claims import average_arrivals, list_efficiency
-from optplan.benchmarking.paper.experiments import with_pollux_there
+from optplan.benchmarking.paper.experiments import AUTOSCALED, POLLUX, with_pollux_there
 from optplan.benchmarking.paper.gathering import Gathered
 from optplan.benchmarking.paper.running import Curves
 from optplan.units import SECONDS_PER_HOUR
@@ -29,6 +30,9 @@ def draw_figures(told: Gathered) -> dict[str, str]:
             figures[name] = _draw_time(watched, efficiency=name == "figure7")
     if told.information:
         figures["figure8"] = _draw_curves(told.information, "mean_s", "mean", told.spans_h["newtrace"])
+    if told.learning:
+        curves = with_knowledge(told)
+        figures["figure8-pollux"] = _draw_curves(curves, "mean_s", "mean", told.spans_h["newtrace"])
     means = average_arrivals(told)
     names = dict.fromkeys(name for _, by_name in means for name in by_name)
     if names:
@@ -39,6 +43,16 @@ def draw_figures(told: Gathered) -> dict[str, str]:
         axes = Axis("C² of the interarrival times"), Axis("mean completion time (s)", logarithmic=True)
         figures["figure9"] = draw("Mean completion time in bursts", lines, *axes)
     return figures
+
+
+def with_knowledge(told: Gathered) -> Curves:
+    """Return Pollux' curves on newTrace by what it knows, under names that say it."""
+    return {
+        f"{name}, {word}": replace(curves[name], name=f"{name}, {word}")
+        for name in (AUTOSCALED, POLLUX)
+        for word, curves in (("perfect", told.newtrace), ("imperfect", told.learning))
+        if name in curves
+    }
 
 
 def _draw_curves(curves: Curves, what: str, word: str, span_h: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from optplan.benchmarking.machine import describe_machine, describe_versions
 from optplan.benchmarking.paper.experiments import Experiments, replay_sia_tables
 from optplan.benchmarking.paper.running import Curves, Runner
 from optplan.benchmarking.paper.traces import Trace, measure_variation, read_rows
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 
 #: GPUs of the figures over time: 55 in figure 5, 112 in figure 7 (sections 6.2, 6.4); of figure 9, 120.
 FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS = 55.0, 112.0, 120.0
@@ -30,7 +32,7 @@ class Gathered:
     max_width: int
     cells: int
     left: int
-    cpu_s: float
+    taken: dict[str, tuple[int, float]]
     traces: dict[str, dict[str, Any]]
     few: Curves
     filtered: Curves
@@ -38,6 +40,7 @@ class Gathered:
     spans_h: dict[str, float]
     elsewhere: dict[str, Curves]
     information: Curves
+    learning: Curves
     arrivals: list[dict[str, Any]]
     predictions: list[dict[str, Any]]
     sia: list[dict[str, Any]]
@@ -71,15 +74,16 @@ def gather_all(runner: Runner) -> Gathered:
     on_new |= experiments.compare_pollux(newtrace, scope.nodes)
     on_filtered = experiments.compare_policies(filtered, scope.filtered_gpus)
     on_filtered |= experiments.compare_pollux(filtered, filtered_nodes)
-    watched_few = experiments.watch_policies(few, at_few)
-    watched = experiments.watch_policies(newtrace, at_new)
+    watched_few = experiments.watch_policies(few, at_few, on_few)
+    watched = experiments.watch_policies(newtrace, at_new, on_new)
     information = experiments.compare_information(newtrace, scope.budgets_gpus)
     others = [setting.newtrace(number) for number in range(2, 2 + scope.others)]
     step = max(1, len(scope.budgets_gpus) // _PREDICTED)
     predictions = experiments.predict(newtrace, [newtrace, *others], scope.budgets_gpus[::step])
     sia = replay_sia_tables(setting)
     elsewhere = experiments.replay_elsewhere()
-    arrivals = experiments.vary_arrivals(newtrace, at_bursts)
+    arrivals = experiments.vary_arrivals(newtrace, at_bursts, on_new)
+    learning = experiments.compare_pollux(newtrace, scope.nodes, knowledge=Knowledge.LEARNED)
     on_new |= experiments.compute_again(newtrace, scope.online_gpus)
     on_few |= experiments.share_equally(few, few_nodes) | experiments.search_as_published(few, few_nodes[-2:][0])
     on_filtered |= experiments.share_equally(filtered, filtered_nodes)
@@ -97,7 +101,7 @@ def gather_all(runner: Runner) -> Gathered:
         max_width=scope.max_width,
         cells=len(runner.done),
         left=runner.left,
-        cpu_s=sum(told["cpu_s"] for told in runner.done.values()),
+        taken=add_up(runner.done.values()),
         traces={trace.name: _describe(trace) for trace in (newtrace, *others, filtered, few)},
         few=on_few,
         filtered=on_filtered,
@@ -105,6 +109,7 @@ def gather_all(runner: Runner) -> Gathered:
         spans_h={"few": few.span_h, "filtered": filtered.span_h, "newtrace": newtrace.span_h},
         elsewhere=elsewhere,
         information=information,
+        learning=learning,
         arrivals=arrivals,
         predictions=predictions,
         sia=sia,
@@ -112,6 +117,18 @@ def gather_all(runner: Runner) -> Gathered:
         watched=watched,
         solve_s=solve_s,
     )
+
+
+def add_up(cells: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, float]]:
+    """Return how many cells each policy has, and their seconds of processor time, without its numbers."""
+    taken: dict[str, tuple[int, float]] = {}
+    for told in cells:
+        name = told["policy"].partition(":")[0]
+        if told.get("knowledge", Knowledge.TRUTH) != Knowledge.TRUTH:  # cells of before there was a choice do not say
+            name += f", speeds {told['knowledge']}"
+        count, seconds = taken.get(name, (0, 0.0))
+        taken[name] = count + 1, seconds + told["cpu_s"]
+    return taken
 
 
 def _describe(trace: Trace) -> dict[str, Any]:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from optplan.benchmarking.paper.claims import average_efficiency, list_claims, own_curve, reclaimed_share
+from optplan.benchmarking.paper.claims import list_claims
 from optplan.benchmarking.paper.experiments import (
     EXACT,
     ONE_WIDTH,
-    POLLUX,
-    POLLUX_THERE,
     PUBLISHED,
     SINGLE,
-    with_pollux_there,
 )
 from optplan.benchmarking.paper.figures import draw_figures
-from optplan.benchmarking.paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
-from optplan.benchmarking.paper.running import Curves
+from optplan.benchmarking.paper.gathering import Gathered
+from optplan.benchmarking.paper.sections import write_sections
+from optplan.benchmarking.paper.tables import percent, say_change, write_table
 from optplan.instances.files import write_text
+from optplan.units import SECONDS_PER_HOUR
 
 #: Policies are compared on other traces at the GPU-hours of exact widths at these budgets.
 _COMPARED = ("110", "130", "160", "200")
@@ -54,7 +53,7 @@ def _write(told: Gathered, figures: set[str], command: str) -> Iterator[str]:
     yield from _write_predictions(told)
     yield from _write_elsewhere(told)
     yield from _write_sia(told)
-    yield from _write_figures(told, figures)
+    yield from write_sections(told, figures)
     yield from _write_protocol(told, command)
 
 
@@ -93,10 +92,10 @@ def _write_predictions(told: Gathered) -> Iterator[str]:
                     name,
                     f"{planned.mean_jct_s:,.0f}",
                     f"{one['mean_jct_s']:,.0f}",
-                    _say_change(one["mean_jct_s"] / planned.mean_jct_s),
+                    say_change(one["mean_jct_s"] / planned.mean_jct_s),
                     f"{planned.gpus:.1f}",
                     f"{gpus:.1f}",
-                    _say_change(gpus / planned.gpus),
+                    say_change(gpus / planned.gpus),
                 ]
             )
     head = [
@@ -132,7 +131,7 @@ def _write_elsewhere(told: Gathered) -> Iterator[str]:
             for name in (PUBLISHED, SINGLE, ONE_WIDTH):
                 for what in ("mean_s", "p95_s"):
                     other = curves[name].at(point.node_gpu_hours, what) if name in curves else None
-                    cells.append("no such" if other is None else _say_change(other / getattr(point, what)))
+                    cells.append("no such" if other is None else say_change(other / getattr(point, what)))
                     if other is not None:
                         kept.append((name, what, other / getattr(point, what)))
             rows.append(cells)
@@ -175,12 +174,12 @@ def _write_sia(told: Gathered) -> Iterator[str]:
             [
                 row["plan"],
                 "measured" if row["timing"] == "tables" else "model's",
-                _percent(row["mean"]),
-                f"{_percent(classes[far])} ({far})",
-                _percent(row["p5"]),
-                _percent(row["p50"]),
-                _percent(row["p95"]),
-                _percent(row["most"]),
+                percent(row["mean"]),
+                f"{percent(classes[far])} ({far})",
+                percent(row["p5"]),
+                percent(row["p50"]),
+                percent(row["p95"]),
+                percent(row["most"]),
                 f"{100 * row['within_5']:.0f} %",
             ]
         )
@@ -188,163 +187,22 @@ def _write_sia(told: Gathered) -> Iterator[str]:
     yield from write_table(head, rows)
 
 
-def _write_figures(told: Gathered, figures: set[str]) -> Iterator[str]:
-    hours = "Node-rounded GPU-hours are those of rented nodes; averages divide by the hours in which jobs arrive"
-    yield from ("## Figure 4: the 85 jobs", "")
-    yield "The jobs of the three smaller applications in Pollux' workload-1, as the paper cut its trace (6.1); 8 h."
-    yield from ("", *_include(figures, "figure4-mean", "figure4-p95"))
-    yield from _write_points(told.few, told.spans_h["few"])
-    yield from (f"## Figure 5: GPUs in use over time, at {FIGURE5_GPUS:g} GPUs", "", *_include(figures, "figure5"))
-    yield from ("## Figure 6: filterTrace", "", f"{hours}: 48.", "")
-    yield from _include(figures, "figure6-filtertrace-mean", "figure6-filtertrace-p95")
-    yield from _write_points(told.filtered, told.spans_h["filtered"])
-    yield from (
-        "## Figure 6: newTrace",
-        "",
-        f"{hours}: 48. Divided by the time until the last job is over, averages are",
-        "",
-    )
-    yield "lower: a few huge jobs leave a tail, and the larger the cluster, the shorter it is."
-    yield from ("", *_include(figures, "figure6-newtrace-mean", "figure6-newtrace-p95"))
-    yield from _write_points(
-        told.newtrace if told.quick else with_pollux_there(told.newtrace), told.spans_h["newtrace"]
-    )
-    yield from _write_pollux(told)
-    yield from _write_efficiency(told, figures)
-    yield from ("## Figure 8: perfect and imperfect information", "")
-    yield "Imperfect: planned on the goodput model fitted to the profiles, as AdaptDL's schedulers see."
-    yield from ("", *_include(figures, "figure8"), *_write_points(told.information, told.spans_h["newtrace"]))
-    yield from _write_bursts(told, figures)
-    yield from _write_reclaiming(told)
-
-
-def _write_points(curves: Curves, span_h: float) -> Iterator[str]:
-    own = own_curve(curves)
-    rows = []
-    for curve in curves.values():
-        for point in curve.points:
-            best = own.at(point.node_gpu_hours) if own is not None else None
-            rows.append(
-                [
-                    curve.name,
-                    point.label,
-                    f"{point.gpu_hours / span_h:.1f}",
-                    f"{point.node_gpu_hours / span_h:.1f}",
-                    f"{point.node_gpu_hours:,.0f}",
-                    f"{point.mean_s:,.0f}",
-                    "" if best is None else f"{point.mean_s / best:.2f}",
-                    f"{point.p95_s:,.0f}",
-                    f"{point.most_gpus:,}",
-                ]
-            )
-    head = [
-        "policy",
-        "set",
-        "GPUs held",
-        "GPUs rented",
-        "node GPU-hours",
-        "mean (s)",
-        "times exact",
-        "P95 (s)",
-        "peak GPUs",
-    ]
-    yield from write_table(head, rows)
-
-
-def _write_pollux(told: Gathered) -> Iterator[str]:
-    """Set Pollux here beside Pollux in the Sia artifact's simulator."""
-    yield from ("### Pollux here and in the Sia artifact's simulator", "")
-    yield (
-        "The same trace on the same nodes; here every division is computed, there it is searched for by NSGA-II. "
-        "At most 10 % apart was wanted."
-    )
-    yield ""
-    here = {point.label: point for point in told.newtrace[POLLUX].points} if POLLUX in told.newtrace else {}
-    rows = []
-    for gpus, hours, mean_s, p95_s in POLLUX_THERE:
-        point = here.get(str(gpus))
-        if point is not None:
-            pairs = ((point.node_gpu_hours, hours), (point.mean_s, mean_s), (point.p95_s, p95_s))
-            cells = [text for own, there in pairs for text in (f"{own:,.0f}", f"{there:,}", _say_change(own / there))]
-            rows.append([str(gpus), *cells])
-    head = ["GPUs"]
-    head += [
-        f"{what}{word}" for what in ("node GPU-hours", "mean (s)", "P95 (s)") for word in (" here", " there", ", off")
-    ]
-    yield from write_table(head, rows)
-
-
-def _write_efficiency(told: Gathered, figures: set[str]) -> Iterator[str]:
-    yield from ("## Figure 7: efficiency over time", "")
-    yield (
-        f"At {FIGURE7_GPUS:g} GPUs; the work of all jobs, at their speeds on the fewest GPUs, over GPU-time rented, "
-        "in stretches of ten minutes. "
-        "Averaged over "
-        "GPU-hours it says nothing of a policy: all jobs together are the same work, so efficiency is that work over "
-        "the "
-        "GPU-hours used, and policies with equal GPU-hours have equal efficiency, but for what runs during pauses. "
-        "Only averages over "
-        "time can differ, as the paper's do."
-    )
-    yield from ("", *_include(figures, "figure7"))
-    rows = []
-    for name, one in told.watched.items():
-        averages = [f"{average:.3f}" for average in average_efficiency(one["cell"])]
-        rows.append([name, *averages, f"{one['cell']['node_gpu_hours']:,.0f}", f"{one['cell']['mean_jct_s']:,.0f}"])
-    yield from write_table(["policy", "over time", "over GPU-hours", "node GPU-hours", "mean (s)"], rows)
-
-
-def _write_bursts(told: Gathered, figures: set[str]) -> Iterator[str]:
-    yield from ("## Figure 9: bursts", "")
-    yield (
-        f"newTrace's jobs in their order, at its mean rate, arriving at a high rate or not at all; exact widths at "
-        f"{FIGURE9_GPUS:g} GPUs, fixed clusters of as many. Means over the seeds. Widths do not depend on arrivals "
-        "and nobody "
-        "queues, so BOA's means are all the same; its peaks are what grows."
-    )
-    yield from ("", *_include(figures, "figure9"))
-    rows = []
-    for row in told.arrivals:
-        for name, one in row["policies"].items():
-            if one is not None:
-                done = f"{one['completed']} of {one['num_jobs']}"
-                times = [f"{one[what]:,.0f}" for what in ("mean_jct_s", "p95_jct_s")]
-                hours = [f"{one['node_gpu_hours']:,.0f}", f"{one['most_gpus']:,}"]
-                rows.append(
-                    [f"{row['variation']:g}", f"{row['measured']:.2f}", str(row["seed"]), name, *times, *hours, done]
-                )
-    head = ["C² asked", "drawn", "seed", "policy", "mean (s)", "P95 (s)", "node GPU-hours", "peak GPUs", "completed"]
-    yield from write_table(head, rows)
-
-
-def _write_reclaiming(told: Gathered) -> Iterator[str]:
-    yield from ("## Figure 11: until nodes are reclaimed", "")
-    yield (
-        "The 85 jobs again. The paper does not say how long its cloud takes; here a released node is paid for five "
-        "minutes more. An "
-        "upper bound: a node that is needed again meanwhile would not be released."
-    )
-    yield ""
-    rows = [
-        [name, f"{one['cell']['node_gpu_hours']:,.0f}", f"{one['releases']:,}", _percent(reclaimed_share(one))]
-        for name, one in told.watched_few.items()
-    ]
-    yield from write_table(["policy", "node GPU-hours", "nodes released", "more to pay"], rows)
-
-
 def _write_protocol(told: Gathered, command: str) -> Iterator[str]:
     yield from ("## How this was made", "")
     yield f"`{command}` on {told.date}: {told.machine}; {told.versions}."
     yield ""
-    size = ", a sub-trace of each trace (`--quick`)" if told.quick else ""
+    size = ", of sub-traces (`--quick`)" if told.quick else ""
+    cpu_s = sum(seconds for _, seconds in told.taken.values())
     yield (
-        f"{told.cells} cells were simulated{size}, {told.cpu_s / 60:.1f} minutes of processor time in all; this run "
-        "took "
-        f"{told.seconds / 60:.1f} minutes and found the others in its folder. Nodes have 4 T4 (`aws`); Sia's "
-        f"slowdowns are on everywhere, in plans and replays; plans have widths up to {told.max_width}. No policy here "
-        "draws at random; bursts have their seeds in the table."
+        f"{told.cells} cells{size} took {cpu_s / SECONDS_PER_HOUR:.2f} hours of processor time in all; 8 hours on 2 "
+        f"cores are 16. This run took {told.seconds / 60:.1f} minutes and found the others in its folder. Nodes have 4 "
+        f"T4 (`aws`); Sia's slowdowns are on everywhere, in plans and replays; plans have widths up to "
+        f"{told.max_width}. Bursts have their seeds in the table, NSGA-II has seed 0, and nothing else draws at random."
     )
     yield ""
+    taken = sorted(told.taken.items(), key=lambda one: -one[1][1])
+    rows = [[policy, f"{count:,}", f"{seconds / 60:.1f}"] for policy, (count, seconds) in taken]
+    yield from write_table(["policy", "cells", "minutes of processor time"], rows)
     rows = [
         [
             name,
@@ -360,27 +218,3 @@ def _write_protocol(told: Gathered, command: str) -> Iterator[str]:
     yield "decides its figures, so a run that was interrupted or changed runs only what is not there. To make it again:"
     yield from ("", "```bash", "make bench-paper DATA=../shared/data CELLS=../paper-cells", "```", "")
     yield '`PAPER_FLAGS="--time-limit 1h"` begins no new cells after an hour; `--quick` takes sub-traces and a minute.'
-
-
-def write_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Write a Markdown table; without rows, that nothing was run."""
-    if not rows:
-        yield from ("Not run.", "")
-        return
-    yield from (f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}")
-    yield from (f"| {' | '.join(row)} |" for row in rows)
-    yield ""
-
-
-def _include(figures: set[str], *names: str) -> Iterator[str]:
-    for name in names:
-        if name in figures:
-            yield from ('<div class="figure">', f'--8<-- "docs/assets/paper-{name}.svg"', "</div>", "")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:+.1f} %"
-
-
-def _say_change(ratio: float) -> str:
-    return _percent(ratio - 1.0)

@@ -9,7 +9,6 @@ from optplan.benchmarking.paper.plans import GPU, Planned, Planner
 from optplan.benchmarking.paper.traces import FILTERED, Trace, filter_trace
 from optplan.errors import UsageError
 from optplan.simulation.cluster.cells import Cell, Checksums
-from optplan.simulation.cluster.policies.naming import make_policy
 
 
 @dataclass(frozen=True)
@@ -141,12 +140,3 @@ class Setting:
     def _cut(self, name: str, path: str, span_h: float) -> Trace:
         whole = Trace(name, self.data / path, span_h)
         return whole if self.scope.jobs is None else filter_trace(whole, name, self._traces, most=self.scope.jobs)
-
-
-def is_known(policy: str) -> bool:
-    """Whether this version has a policy."""
-    try:
-        make_policy(policy)
-    except UsageError:
-        return False
-    return True

@@ -35,3 +35,8 @@ def test_rivals_are_compared_at_their_own_hours() -> None:
     assert [factor for _, factor in compare(own, rival)] == pytest.approx([1.5, 1.1])
     assert largest_factor(own, rival) == pytest.approx(1.5)
     assert largest_factor(own, make_curve("cheap", (50.0, 900.0))) is None
+
+
+def test_the_nearest_point_is_nearest_as_a_factor() -> None:
+    """To 200, 390 is nearer than 100: less than twice as many."""
+    assert make_curve("own", (100.0, 400.0), (390.0, 100.0)).nearest(200.0).node_gpu_hours == 390.0
