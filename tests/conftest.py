@@ -81,6 +81,7 @@ SLOW = (
     "instances/test_files.py",
     "instances/test_library.py",
     "instances/test_sia.py",
+    "instances/test_sia_agents.py",
     "instances/test_sia_boa.py",
     "instances/test_sia_learning.py",
     "measurement/test_torch_profiler.py",

@@ -101,10 +101,11 @@ _RENAMED = {
 )
 @click.option(
     "--batch",
-    type=click.Choice(["adapted", "fixed"]),
+    type=click.Choice(["adapted", "fixed", "learned"]),
     default="adapted",
     show_default=True,
-    help="Whether jobs adapt their batch size after every epoch, or keep that of the workload.",
+    help="Whether jobs adapt their batch size after every epoch, keep that of the workload, or choose it by what they "
+    "have learned from running, as Pollux's agents do.",
 )
 @click.option(
     "--repeat",

@@ -54,7 +54,7 @@ class Cell(FrozenModel):
     timing
         Where times come from, as in :func:`~optplan.instances.sia.derive_epochs`.
     batch
-        Whether jobs adapt their batch size or keep that of the workload.
+        Whether jobs adapt their batch size, keep that of the workload, or choose it by what they have learned.
     repeat
         Times that the workload runs, one after another.
     node_start_s

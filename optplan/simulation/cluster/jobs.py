@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -47,6 +47,20 @@ class Application(Protocol):
     @property
     def least_width(self) -> int:
         """The fewest GPUs on which it runs when they are together; 0 where there are none."""
+
+
+@runtime_checkable
+class Learner(Application, Protocol):
+    """One job that learns about itself while it runs, and chooses its batch by that; nobody shares it."""
+
+    def choose_batch(self, spread: Spread, epoch: int) -> float:
+        """Choose the batch for what it holds; return the seconds that the epoch, from 0, takes at it."""
+
+    def learn(self, spread: Spread, epoch: int) -> None:
+        """Learn from having run an epoch, or a part of it, at the batch that was chosen last."""
+
+    def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
+        """Return the speeds that it expects now on GPUs of one node, however many that has, and of several; (K + 1,)."""
 
 
 @dataclass(frozen=True, eq=False)

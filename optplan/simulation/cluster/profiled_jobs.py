@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError
 from optplan.instances.sia import (
     APPLICATIONS,
     GPU_NODES,
@@ -21,6 +21,7 @@ from optplan.instances.sia import (
     derive_epochs,
     read_profile,
 )
+from optplan.instances.sia_agents import Agent
 from optplan.instances.sia_learning import fit_speeds
 from optplan.instances.sia_profiles import stamp_profiles
 from optplan.schema import FloatArray, IntArray
@@ -39,6 +40,8 @@ class Batch(StrEnum):
     ADAPTED = "adapted"
     #: Not at all: it is the trace's own.
     FIXED = "fixed"
+    #: Anew in each round and for each epoch, by the model that each job fits to what it has run on.
+    LEARNED = "learned"
 
 
 class _Times:
@@ -183,6 +186,35 @@ class ProfiledApplication:
         return self._times.look_up(consolidate(gpus, self._gpus_per_node)) is not None
 
 
+class LearningApplication(ProfiledApplication):
+    """A job of a measured application with an agent of its own, which chooses its batch.
+
+    Parameters
+    ----------
+    profiles_dir, name, gpu, gpus_per_node, slowdown
+        As of a :class:`ProfiledApplication`, which it is where nobody asks the agent: the best batch everywhere.
+    """
+
+    def __init__(
+        self, profiles_dir: Path | str, name: str, gpu: str, gpus_per_node: int, *, slowdown: bool = False
+    ) -> None:
+        super().__init__(profiles_dir, name, gpu, gpus_per_node, slowdown=slowdown)
+        self._agent = Agent(profiles_dir, self._facts, gpu, slowdown=self._facts.slowdown if slowdown else 1.0)
+
+    def choose_batch(self, spread: Spread, epoch: int) -> float:
+        """Choose the batch for what it holds; return the seconds that the epoch takes at it."""
+        self._agent.choose(spread)
+        return self._agent.time_epoch(spread, epoch)
+
+    def learn(self, spread: Spread, epoch: int) -> None:
+        """Learn from having run at the batch that was chosen last."""
+        self._agent.learn(spread, epoch)
+
+    def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
+        """Return the speeds that the agent expects now on GPUs of one node and of several, (K + 1,)."""
+        return self._agent.believe(most_gpus)
+
+
 def _times_s(profile: EpochProfile) -> FloatArray:
     """Return the seconds of each epoch on each width, (epochs, widths)."""
     return np.asarray(profile.sizes_s[:, None] / profile.speedup)
@@ -212,7 +244,8 @@ def make_jobs(
     timing
         Where times come from, as in :func:`~optplan.instances.sia.derive_epochs`.
     batch
-        ``adapted``, or ``fixed``: the batch size that the workload says.
+        ``adapted``; ``fixed``: the batch size that the workload says; or ``learned``: what each job takes to be best by
+        what it has run on.
 
     Returns
     -------
@@ -226,7 +259,11 @@ def make_jobs(
     DataError
         When a profile is missing or wrong, or batches are fixed and the workload does not say them, or says one at
         which the application was not trained.
+    UsageError
+        When jobs are to learn from other times than measured ones.
     """
+    if batch == Batch.LEARNED and timing != Timing.TABLES:
+        raise UsageError(f"timing: jobs that learn run at measured times, not at those of {timing}; leave it out")
     tables = [read_profile(profiles_dir, APPLICATIONS[name], gpu)[0] for name in workload.applications]
     gpus_per_node = GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else max(one.gpus_per_node for one in tables)
     batches = _fixed_batches(workload) if batch == Batch.FIXED else [None] * len(workload.job_names)
@@ -249,7 +286,11 @@ def make_jobs(
             name=name,
             application=workload.applications[kind[0]],
             submitted_s=float(workload.submission_s[number]),
-            truth=truths[kind],
+            truth=truths[kind]
+            if batch != Batch.LEARNED
+            else LearningApplication(
+                profiles_dir, workload.applications[kind[0]], gpu, gpus_per_node, slowdown=slowdown
+            ),
             requested_gpus=None if requested is None else int(requested[number]),
         )
         for number, (name, kind) in enumerate(zip(workload.job_names, kinds, strict=True))

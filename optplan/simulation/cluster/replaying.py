@@ -16,7 +16,7 @@ from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.simulation.cluster.interference import Interference
 from optplan.simulation.cluster.interruptions import Interruptions
-from optplan.simulation.cluster.jobs import Application, Job, consolidate, spread_of
+from optplan.simulation.cluster.jobs import Application, Job, Learner, consolidate, spread_of
 from optplan.simulation.cluster.nodes import Nodes
 from optplan.simulation.cluster.outcome import Bins, Outcome
 from optplan.simulation.cluster.policy import Policy, Sight, SizingPolicy, Wish
@@ -114,6 +114,8 @@ class _Cluster:
         # By job: its next event, and the times of its epochs.
         self._ticket: list[int | None] = [None] * len(jobs)
         self._epochs_s: list[list[float]] = [[]] * len(jobs)
+        # Jobs that choose their batch by what they learn.
+        self._learners = {number: job.truth for number, job in enumerate(jobs) if isinstance(job.truth, Learner)}
         self._timeline = [(0.0, 0, nodes.rented)]
         self._interruptions = Interruptions(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)
@@ -187,11 +189,13 @@ class _Cluster:
             self._admit(number, job)
             return
         self._settle(number, job)
+        self._learn(number, job)
         job.epochs_done, job.left = job.epochs_done + 1, 1.0
         if job.epochs_done == job.truth.num_epochs:
             self._complete(number, job)
         else:
             self._changed.add(number)
+            self._choose_batch(number, job)
             self._go_on(number, job)
 
     def _admit(self, number: int, job: Job) -> None:
@@ -215,6 +219,8 @@ class _Cluster:
     def _ask(self, *, rounds: bool) -> None:
         """Ask the policy, if it is its time, and do what it says: those that shrink first."""
         interval_s = self._policy.interval_s
+        if rounds:
+            self._adapt_batches()
         if interval_s is None or rounds:
             leaving = self._resize()
             self._share(self._policy.allocate(self._see(leaving)))
@@ -289,8 +295,36 @@ class _Cluster:
         self._epochs_s[number] = (epochs_s if factors is None else epochs_s * factors).tolist()
         self._running += 1
         job.goes_on_s = ready_s + job.truth.rescale_s
+        self._choose_batch(number, job)
         self._turn(self._interference.join(number, places))
         self._go_on(number, job)
+
+    def _adapt_batches(self) -> None:
+        """Let jobs that run learn, and choose their batch anew, as agents do in every round."""
+        for number in self._learners:
+            job = self._jobs[number]
+            if job.gpus and job.goes_on_s < self._clock.now:
+                self._settle(number, job)
+                self._learn(number, job)
+                before_s = self._epoch_s(number, job)
+                self._choose_batch(number, job)
+                ticket = self._ticket[number]
+                if ticket is not None and self._epoch_s(number, job) != before_s:
+                    self._clock.cancel(ticket)
+                    self._go_on(number, job)
+
+    def _learn(self, number: int, job: Job) -> None:
+        learner = self._learners.get(number)
+        if learner is not None:
+            learner.learn(spread_of(job.places), job.epochs_done)
+
+    def _choose_batch(self, number: int, job: Job) -> None:
+        """Let a job that learns choose its batch for the rest of its epoch."""
+        learner = self._learners.get(number)
+        if learner is not None:
+            epoch_s = learner.choose_batch(spread_of(job.places), job.epochs_done)
+            factors = self._world.draw_factors(job.name, job.truth.num_epochs, self._seed)
+            self._epochs_s[number][job.epochs_done] = epoch_s * (1.0 if factors is None else factors[job.epochs_done])
 
     def _go_on(self, number: int, job: Job) -> None:
         """Schedule the end of the present epoch; a job that is pausing goes on after its pause."""

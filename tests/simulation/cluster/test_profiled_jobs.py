@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optplan.errors import DataError
+from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import build_plan
 from optplan.instances.sia import derive_epochs, read_workload
 from optplan.instances.sia_boa import build_sia_instance
+from optplan.simulation.cluster.jobs import Learner
+from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.policies.width_table import follow_plan
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.profiled_jobs import ProfiledApplication, make_jobs
 from optplan.simulation.cluster.replaying import replay
 from optplan.solving import solve
@@ -51,6 +54,22 @@ def test_fixed_batches(toy_profiles: Path, toy_trace: Path) -> None:
         assert times_s.tolist() == pytest.approx([20.0 if one.name == "b" else 10.0] * 100)
     assert jobs[0].truth.epoch_times_s((2, 1)) is None
     assert (jobs[0].truth.least_width, jobs[0].truth.largest_width(64)) == (1, 2)
+
+
+def test_jobs_that_learn(toy_profiles: Path, toy_trace: Path) -> None:
+    """Each job has an agent of its own; nothing is gained by larger batches here, so it stays with the least."""
+    jobs, gpus_per_node = make_jobs(read_workload(toy_trace), toy_profiles, "toy", batch="learned")
+    assert jobs[0].truth is not jobs[1].truth
+    outcome = replay(jobs, Pollux(Knowledge.LEARNED), gpus_per_node=gpus_per_node, nodes=1)
+    assert not outcome.problems
+    trained = [one.trained_s for one in outcome.jobs]
+    assert trained == pytest.approx([1000.0, 1000.0])
+    learner = jobs[0].truth
+    assert isinstance(learner, Learner)
+    # Nothing was measured on two nodes: the model of all that was has passes of 1 s.
+    assert learner.choose_batch((2, 1), 0) == pytest.approx(10.0, rel=0.1)
+    with pytest.raises(UsageError, match="^timing: jobs that learn run at measured times"):
+        make_jobs(read_workload(toy_trace), toy_profiles, "toy", batch="learned", timing="model")
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optplan.errors import DataError, InternalError, UsageError
-from optplan.simulation.cluster.jobs import Job, Places, TabledApplication
+from optplan.schema import FloatArray
+from optplan.simulation.cluster.jobs import Job, Places, Spread, TabledApplication
 from optplan.simulation.cluster.nodes import Nodes
 from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.equal_share import EqualShare
 from optplan.simulation.cluster.policies.in_turn import InTurn
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
 from optplan.simulation.cluster.policies.one_width import hold_one_width
+from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.policies.reservation import hold_reservations
 from optplan.simulation.cluster.policy import Policy, Sight
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 from optplan.simulation.cluster.replaying import replay
 
 #: Two epochs of 100 and 60 s on one GPU, of 60 and 30 s on two, of 40 and 20 s on four; 10 s for every start.
@@ -44,6 +47,37 @@ def test_one_job_on_one_width() -> None:
     assert outcome.gpu_hours == pytest.approx(200 / 3600)
     assert outcome.node_gpu_hours == pytest.approx(400 / 3600)
     assert (outcome.most_gpus, outcome.most_nodes, outcome.span_s) == (2, 1, 105.0)
+
+
+class Wiser(TabledApplication):
+    """A job that is twice as quick once it has learned."""
+
+    knows = False
+
+    def choose_batch(self, spread: Spread, epoch: int) -> float:
+        """Return the time of the table, or half of it."""
+        return float(self.epoch_s[sum(spread)][epoch]) * (0.5 if self.knows else 1.0)
+
+    def learn(self, spread: Spread, epoch: int) -> None:
+        """Know better from now on."""
+        object.__setattr__(self, "knows", True)
+
+    def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
+        """Expect one GPU to be of use, and no more."""
+        return np.array([0.0, 1.0]), np.zeros(2)
+
+
+def test_a_job_that_learns() -> None:
+    """In rounds of 60 s it has done 50 of 100 s when it learns, at the second round; all that is left takes half."""
+    truth = Wiser({1: np.array([100.0, 60.0])}, num_epochs=2, rescale_s=10.0)
+    outcome = replay([job(at_s=60.0, truth=truth)], Pollux(Knowledge.LEARNED), gpus_per_node=4, nodes=1)
+    assert jcts(outcome) == {"a": pytest.approx(60 + 25 + 30)}
+
+
+def test_a_job_learns_from_an_epoch() -> None:
+    """Without rounds it learns when its first epoch ends: 10 + 100 + 30 s."""
+    truth = Wiser({1: np.array([100.0, 60.0])}, num_epochs=2, rescale_s=10.0)
+    assert jcts(replay([job(truth=truth)], hold_one_width(1), gpus_per_node=4)) == {"a": pytest.approx(140.0)}
 
 
 def test_a_width_that_changes_pauses_again() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from optplan.errors import UsageError
 from optplan.schema import FloatArray
-from optplan.simulation.cluster.jobs import Application, Job, Spread, consolidate, spread_of
+from optplan.simulation.cluster.jobs import Application, Job, Learner, Spread, consolidate, spread_of
 
 #: The most GPUs of a job, as in the simulators published with Pollux and Sia.
 MOST_GPUS = 64
@@ -104,7 +104,7 @@ class Learned:
     Pollux' agents fit it to all that they have seen, at the local batches that they have used. Here a job knows a
     spread at all local batches that were measured there; and since the model is a straight line in GPUs, on one node
     and on several, it remembers the spreads with the fewest and with the most GPUs of either, on as few nodes as
-    possible.
+    possible. A job that learns by itself is believed instead.
     """
 
     def __init__(self, gpus_per_node: int) -> None:
@@ -124,6 +124,8 @@ class Learned:
     def look_up(self, job: Job) -> Speeds:
         """Return what the model says; widths on which a job can truly not run are known to it."""
         truth = job.truth
+        if isinstance(truth, Learner):
+            return Speeds(*truth.believe(MOST_GPUS))
         if not isinstance(truth, Learnable):
             raise UsageError(f"knowledge: nothing can be learned about {job.application}; choose {Knowledge.TRUTH}")
         within, across = truth.fit_speeds(self._seen.get(job, frozenset()), MOST_GPUS)
