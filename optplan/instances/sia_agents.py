@@ -57,19 +57,20 @@ class Agent:
 
     def choose(self, spread: tuple[int, ...]) -> None:
         """Choose the batch for GPUs on nodes: the best by the model, or the least one while nothing is known."""
-        nodes, gpus = len(spread), sum(spread)
+        nodes, gpus = np.array(len(spread)), sum(spread)
         largest = _largest_local_batch(self._tables, spread)
         batches = _split(self._rule, gpus, largest, adapts=self._parameters is not None)
         best = 0
         if self._parameters is not None:
-            time_s = self._parameters.iteration_time_s(nodes, gpus, batches.local_batch, batches.accumulated)
+            time_s = self._parameters.iteration_time_s(nodes, np.array(gpus), batches.local_batch, batches.accumulated)
             best = int(self._speed(batches, time_s).argmax())
         self._local, self._accumulated = int(batches.local_batch[best, 0]), int(batches.accumulated[best, 0])
 
     def time_epoch(self, spread: tuple[int, ...], epoch: int) -> float:
         """Return the seconds that an epoch (from 0) really takes at the batch that was chosen last."""
         step_s, sync_s = self._measure(spread)
-        gain = statistical_gain(*self._gradients(spread, epoch), self._batch_size(spread) / self._facts.init_batch_size)
+        sqr, var = map(np.array, self._gradients(spread, epoch))
+        gain = statistical_gain(sqr, var, np.array(self._batch_size(spread) / self._facts.init_batch_size))
         progress = float(self._curves.progress[epoch + 1] - self._curves.progress[epoch])
         return progress * (step_s + self._accumulated * (step_s - sync_s)) / float(gain) * self._slowdown
 
@@ -101,7 +102,9 @@ class Agent:
                 gpus = np.arange(1, most + 1)
                 batches = _split_all(self._rule, most)
                 for row, nodes in zip(speeds, (1, 2), strict=True):
-                    time_s = self._parameters.iteration_time_s(nodes, gpus, batches.local_batch, batches.accumulated)
+                    time_s = self._parameters.iteration_time_s(
+                        np.array(nodes), gpus, batches.local_batch, batches.accumulated
+                    )
                     row[1:] = self._speed(batches, time_s).max(axis=0)
             speeds[1, :2] = 0.0
             self._believed[most_gpus] = speeds[0], speeds[1]
@@ -171,9 +174,9 @@ def _measure(tables: ProfileTables, spread: tuple[int, ...], local_batch: int) -
     step_s, sync_s = placed.interpolate(np.array([[nodes, gpus, local_batch]]))[0].tolist()
     if np.isfinite(step_s):
         return step_s, sync_s
-    model = _fit_all(tables)
-    step_s = float(model.iteration_time_s(nodes, gpus, local_batch))
-    return step_s, step_s - float(model.pass_time_s(local_batch))
+    model, local = _fit_all(tables), np.array(local_batch)
+    step_s = float(model.iteration_time_s(np.array(nodes), np.array(gpus), local))
+    return step_s, step_s - float(model.pass_time_s(local))
 
 
 @lru_cache(maxsize=_KEPT)

@@ -60,7 +60,7 @@ class Learner(Application, Protocol):
         """Learn from having run an epoch, or a part of it, at the batch that was chosen last."""
 
     def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
-        """Return the speeds that it expects now on GPUs of one node, however many that has, and of several; (K + 1,)."""
+        """Return the speeds that it expects now on GPUs of one node, of any size, and of several; (K + 1,)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,7 +68,7 @@ def test_jobs_that_learn(toy_profiles: Path, toy_trace: Path) -> None:
     assert isinstance(learner, Learner)
     # Nothing was measured on two nodes: the model of all that was has passes of 1 s.
     assert learner.choose_batch((2, 1), 0) == pytest.approx(10.0, rel=0.1)
-    with pytest.raises(UsageError, match="^timing: jobs that learn run at measured times"):
+    with pytest.raises(UsageError, match=r"^timing: jobs that learn run at measured times"):
         make_jobs(read_workload(toy_trace), toy_profiles, "toy", batch="learned", timing="model")
 
 
