@@ -43,6 +43,7 @@ from optplan.cli.simulating import simulate
 from optplan.cli.solving import solve
 from optplan.cli.spot_imports import import_spot_trace
 from optplan.cli.spot_simulating import simulate_spot
+from optplan.cli.start_simulating import simulate_starts
 from optplan.cli.streaming import stream
 from optplan.cli.throughput_imports import import_throughputs
 from optplan.cli.verification import verify
@@ -100,6 +101,7 @@ _COMMANDS = (
     largest,
     simulate,
     simulate_spot,
+    simulate_starts,
     run,
     stream,
     watch,

@@ -348,8 +348,8 @@ def list_type_uses(instance: BoaInstance, result: Result[Solution]) -> Table | N
 def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> Table | None:
     """List what a plan uses of each limit and what more of it is worth; None without a plan or further limits."""
     rows = [astuple(row) for row in list_limit_uses(instance, result, frontier)]
-    noun = "GPU" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour"
-    caption = f"What the plan uses of each limit, and what one more {noun} or GPU would save"
+    nouns = ["GPU" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour", *["GPU"] * bool(instance.quotas)]
+    caption = f"What the plan uses of each limit, and what one more {' or '.join(dict.fromkeys(nouns))} would save"
     if instance.due_s:
         caption += ", or a due date a minute later"
     if instance.floors:

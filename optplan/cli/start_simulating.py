@@ -1,0 +1,191 @@
+"""``optplan simulate-starts``: jobs that may wait for cheaper hours of the day."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from optplan.cli.commands import Command
+from optplan.cli.console import Progress
+from optplan.cli.imports import list_timings, read_price
+from optplan.cli.options import flag, known_name, read_many
+from optplan.cli.outputs import Outputs
+from optplan.errors import UsageError
+from optplan.units import parse_duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from optplan.reporting.pages import Page
+    from optplan.simulation.starts.study import StartStudy
+
+
+def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float]:
+    """Read the longest waits into seconds, by application."""
+    waits: dict[str, float] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UsageError(f"{flag(option)}: got {text!r}; an application and a time are needed, as in bert=4h")
+        if name in waits:
+            raise UsageError(f"{flag(option)}: two times for {name!r} are given; give one")
+        waits[name] = parse_duration(value, what=f"{flag(option)} {name}")
+    return waits
+
+
+@click.command(
+    name="simulate-starts",
+    cls=Command,
+    short_help="Start jobs when GPUs are cheap: rules side by side, and the best that waiting can save.",
+    examples=(
+        "optplan simulate-starts newTrace.csv --profiles profiles --policy plan.json --prices hours.csv "
+        "--may-wait bert=4h --may-wait imagenet=12h",
+        "optplan simulate-starts newTrace.csv --profiles profiles --policy one-width:4 --prices hours.csv "
+        "--may-wait bert=4h --hour-worth 0.5usd/hour --report starts.html",
+    ),
+    renamed={"policy": "--policy", "gpu": "--gpu", "may_wait": "--may-wait", "first_hour": "--first-hour"},
+    writes={
+        "output": "what came of it as JSON",
+        "trade_off": "Write the whole trade-off of money and waiting as CSV.",
+        "report": "Write an HTML report.",
+    },
+)
+@click.argument("workload", metavar="WORKLOAD", type=click.Path(path_type=Path))
+@click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
+@click.option(
+    "--policy",
+    required=True,
+    metavar="PLAN|NAME",
+    help="Who says how many GPUs each job holds: the file of a BOA plan, one-gpu, one-width:N or reservation.",
+)
+@click.option(
+    "--prices",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="CSV with columns hour (0 to 23) and usd_per_gpu_hour.",
+)
+@click.option(
+    "--may-wait",
+    required=True,
+    multiple=True,
+    metavar="CLASS=TIME",
+    callback=_read_waits,
+    help="Longest wait of the jobs of an application, such as bert=4h; may be repeated. All others start at once.",
+)
+@click.option(
+    "--hour-worth",
+    "worths",
+    multiple=True,
+    metavar="AMOUNT",
+    callback=read_many(read_price),
+    help="What an hour that a job waits is worth, such as 0.5usd/hour: a rule that weighs it; may be repeated.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    multiple=True,
+    metavar="AMOUNT",
+    callback=read_many(read_price),
+    help="Start in the first hour with at most this price of a GPU; may be repeated. The best of the 24 by default.",
+)
+@click.option(
+    "--first-hour",
+    default=0,
+    show_default=True,
+    metavar="N",
+    type=click.IntRange(0, 23),
+    help="Hour of the day at which the trace begins.",
+)
+@click.option("--gpu", default="aws", show_default=True, metavar="NAME", help="Type of the nodes, as in simulate.")
+@click.option("--slowdown/--no-slowdown", default=False, show_default=True, help="As in simulate.")
+@click.option(
+    "--timing",
+    metavar="NAME",
+    default="tables",
+    show_default=True,
+    help="Times of steps, as in simulate.",
+    **known_name("timing", list_timings),
+)
+def simulate_starts(
+    workload: Path,
+    *,
+    profiles: Path,
+    policy: str,
+    prices: Path,
+    may_wait: dict[str, float],
+    worths: list[float],
+    thresholds: list[float],
+    first_hour: int,
+    gpu: str,
+    slowdown: bool,
+    timing: str,
+    outputs: Outputs,
+) -> int:
+    """Replay the jobs of WORKLOAD that start at once, at low prices, or at the best moment within what they may wait.
+
+    Prices follow the hour of the day, the same every day, and are known. Nodes are rented as they are needed, and how
+    many GPUs a job holds does not depend on when it starts: then what is best for each job is best for all, and is
+    found exactly, as is the least cost for every amount of waiting.
+    """
+    from optplan.simulation.cluster.cells import Cell
+    from optplan.simulation.starts.daily_prices import read_daily_prices
+    from optplan.simulation.starts.study import study_starts
+
+    cell = Cell.parse(
+        {
+            "workload": str(workload),
+            "profiles": str(profiles),
+            "policy": policy,
+            "gpu": gpu,
+            "slowdown": slowdown,
+            "timing": timing,
+        }
+    )
+    schedule = read_daily_prices(prices, first_hour)
+    with Progress("simulating"):
+        study = study_starts(cell, schedule, may_wait, worths_usd=worths, thresholds_usd=thresholds)
+    data = {"workload": workload.name, **study.to_json_data()}
+
+    def build_page() -> Page:
+        from optplan.reporting.start_views import build_starts_page
+
+        return build_starts_page(study, workload.stem)
+
+    outputs.deliver(data, lambda: _show(study))
+    outputs.save_text("--trade-off", lambda _: _write_csv(study))
+    outputs.save_page("--report", build_page)
+    return outputs.exit_code(0)
+
+
+def _write_csv(study: StartStudy) -> str:
+    text = io.StringIO()
+    points = study.list_trade_off()
+    table = csv.DictWriter(text, list(points[0]), lineterminator="\n")
+    table.writeheader()
+    table.writerows(points)
+    return text.getvalue()
+
+
+def _show(study: StartStudy) -> list[RenderableType]:
+    from optplan.reporting.start_views import (
+        NOT_PROVEN,
+        PROVEN,
+        compare_rules,
+        list_classes,
+        list_trade_off,
+        say_problems,
+    )
+    from optplan.reporting.tables import plain_text
+
+    parts: list[RenderableType] = [compare_rules(study), "", list_classes(study), "", list_trade_off(study), ""]
+    parts += [plain_text(PROVEN), plain_text(NOT_PROVEN)]
+    problems = say_problems(study)
+    if problems:
+        parts += ["", plain_text("jobs that were not completed, and are left out", "bold"), *map(plain_text, problems)]
+    return parts

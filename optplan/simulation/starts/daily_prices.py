@@ -1,0 +1,88 @@
+"""Prices of a GPU by hour of the day: a schedule that is known, and the same every day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from optplan.errors import DataError, UsageError
+from optplan.instances.csv_tables import parse_number, read_rows
+from optplan.schema import FloatArray
+from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR
+
+_HOURS = int(HOURS_PER_DAY)
+_COLUMNS = ("hour", "usd_per_gpu_hour")
+
+
+class DailyPrices:
+    """What a GPU costs at each hour of the day.
+
+    Parameters
+    ----------
+    usd_per_gpu_hour
+        24 prices, from midnight on, at least zero.
+    first_hour
+        Hour of the day, from 0 to 23, at time zero of whatever is paid.
+
+    Raises
+    ------
+    UsageError
+        When these are not 24 finite prices of at least zero, or there is no such hour.
+    """
+
+    def __init__(self, usd_per_gpu_hour: Sequence[float] | FloatArray, first_hour: int = 0) -> None:
+        prices = np.asarray(usd_per_gpu_hour, dtype=np.float64)
+        if prices.shape != (_HOURS,) or not (np.isfinite(prices) & (prices >= 0.0)).all():
+            raise UsageError(f"usd_per_gpu_hour: got {prices.tolist()}; {_HOURS} finite prices from zero on are needed")
+        if first_hour not in range(_HOURS):
+            raise UsageError(f"first_hour: got {first_hour!r}; an hour from 0 to {_HOURS - 1} is needed")
+        self.usd_per_gpu_hour = prices
+        self.first_hour = first_hour
+        self._from_midnight = np.append(0.0, np.cumsum(prices))
+
+    def paid_until(self, time_s: FloatArray) -> FloatArray:
+        """Return what one GPU costs from a fixed time until some others (any shape), in US dollars.
+
+        It is piecewise linear, with breakpoints at whole hours only; costs are differences of it.
+        """
+        days, hours = np.divmod(time_s / SECONDS_PER_HOUR + self.first_hour, HOURS_PER_DAY)
+        paid: FloatArray = days * self._from_midnight[-1] + np.interp(hours, np.arange(_HOURS + 1), self._from_midnight)
+        return paid
+
+    def price_at(self, hour: int) -> float:
+        """Return the price during an hour, counted from time zero, in US dollars."""
+        return float(self.usd_per_gpu_hour[(hour + self.first_hour) % _HOURS])
+
+
+def read_daily_prices(path: Path | str, first_hour: int = 0) -> DailyPrices:
+    """Read prices by hour of the day.
+
+    Parameters
+    ----------
+    path
+        A CSV file with columns ``hour``, from 0 to 23 in any order, and ``usd_per_gpu_hour``.
+    first_hour
+        As in :class:`DailyPrices`.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read, a number is none or below zero, or an hour is missing or there twice.
+    """
+    path = Path(path)
+    prices: dict[int, float] = {}
+    for line, (hour_text, price_text) in read_rows(path, _COLUMNS):
+        hour = parse_number(path, line, "hour", hour_text)
+        if hour not in range(_HOURS):
+            problem = f"hour is {hour_text.strip()}; a whole one from 0 to {_HOURS - 1} is needed"
+            raise DataError(f"{path}:{line}", problem, "name hours by their beginning: 23 is from 23:00 to midnight")
+        if int(hour) in prices:
+            raise DataError(f"{path}:{line}", f"hour {int(hour)} is there twice", "keep one of them")
+        prices[int(hour)] = parse_number(path, line, "usd_per_gpu_hour", price_text)
+    missing = [str(hour) for hour in range(_HOURS) if hour not in prices]
+    if missing:
+        problem = f"has {len(prices)} of {_HOURS} hours; no price for {', '.join(missing)}"
+        raise DataError(str(path), problem, "give the price of every hour of the day")
+    return DailyPrices([prices[hour] for hour in range(_HOURS)], first_hour)
