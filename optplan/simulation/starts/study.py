@@ -222,7 +222,8 @@ def _best_threshold(uses: Sequence[JobUse], prices: DailyPrices, may_wait_s: Map
         starts_s = _wait_for(uses, prices, may_wait_s, usd) + [use.submitted_s for use in uses]
         return math.fsum(float(use.cost(prices, at_s[None])[0]) for use, at_s in zip(uses, starts_s, strict=True))
 
-    return min(sorted(set(prices.usd_per_gpu_hour.tolist()), reverse=True), key=cost)
+    known: set[float] = set(prices.usd_per_gpu_hour.tolist())
+    return min(sorted(known, reverse=True), key=cost)
 
 
 def _cost(outcome: Outcome, gpus: IntArray, prices: DailyPrices) -> float:
