@@ -45,7 +45,7 @@ def compare_rules(study: StartStudy) -> Table:
             ]
         )
     columns = numbers("cost of GPUs", "saved", "of whole nodes", "mean wait", "mean completion time")
-    return Table("Rules of starting", [Column("start"), *columns], rows)
+    return Table("What each rule costs, and how long jobs wait", [Column("start"), *columns], rows)
 
 
 def list_classes(study: StartStudy) -> Table:
@@ -53,7 +53,7 @@ def list_classes(study: StartStudy) -> Table:
     first, last = study.rules[0], study.rules[-1]
     rows = [_write_class(study, name, first, last) for name in sorted(study.may_wait_s)]
     columns = numbers("jobs", "may wait", "at once", "least cost", "saved", "mean wait", "mean completion time")
-    return Table("Jobs that may wait", [Column("application"), *columns], rows)
+    return Table("What they cost at once, and at least", [Column("application"), *columns], rows)
 
 
 def _write_class(study: StartStudy, name: str, first: Started, last: Started) -> list[str]:
@@ -89,7 +89,7 @@ def list_trade_off(study: StartStudy) -> Table:
             ]
         )
     columns = numbers("mean wait", "mean completion time", "least cost", "an hour waited saves")
-    return Table("Money against waiting", columns, rows)
+    return Table("The least cost for a mean wait", columns, rows)
 
 
 def say_problems(study: StartStudy) -> list[str]:
