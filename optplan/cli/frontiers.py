@@ -13,7 +13,7 @@ import click
 
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import Answer, Questions, answer_questions
 from optplan.cli.options import (
@@ -98,7 +98,7 @@ class _View:
     "--time-limit",
     metavar="TIME",
     callback=read_duration,
-    help="For each --solver at each budget; or for a list of plans.",
+    help="For the frontier of an instance with quotas, a list of plans, and each --solver at each budget.",
 )
 @click.option(
     "--limit", default="", metavar="NAME", help="Of a list of plans: vary budget or deadline, the other kept."
@@ -142,7 +142,8 @@ def frontier(
         raise UsageError("--limit: the frontier of mixed plans is by budget; lists of plans have a choice")
     instances = _amend_all(read, changes, solvers)
     questions = Questions(tuple(at), tuple(for_jct), tuple(for_weighted_jct))
-    views = [_view(label, instance, questions, points, alone=len(instances) == 1) for label, instance in instances]
+    alone = len(instances) == 1
+    views = [_view(label, instance, questions, points, time_limit, alone=alone) for label, instance in instances]
     _check_outputs(outputs, views)
     failure = 0
     for position, view in enumerate(views):
@@ -214,12 +215,18 @@ def _amend_all(
     ]
 
 
-def _view(label: str, instance: BoaInstance, questions: Questions, most: int, *, alone: bool) -> _View:
+def _view(
+    label: str, instance: BoaInstance, questions: Questions, most: int, time_limit_s: float | None, *, alone: bool
+) -> _View:
     """Build the frontier of an instance and answer the questions about it."""
     from optplan.solving import frontier as build_frontier
 
     with Progress("frontier" if alone else f"frontier of {label}"):
-        line = build_frontier(instance)
+        line = build_frontier(instance, time_limit_s=time_limit_s)
+        if time_limit_s is not None and line.solve_seconds >= time_limit_s and not line.exact_between:
+            note(
+                f"{label}: the time limit left {len(line.budgets)} points; with more time there are others between them"
+            )
         try:
             answers = answer_questions(instance, line, questions)
         except InfeasibleError as error:

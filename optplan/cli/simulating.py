@@ -29,6 +29,8 @@ _NOTHING_DONE = 3
 _RENAMED = {
     "world.interruptions_per_node_hour": "--interruptions",
     "world.spot_trace": "--interruptions",
+    "world.warm_start_s": "--warm-start",
+    "world.loses_epoch": "--loses-epoch",
     "world.straggling": "--stragglers",
     "world.straggling_law": "--stragglers",
 }

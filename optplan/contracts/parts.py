@@ -270,8 +270,8 @@ class Calibrate(Protocol):
 class BuildFrontier(Protocol):
     """The trade-off of mixed plans."""
 
-    def __call__(self, instance: Any, /) -> Frontier:  # noqa: ANN401 - the formulation's
-        """Compute it at all limits at once."""
+    def __call__(self, instance: Any, /, *, stopwatch: Stopwatch = ...) -> Frontier:  # noqa: ANN401 - the formulation's
+        """Compute it at all limits at once; out of time, only what is known by then."""
 
 
 class BuildPareto(Protocol):

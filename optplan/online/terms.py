@@ -24,7 +24,7 @@ class Terms(FrozenModel):
     stated_jobs
         The instance's mean sizes weigh as much as so many jobs that ended, at the start.
     every_s
-        Widths are calculated again after so many seconds at the latest (the paper: 15 minutes).
+        Widths are calculated again after so many seconds at the latest (the paper: 15 minutes); 1 at least.
     settle_s
         And not again before so many.
     move
@@ -54,7 +54,7 @@ class Terms(FrozenModel):
 
     window_h: _Positive = 72.0
     stated_jobs: Annotated[float, Field(ge=0, le=1e9)] = 20.0
-    every_s: _Positive = 900.0
+    every_s: Annotated[float, Field(ge=1, le=1e9)] = 900.0
     settle_s: Annotated[float, Field(ge=0, le=1e9)] = 5.0
     move: Annotated[float, Field(gt=0, le=1)] = 0.05
     least_gain: _Part = 0.02

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -18,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import DataError, MissingExtraError, OptplanError, UsageError
+from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError, UsageError
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
 from optplan.progress import Listener, Stopwatch, end_with_parent
@@ -76,12 +77,16 @@ def run(
         When cells fail: the error of the first, after all others are done and written.
     UsageError
         When there is no such engine, or processes ended before their work did.
+    OutputError
+        When nothing can be written to the folder; before any cell is run.
     MissingExtraError
         When Ray is asked for and not installed.
     """
     watch, checksums = Stopwatch(listener=on_event), Checksums()
     places = [_place(Path(folder), cell, cell.digest(checksums)) for cell in cells]
     missing = {path: (cell, digest) for cell, (path, digest) in zip(cells, places, strict=True) if not path.is_file()}
+    if missing:
+        _require_folder(Path(folder))
     failed: list[tuple[Cell, OptplanError]] = []
     total = len(set(places))
     done = total - len(missing)
@@ -99,6 +104,18 @@ def run(
         error.add_note(f"in {len(failed)} of {total} cells, first {Path(cell.workload).name} under {cell.policy}")
         raise error
     return [_read(path, digest) for path, digest in places]
+
+
+def _require_folder(folder: Path) -> None:
+    """Make the folder, and write something there that is gone at once."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"{folder}: no results can be written there ({error.strerror}); give another folder"
+        ) from None
 
 
 def _read(path: Path, digest: str) -> dict[str, Any]:

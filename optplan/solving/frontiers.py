@@ -8,26 +8,35 @@ from optplan.contracts import Frontier, Instance, ParetoFrontier, SolveRequest
 from optplan.errors import UsageError, show_value
 from optplan.formulations import formulation_of
 from optplan.progress import Listener, Stopwatch
-from optplan.solving.asking import AUTO, blaming_nobody, require_settings
+from optplan.solving.asking import AUTO, blaming_nobody, require_settings, require_time_limit
 
 
-def frontier(instance: Instance) -> Frontier:
+def frontier(instance: Instance, *, time_limit_s: float | None = None) -> Frontier:
     """Compute the whole trade-off between the limit and the objective; later queries are look-ups.
 
     Parameters
     ----------
     instance
         The problem; its own limit is ignored.
+    time_limit_s
+        Seconds after which points that take long to find (BOA's with quotas) are left out, ``exact_between`` is false,
+        and queries between the others are solved.
 
     Returns
     -------
     Frontier
         Of the convexified problem (mixed plans); every breakpoint is a pure plan.
+
+    Raises
+    ------
+    UsageError
+        When the time limit is no number above zero.
     """
+    require_time_limit(time_limit_s)
     formulation = formulation_of(instance)
     with blaming_nobody(f"the frontier of {formulation.name}"):
         make = formulation.build_frontier
-        return replace(make(instance), origin=(make, instance))
+        return replace(make(instance, stopwatch=Stopwatch(time_limit_s)), origin=(make, instance))
 
 
 def pareto(

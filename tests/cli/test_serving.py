@@ -21,6 +21,7 @@ from optplan.cli import main
         (("--instance", "boa-one-table", "--new-speedup", "fast"), "amdahl:0.05"),
         (("--instance", "boa-one-table", "--timezone", "Mars"), "no time zone"),
         (("--instance", "seer-toy"), "seer"),
+        (("--instance", "boa-one-table", "--slurm", "."), "slurm: . is no file"),
     ],
 )
 def test_wrong_options_are_refused(

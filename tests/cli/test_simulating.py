@@ -98,6 +98,17 @@ def test_a_cluster_that_is_less_than_ideal(run: Runner, profiles: tuple[str, str
     assert told["cost_usd"] is None
 
 
+@pytest.mark.parametrize("option", [("--warm-start", "20s"), ("--loses-epoch",)])
+def test_options_without_effect_are_refused(
+    run: Runner, profiles: tuple[str, str], trace: Path, option: tuple[str, ...]
+) -> None:
+    """By their own names, with the option that they need."""
+    told = run("simulate", trace, *profiles, "--policy", "one-width:2", *option)
+    assert told.code == 1
+    assert told.err.startswith(f"error: {option[0]}: got ")
+    assert ("--reclaim" if option[0] == "--warm-start" else "--interruptions") in told.err
+
+
 def test_the_cost_of_nodes(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
     """Whole nodes are paid, until they are reclaimed, at the price of each of their GPUs."""
     trace.write_text("\n".join(trace.read_text().splitlines()[:3]))

@@ -58,5 +58,17 @@ def test_what_is_refused(run: Runner, files: tuple[Path, Path, Path]) -> None:
     assert "PLAN or JOBS is missing" in run("stream", plan).err
     assert "nothing else can be given" in run("stream", "--resume", "there", "--truth", instance).err
     assert "as in partition=gpu" in run("stream", plan, jobs, "--truth", instance, "--sbatch", "gpu").err
-    assert run("stream", plan, jobs, "--truth", instance, "--sbatch", "partition=gpu", "--json").code == 0
+    assert "one (--truth or --learn)" in run("stream", plan, jobs).err
     assert "`optplan stream` serves" in run("run", plan).err
+    for option in (("--sbatch", "partition=gpu"), ("--slots", "4"), ("--gres", "v100"), ("--metric", "loss")):
+        told = run("stream", plan, jobs, "--truth", instance, *option)
+        if option == ("--metric", "loss"):  # what it is anyway
+            assert told.code == 0
+        else:
+            assert told.code == 2
+            assert f"{option[0]}: got " in told.err
+            assert "means nothing to executor 'virtual'" in told.err
+    assert "shows how long epochs take" in run("stream", plan, jobs, "--truth", instance, "--executor", "local").err
+    told = run("stream", plan, jobs, "--learn", instance, "--every", "1ms")
+    assert told.code == 1
+    assert told.err.startswith("error: --every: got 0.001; ")

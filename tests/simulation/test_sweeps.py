@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from optplan.errors import DataError, UsageError
+from optplan.errors import DataError, OutputError, UsageError
 from optplan.progress import Event
 from optplan.simulation import sweeps
 from optplan.simulation.cluster.cells import Cell, Checksums
@@ -38,6 +38,13 @@ def test_what_is_there_is_not_run_again(cell: Cell, tmp_path: Path) -> None:
     moved.write_text(moved.read_text().replace("3600", "3601"))
     assert sweeps.run([cell.replace(workload=str(moved))], tmp_path / "out", 1)[0]["mean_jct_s"] > 1000.0
     assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_any_work(cell: Cell, tmp_path: Path) -> None:
+    """Below a file there is no folder; the cell's policy, which does not exist, is not even looked at."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"file/out: no results can be written there \(Not a directory\)"):
+        sweeps.run([cell.replace(policy="nobody")], tmp_path / "file" / "out", 1)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"digest": "0"}'])

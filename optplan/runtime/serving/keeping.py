@@ -72,7 +72,7 @@ class View:
     new_classes
         Those that the instance does not have.
     events, refused
-        Numbers of events taken ever, and refused since the start of the process.
+        Numbers of events taken ever, and refused since the start of the process, malformed ones included.
     batches
         Transactions that they took, since the start of the process.
     began_s
@@ -93,6 +93,7 @@ class View:
 class _Told(NamedTuple):
     events: Sequence[OnlineEvent]
     outcomes: Future[list[Outcome]]
+    malformed: int
 
 
 class Keeper:
@@ -170,12 +171,12 @@ class Keeper:
             self._thread.join()
         self._store.close()
 
-    def tell(self, events: Sequence[OnlineEvent]) -> Future[list[Outcome]]:
-        """Tell of events; the outcomes are there when they are on the disk.
+    def tell(self, events: Sequence[OnlineEvent], *, malformed: int = 0) -> Future[list[Outcome]]:
+        """Tell of events, and of how many besides were too malformed to be any; outcomes are there with the disk.
 
         The future raises :class:`OutputError` where they could not be written down; then none of them counts.
         """
-        told = _Told(events, Future())
+        told = _Told(events, Future(), malformed)
         self._told.put(told)
         return told.outcomes
 
@@ -216,7 +217,9 @@ class Keeper:
 
     def _take(self, told: Sequence[_Told]) -> None:
         if told:
-            outcomes = self._commit([event for one in told for event in one.events])
+            self._refused += sum(one.malformed for one in told)
+            events = [event for one in told for event in one.events]
+            outcomes = self._commit(events) if events else []
             self.view = self._look()  # whoever is answered sees what was told
             for one in told:
                 one.outcomes.set_result(outcomes[: len(one.events)])

@@ -136,6 +136,7 @@ class _Service:
         except web.HTTPException as error:
             return _complain(error.status, "", error.reason)
         except DataError as error:
+            await asyncio.wrap_future(self.keeper.tell((), malformed=1))
             return _complain(400, error.path, str(error))
         except OutputError as error:
             return _complain(503, "", str(error))
@@ -198,7 +199,8 @@ class _Service:
                 outcomes.append(None)
             except DataError as error:
                 outcomes.append(Outcome(Answer.REFUSED, str(error)))
-        told_of = await asyncio.wrap_future(self.keeper.tell(events)) if events else []
+        malformed = len(outcomes) - len(events)
+        told_of = await asyncio.wrap_future(self.keeper.tell(events, malformed=malformed)) if outcomes else []
         answered = iter(told_of)
         every = [next(answered) if outcome is None else outcome for outcome in outcomes]
         return web.json_response(_summarise(every), status=422 if any(o.complaint for o in every) else 200)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import DataError, OptplanError, OutputError, name_kind
+from optplan.errors import DataError, OptplanError, OutputError, UsageError, name_kind
 from optplan.instances.job_logs.records import LeftOut
 from optplan.online.events import OnlineEvent, parse_event
 from optplan.runtime.serving.hinted import read_hints
@@ -89,9 +89,11 @@ class FolderWatch:
                 raise DataError(path.name, "is no regular file of at most 64 MiB", "give it as one")
             events, errors = self._read(path)
         except DataError as error:
-            return [str(error)]
+            events, errors = [], [str(error)]
         except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-            return [f"{path.name}: cannot be read ({str(error)[:200]})"]
+            events, errors = [], [f"{path.name}: cannot be read ({str(error)[:200]})"]
+        if errors:
+            self._keeper.tell((), malformed=len(errors))
         return errors + tell_all(self._keeper, events)
 
     def _read(self, path: Path) -> tuple[list[OnlineEvent], list[str]]:
@@ -122,9 +124,18 @@ class SlurmFile:
         Who is told.
     slurm
         Reads its lines.
+
+    Raises
+    ------
+    UsageError
+        When the path is there and is no file.
     """
 
     def __init__(self, path: Path, keeper: Keeper, slurm: SlurmJobs) -> None:
+        if path.exists() and not path.is_file():
+            raise UsageError(
+                f"slurm: {path} is no file; give sacct, or the file that JobCompType=jobcomp/filetxt writes"
+            )
         self._path, self._keeper, self._slurm = path, keeper, slurm
         self._position_path = keeper.folder / _POSITION_FILE
         self._position: dict[str, int] = {"file": 0, "offset": 0}
@@ -212,16 +223,18 @@ def tell_all(keeper: Keeper, events: Sequence[OnlineEvent]) -> list[str]:
 
 
 def repeat(look: Callable[[], int], every_s: float) -> Callable[[], Awaitable[None]]:
-    """Return what looks over and over in a thread of its own; what goes wrong is told in the log, and tried again."""
+    """Return what looks over and over in a thread of its own; what goes wrong is logged once, and tried again."""
 
     async def run() -> None:
+        wrong = ""
         while True:
             try:
                 await asyncio.to_thread(look)
-            except OptplanError as error:
-                _LOG.error("%s", error)
-            except OSError as error:
-                _LOG.error("%s", error)
+                wrong = ""
+            except (OptplanError, OSError) as error:
+                if str(error) != wrong:
+                    _LOG.error("%s", error)
+                wrong = str(error)
             await asyncio.sleep(every_s)
 
     return run

@@ -12,6 +12,9 @@ from optplan.errors import DataError
 from optplan.instances.plain_data import read_data
 from optplan.schema import FrozenModel
 
+#: Each of them is written down and told; beyond this, what is meant is an iteration and no epoch.
+_MOST_EPOCHS = 1_000_000
+
 #: Beyond this, seconds are too coarse to time an epoch by.
 _LATEST_S = 1e10
 
@@ -26,7 +29,7 @@ class StreamJob(FrozenModel):
     at_s
         When it arrives, in seconds since the stream began.
     epochs
-        How many it trains; None for as many as the plan says of its class.
+        How many it trains, 1,000,000 at most; None for as many as the plan says of its class.
     configuration
         What its trainable is set up with.
     """
@@ -34,7 +37,7 @@ class StreamJob(FrozenModel):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
     job_class: Annotated[str, Field(min_length=1)]
     at_s: Annotated[float, Field(ge=0, le=_LATEST_S)] = 0.0
-    epochs: Annotated[int, Field(ge=1)] | None = None
+    epochs: Annotated[int, Field(ge=1, le=_MOST_EPOCHS)] | None = None
     configuration: Mapping[str, Any] = Field(default_factory=dict)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from optplan.errors import DataError, UsageError, nearest_name_hint
@@ -30,9 +32,23 @@ from optplan.runtime.streams.outcomes import StreamOutcome, describe_stream
 from optplan.runtime.streams.state import StreamState
 from optplan.runtime.trainables import name_trainable
 from optplan.schema import ByName, FrozenModel
+from optplan.units import SECONDS_PER_HOUR, format_duration
 
 _AtLeastOne = Annotated[int, Field(ge=1)]
 _Amount = Annotated[float, Field(ge=0)]
+
+_REAL = ("local", "ray", "slurm")
+#: Executors that look at an option; others refuse it.
+_LOOKED_AT = {
+    **dict.fromkeys(("train", "command", "launcher", "metric"), _REAL),
+    "slots": ("local", "ray"),
+    "address": ("ray",),
+    "sbatch": ("slurm",),
+    "gres": ("slurm",),
+    "node_start_s": ("virtual",),
+}
+#: On the virtual clock: epochs of all jobs, and looks at the widths until the last job has come and could be over.
+_MOST_EPOCHS, _MOST_LOOKS = 5_000_000, 100_000
 
 Listener = Callable[[Record | Progressed], None]
 
@@ -116,7 +132,7 @@ def run_stream(
     instance
         What is known of the classes, with the budget: with it widths are calculated again as jobs are seen.
     truth
-        On the virtual clock, how long epochs really take; None for what ``instance`` says.
+        On the virtual clock, and only there, how long epochs really take; None for what ``instance`` says.
     out
         Folder of the stream; needed where processes are started, and to resume.
     listener
@@ -132,21 +148,22 @@ def run_stream(
     Raises
     ------
     UsageError
-        When options do not fit, or the folder holds something else.
+        When options do not fit, mean nothing to the executor, or the folder holds something else.
     DataError
         When two jobs have the same name, rules or types do not fit the plan, or on the virtual clock nobody says how
-        long the epochs of a class take.
+        long the epochs of a class take, or there would be no end of epochs or of looks at the widths.
     """
     if trainable is not None:
         options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
     chosen = StreamOptions(**options)
     if chosen.train:
         chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
+    _check(chosen, truth, instance, out)
     truth = truth or instance
-    _check(chosen, truth, out)
     ordered = order_jobs(jobs)
     if chosen.executor == "virtual" and truth is not None:
         _require_known(ordered, truth, WidthTable.from_plan(plan))
+        _require_an_end(ordered, truth, plan, None if instance is None else chosen.terms.every_s)
     if out is None:
         return _Stream(plan, ordered, instance, truth, chosen, None).run(listener)
     journal = Journal(Path(out))
@@ -215,13 +232,21 @@ def _parse_known(data: Any) -> BoaInstance | None:  # noqa: ANN401 - plain data,
     return None if data is None else BoaInstance.parse(data, path="instance")
 
 
-def _check(options: StreamOptions, truth: BoaInstance | None, out: object) -> None:
+def _check(options: StreamOptions, truth: BoaInstance | None, instance: BoaInstance | None, out: object) -> None:
+    for name, executors in _LOOKED_AT.items():
+        value = getattr(options, name)
+        if options.executor not in executors and value not in (StreamOptions.model_fields[name].default, {}):
+            fix = "most_gpus bounds the GPUs" if name == "slots" else f"leave it out, or use {' or '.join(executors)}"
+            raise UsageError(f"{name}: got {value!r}, which means nothing to executor {options.executor!r}; {fix}")
     if options.inbox and not Path(options.inbox).is_dir():
         raise UsageError(f"inbox: there is no folder {options.inbox}; give the one that `optplan serve --watch` names")
     if options.executor == "virtual":
-        if truth is None:
-            raise UsageError("instance: on the virtual clock it says how long epochs take; give one, or an executor")
+        if truth is None and instance is None:
+            what = "truth: on the virtual clock an instance says how long epochs take"
+            raise UsageError(f"{what}; give one (--truth or --learn), or run the jobs (--executor)")
         return
+    if truth is not None:
+        raise UsageError(f"truth: executor {options.executor!r} shows how long epochs take; leave it out (--truth)")
     if bool(options.train) is bool(options.command):
         raise UsageError(f"train: executor {options.executor!r} needs one thing to train; give --train or --command")
     if out is None:
@@ -240,6 +265,24 @@ def _require_known(jobs: Sequence[StreamJob], truth: BoaInstance, table: WidthTa
         if missing:
             problem = f"{truth.name} does not say how fast {job.job_class} runs on {min(missing)}, as it is planned"
             raise DataError(f"jobs.{job.name}.job_class", problem, "give an instance that does (--truth)")
+
+
+def _require_an_end(jobs: Sequence[StreamJob], truth: BoaInstance, plan: BoaPlan, every_s: float | None) -> None:
+    """Raise DataError where a virtual clock would be busy for hours: too many epochs, or looks at the widths."""
+    planned = {unit.id: unit.epochs for unit in plan.units}
+    total, latest_s = 0, 0.0
+    for job in jobs:
+        epochs = job.epochs or planned.get(job.job_class, 1)
+        total += epochs
+        if total > _MOST_EPOCHS:
+            problem = f"got {epochs:,}; with the jobs before it these are {total:,} epochs"
+            raise DataError(f"jobs.{job.name}.epochs", problem, f"a virtual clock has up to {_MOST_EPOCHS:,}")
+        epoch_h = float(np.max(truth.classes[job.job_class].epoch_size_gpu_hours))
+        latest_s = max(latest_s, job.at_s + epochs * epoch_h * SECONDS_PER_HOUR)
+    if every_s is not None and latest_s > every_s * _MOST_LOOKS:
+        problem = f"got {every_s:g}, and the jobs may take {format_duration(latest_s)}"
+        fix = f"a virtual clock looks up to {_MOST_LOOKS:,} times; {math.ceil(latest_s / _MOST_LOOKS)} will do"
+        raise DataError("terms.every_s", problem, fix)
 
 
 class _Stream:

@@ -7,8 +7,9 @@ from enum import StrEnum
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from optplan.errors import DataError
 from optplan.schema import FloatArray, FrozenModel
 
 #: The least factor of a normal law, which would else go below zero.
@@ -57,6 +58,18 @@ class World(FrozenModel):
     loses_epoch: bool = False
     straggling: Annotated[float, Field(ge=0)] = 0.0
     straggling_law: Law = Law.LOGNORMAL
+
+    @model_validator(mode="after")
+    def _check(self) -> World:
+        """Refuse what would change nothing."""
+        if self.warm_start_s is not None and not self.reclaim_s:
+            problem = f"got {self.warm_start_s:g}, and no node that was given back is there to be rented again"
+            raise DataError("warm_start_s", problem, "say how long nodes stay (reclaim_s; --reclaim), or leave it out")
+        if self.loses_epoch and not (self.interruptions_per_node_hour or self.spot_trace):
+            problem = "got true, and no node is ever taken away"
+            fix = "say how often (interruptions_per_node_hour or spot_trace; --interruptions), or leave it out"
+            raise DataError("loses_epoch", problem, fix)
+        return self
 
     def draw_factors(self, name: str, num_epochs: int, seed: int) -> FloatArray | None:
         """Draw the factors of a job's epochs, (epochs,), the same under every policy; None where all are 1."""

@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag
 
 from optplan.contracts import BoundProof, Result, Solution, Status
-from optplan.errors import DataError, InfeasibleError
+from optplan.errors import DataError, InfeasibleError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy, Problem
 from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.judge.duality import dual_bound
@@ -630,6 +630,20 @@ def test_the_frontier_within_quotas_has_all_of_its_breakpoints(changes: bool) ->
             assert point.shadow_price.more == pytest.approx(price.more, rel=1e-5, abs=1e-9)
         for budget in drawn.tolist():
             assert line.budget_for(line.at(budget).objective).budget == pytest.approx(budget, rel=1e-7)
+
+
+def test_a_frontier_within_quotas_hears_its_time_limit() -> None:
+    """Without any time there are its two ends; queries between them are solved, and come to the same."""
+    instance = with_quotas(draw_instance(1), 1.1)
+    whole, ends = frontier(instance), frontier(instance, time_limit_s=1e-9)
+    assert not ends.exact_between
+    assert ends.budgets.tolist() == pytest.approx([whole.budgets[0], whole.budgets[-1]])
+    middle = float(ends.budgets.mean())
+    assert ends.at(middle).objective == pytest.approx(whole.at(middle).objective, rel=1e-9)
+    real = frontier(instance.replace(problem="continuous"), time_limit_s=1e-9)
+    assert (len(real.budgets), real.exact_between) == (2, False)
+    with pytest.raises(UsageError, match="time_limit_s: got -1; seconds above zero are needed"):
+        frontier(instance, time_limit_s=-1)
 
 
 def test_no_frontier_where_no_budget_helps() -> None:

@@ -216,7 +216,8 @@ def test_the_frontier_is_that_of_the_estimates(service: _Asking) -> None:
 def test_prometheus_can_read_the_metrics(service: _Asking) -> None:
     """What is written is read again by Prometheus' own parser."""
     parser = pytest.importorskip("prometheus_client.parser")
-    service.tell(_arrival("1"))
+    service.tell(_arrival("1"), {"kind": "arrival"})  # the second one has no class, and the next body is none
+    service.ask("POST", "/v1/events", b"[")
     status, headers, body = service.ask("GET", "/metrics")
     assert (status, headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
     samples = {
@@ -225,6 +226,7 @@ def test_prometheus_can_read_the_metrics(service: _Asking) -> None:
         for sample in family.samples
     }
     assert samples["optplan_events_total", ()] == 1
+    assert samples["optplan_events_refused_total", ()] == 2
     assert samples["optplan_budget", ("given",)] == 2.5
     assert samples["optplan_table", ()] >= 1
     assert samples["optplan_arrivals_per_hour", ("b",)] == pytest.approx(1.0, rel=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Iterator
@@ -9,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from optplan.errors import MeasurementError
+from optplan.errors import MeasurementError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.instances.job_logs.times import Clock
 from optplan.online.events import Arrival, Completion
 from optplan.runtime.serving.keeping import Keeper
 from optplan.runtime.serving.naming import ClassNames
 from optplan.runtime.serving.slurm import SlurmJobs
-from optplan.runtime.serving.sources import FolderWatch, SlurmFile, SlurmQuestions
+from optplan.runtime.serving.sources import FolderWatch, SlurmFile, SlurmQuestions, repeat
 
 _HEADER = "JobID|JobName|User|State|Submit|Start|End|Elapsed|AllocTRES|ReqTRES|Cluster"
 _SACCT = f"""{_HEADER}
@@ -119,6 +120,8 @@ def test_files_in_which_something_is_wrong_are_put_aside(
     assert complaint in (tmp_path / "inbox" / "refused" / f"{name}.errors").read_text("utf-8")
     assert (tmp_path / "inbox" / "refused" / name).exists()
     assert watch.look() == 0
+    keeper.tell(()).result()
+    assert keeper.view.refused >= 1
 
 
 def test_links_are_not_followed(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
@@ -148,6 +151,32 @@ def test_the_file_of_jobcomp_is_followed(tmp_path: Path, keeper: Keeper, jobs: S
     assert again.look() == 4
     assert keeper.view.events == 6
     assert keeper.view.used_gpus is None or keeper.view.used_gpus >= 0.0
+
+
+def test_a_folder_is_no_file_of_jobcomp(tmp_path: Path, keeper: Keeper, jobs: SlurmJobs) -> None:
+    """It is refused before anything begins."""
+    with pytest.raises(UsageError, match=r"^slurm: .* is no file; give sacct, or the file that JobCompType=jobcomp/"):
+        SlurmFile(tmp_path, keeper, jobs)
+
+
+def test_what_stays_wrong_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Two looks that fail alike are one line; after a look that went well it is said again."""
+    answers = iter(["gone", "gone", "", "gone", "end"])
+
+    def look() -> int:
+        answer = next(answers)
+        if answer == "end":
+            raise KeyboardInterrupt
+        if answer:
+            raise OSError(answer)
+        return 0
+
+    async def look_on() -> None:
+        await repeat(look, 0.0)()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(look_on())
+    assert caplog.messages == ["gone", "gone"]
 
 
 def test_a_line_of_jobcomp_says_all_that_is_known(jobs: SlurmJobs, stream: BoaInstance) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from pydantic import JsonValue
@@ -38,6 +39,7 @@ from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, inf
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.exact.paths import write_branch, write_mixture, write_pure
 from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
+from optplan.progress import Stopwatch
 from optplan.solvers.paths import frontier, mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
@@ -127,13 +129,15 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     )
 
 
-def build_frontier(instance: BoaInstance) -> Frontier:
+def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None) -> Frontier:
     """Compute the whole frontier of the instance's problem, of mixed plans; its breakpoints are pure plans.
 
     Parameters
     ----------
     instance
         Its budget, its policy and its limit on the GPUs at once are ignored.
+    stopwatch
+        With quotas, or types that cost to leave, points that are not known when it has expired are left out.
 
     Returns
     -------
@@ -141,13 +145,13 @@ def build_frontier(instance: BoaInstance) -> Frontier:
         Budgets in ``instance.budget_unit``, objectives in seconds of (weighted) mean completion time.
     """
     if find_barred(instance):
-        return frontier_without_barred(instance, build_frontier)
+        return frontier_without_barred(instance, partial(build_frontier, stopwatch=stopwatch))
     features = describe(instance).features
     if instance.problem is Problem.CONTINUOUS:
         beyond = {"quotas", "real-widths"} & features
-        return build_typed_frontier(instance) if beyond else build_continuous_frontier(instance)
+        return build_typed_frontier(instance, stopwatch) if beyond else build_continuous_frontier(instance)
     if not features <= {"gpu-types", "whole-nodes", "most-gpus"}:
-        return build_linked_frontier(instance)
+        return build_linked_frontier(instance, stopwatch=stopwatch)
     start = time.perf_counter()
     line = frontier.build_frontier(state_graphs(instance))
 

@@ -24,6 +24,7 @@ from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.feasibility import explain_shortfall, least_budget
 from optplan.formulations.boa.exact.linked_limits import certify, find_price, write_price
 from optplan.formulations.boa.exact.paths import write_mixture
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
 from optplan.solvers.paths import bounds, families, mixing, switching
 from optplan.solvers.paths.effort import Effort
@@ -57,10 +58,17 @@ class _Solver:
     def _solve(self, budget: float) -> bounds.LinkedBound | bounds.LinkedShortfall:
         return bounds.maximise_bound(self.family(budget))
 
-    def trace(self, low: bounds.LinkedBound, high: bounds.LinkedBound) -> list[bounds.LinkedBound] | None:
-        """Return the bounds at all breakpoints from one budget to another; None where there are too many."""
+    def trace(
+        self, low: bounds.LinkedBound, high: bounds.LinkedBound, stopwatch: Stopwatch
+    ) -> tuple[list[bounds.LinkedBound], bool] | None:
+        """Return the bounds at all breakpoints from one budget to another, or at those known by the end of the time.
+
+        Whether they are all of them is said besides. None where there are too many.
+        """
         points, waiting = [low], [high]
         while waiting:
+            if stopwatch.expired:
+                return points + waiting[::-1], False
             left, right = points[-1], waiting[-1]
             near = [(each.mixture.graph, each.mixture.columns) for each in (left, right) if each.mixture is not None]
             budget = _find_meeting(left, right)
@@ -71,7 +79,7 @@ class _Solver:
             if isinstance(found, bounds.LinkedShortfall) or len(points) + len(waiting) > _MOST_PIECES:
                 return None
             waiting.append(found)
-        return points
+        return points, True
 
     def at_budget(self, budget: float) -> BoaInstance:
         """Return the instance with a budget, in its own unit of budgets."""
@@ -115,13 +123,17 @@ def _find_meeting(left: bounds.LinkedBound, right: bounds.LinkedBound) -> float 
     return meeting if inside else None
 
 
+def _list_points(points: list[bounds.LinkedBound]) -> tuple[FloatArray, FloatArray]:
+    """Return the budgets and the objectives of points, (N,) each."""
+    return np.array([float(point.limits[0]) for point in points]), np.array([point.bound for point in points])
+
+
 class _Pieces:
     """The lines between breakpoints, in order: ``budgets`` and ``objectives`` (N,) of these."""
 
     def __init__(self, instance: BoaInstance, points: list[bounds.LinkedBound]) -> None:
         self.instance = instance
-        self.budgets = np.array([float(point.limits[0]) for point in points])
-        self.objectives = np.array([point.bound for point in points])
+        self.budgets, self.objectives = _list_points(points)
         self._lines = [self._choose(*ends) for ends in pairwise(points)]
 
     @staticmethod
@@ -177,6 +189,7 @@ def build_linked_frontier(
     *,
     state: State | None = None,
     write: Callable[[mixing.Mixture], BoaSolution] | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> Frontier:
     """Compute points of the frontier of mixed plans; queries between them are solved, too.
 
@@ -188,6 +201,8 @@ def build_linked_frontier(
         States the problem for limits (L,); None states whole widths as layered graphs.
     write
         Writes a mixture of that statement as a solution.
+    stopwatch
+        Points that are not known when it has expired are left out; queries between the others are solved.
 
     Returns
     -------
@@ -199,7 +214,7 @@ def build_linked_frontier(
     InfeasibleError
         When no budget is enough for quotas and due dates.
     """
-    start = time.perf_counter()
+    start, stopwatch = time.perf_counter(), stopwatch or Stopwatch()
     costs = cost_steps(instance) if state is None else []
     state = state or (lambda limits: switching.LinkedGraphs.from_costs(costs, limits))
     write = write or partial(write_mixture, instance)
@@ -217,13 +232,19 @@ def build_linked_frontier(
             raise InfeasibleError(too_little(instance, least, budget))
         return found, found.mixture
 
-    traced = solver.trace(locate(least)[0], locate(most)[0]) if costs and most > least * (1.0 + _REACHED) else None
-    pieces = None if traced is None else _Pieces(solver.at_budget(least), traced)
-    budgets = np.geomspace(least, most, _POINTS) if most > least * (1.0 + _REACHED) else np.array([least])
-    if pieces is None:
-        objectives = np.array([locate(float(budget))[1].value for budget in budgets])
+    is_line = most > least * (1.0 + _REACHED)
+    traced = solver.trace(locate(least)[0], locate(most)[0], stopwatch) if costs and is_line else None
+    pieces = _Pieces(solver.at_budget(least), traced[0]) if traced is not None and traced[1] else None
+    if traced is not None:
+        budgets, objectives = _list_points(traced[0])
     else:
-        budgets, objectives = pieces.budgets, pieces.objectives
+        budgets = np.geomspace(least, most, _POINTS) if is_line else np.array([least])
+        known = {float(end): locate(float(end))[1].value for end in budgets[[0, -1]]}
+        for budget in budgets[1:-1].tolist():
+            if stopwatch.expired:
+                break
+            known[budget] = locate(budget)[1].value
+        budgets, objectives = np.array(sorted(known)), np.array([known[budget] for budget in sorted(known)])
 
     def at(budget: float) -> FrontierPoint:
         known = None if pieces is None else pieces.look_up(budget)

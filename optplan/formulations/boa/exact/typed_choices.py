@@ -50,6 +50,7 @@ from optplan.formulations.boa.exact.feasibility import explain_shortfall, infeas
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
 from optplan.formulations.boa.exact.linked_limits import certify, find_prices
 from optplan.formulations.boa.exact.orders import in_order
+from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.choices import one_limit
 from optplan.solvers.choices.alternatives import CurveWidths, LinkedChoices, TableOptions
@@ -203,13 +204,15 @@ def _solve_budget(stated: StatedTypes, request: SolveRequest) -> Answer[BoaSolut
     )
 
 
-def build_typed_frontier(instance: BoaInstance) -> Frontier:
+def build_typed_frontier(instance: BoaInstance, stopwatch: Stopwatch | None = None) -> Frontier:
     """Compute the frontier of problem (7) with quotas, or with real widths on several types.
 
     Parameters
     ----------
     instance
         Problem continuous; its budget is ignored.
+    stopwatch
+        With quotas, points that are not known when it has expired are left out.
 
     Returns
     -------
@@ -224,7 +227,10 @@ def build_typed_frontier(instance: BoaInstance) -> Frontier:
     state = partial(state_types, instance)
     if instance.quotas:
         return build_linked_frontier(
-            instance, state=lambda limits: state(limits).family, write=state(np.ones(1)).write_solution
+            instance,
+            state=lambda limits: state(limits).family,
+            write=state(np.ones(1)).write_solution,
+            stopwatch=stopwatch,
         )
     return _build_curved_frontier(instance)
 
