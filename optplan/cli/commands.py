@@ -77,6 +77,8 @@ class Command(click.Command):
         shared = {name: heading for heading, names in _SECTIONS.items() for name in names}
         sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_SECTIONS)}
         for param in self.get_params(ctx):
+            if isinstance(param, click.Argument):  # they stand in the first line
+                continue
             record = param.get_help_record(ctx)
             if record is not None:
                 sections[shared.get(str(param.name), "Options")].append(record)

@@ -64,7 +64,7 @@ def serve() -> None:
         "optplan serve boa state --instance boa-newtrace --budget 120gpu",
         "optplan serve boa state --watch inbox --slurm sacct --class-pattern '^[a-z0-9]+'",
     ),
-    renamed={"every_s": "--every", "window_h": "--window"},
+    renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
 @click.argument("folder", metavar="STATE", type=_FOLDER)
 @click.option("--instance", metavar="NAME", help="Instance (name or file) to begin with; kept in STATE.")

@@ -74,5 +74,5 @@ class Terms(FrozenModel):
         try:
             read_assumption(text)
         except UsageError as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(str(error).removeprefix("assume: ")) from None
         return text

@@ -50,7 +50,7 @@ class Store:
     UsageError
         When another calculator holds it.
     DataError
-        When its tables are of a later release.
+        When its tables are of a later release, or it is no database.
     """
 
     def __init__(self, folder: Path, *, kept_ids: int = 2_000_000) -> None:
@@ -69,13 +69,16 @@ class Store:
             raise
         except (OSError, sqlite3.Error) as error:
             _unlock(lock)
+            if _is_broken(error):
+                raise _describe_broken(folder, error) from None
             raise OutputError(f"{folder} cannot be written ({error}); give another folder") from None
         self._lock: int | None = lock
 
     def read_meta(self, name: str) -> Any:  # noqa: ANN401 - plain data
         """Return what was stored under a name; None where nothing was."""
-        row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return None if row is None else json.loads(row[0])
+        with self._reading():
+            row = self._connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+            return None if row is None else json.loads(row[0])
 
     def find_known(self, ids: Collection[str]) -> set[str]:
         """Return those ids that were written down before."""
@@ -84,18 +87,21 @@ class Store:
         for start in range(0, len(every), _IDS_AT_ONCE):
             part = every[start : start + _IDS_AT_ONCE]
             marks = ",".join("?" * len(part))
-            rows = self._connection.execute(f"SELECT id FROM events WHERE id IN ({marks})", part)
-            found.update(row[0] for row in rows)
+            with self._reading():
+                rows = self._connection.execute(f"SELECT id FROM events WHERE id IN ({marks})", part)
+                found.update(row[0] for row in rows)
         return found
 
     def count_events(self) -> int:
         """Return how many events were ever written down."""
-        return int(self._connection.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0])
+        with self._reading():
+            return int(self._connection.execute("SELECT coalesce(max(number), 0) FROM events").fetchone()[0])
 
     def list_calculations(self, most: int) -> list[Any]:
         """Return the latest calculations, the last one first."""
-        rows = self._connection.execute("SELECT body FROM calculations ORDER BY number DESC LIMIT ?", (most,))
-        return [json.loads(row[0]) for row in rows]
+        with self._reading():
+            rows = self._connection.execute("SELECT body FROM calculations ORDER BY number DESC LIMIT ?", (most,))
+            return [json.loads(row[0]) for row in rows]
 
     def commit(
         self, *, meta: dict[str, Any], ids: Iterable[str] = (), calculation: dict[str, Any] | None = None
@@ -124,6 +130,13 @@ class Store:
         self._lock = None
 
     @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, ValueError) as error:
+            raise _describe_broken(self.folder, error) from None
+
+    @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -135,6 +148,16 @@ class Store:
                     self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise OutputError(f"{self.folder} cannot be written ({error}); make room") from None
+
+
+def _is_broken(error: Exception) -> bool:
+    """Whether it is the file that is wrong, and not the disk."""
+    return getattr(error, "sqlite_errorname", "") in ("SQLITE_NOTADB", "SQLITE_CORRUPT")
+
+
+def _describe_broken(folder: Path, error: Exception) -> DataError:
+    fix = f"put it back from a copy; or move {folder} away and begin anew, with --instance"
+    return DataError(str(folder / _FILE), f"cannot be read ({error})", fix)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,18 @@ def test_tables_of_a_later_release_are_refused(tmp_path: Path, stream: BoaInstan
     connection.close()
     with pytest.raises(DataError, match="has version 99; understood: up to"):
         Keeper(tmp_path / "s", stream)
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 1000, None])
+def test_a_file_that_is_no_calculator_is_named(tmp_path: Path, stream: BoaInstance, content: bytes | None) -> None:
+    """Bytes that are no database, and a database without its tables: which file it is, and what to do."""
+    if content is not None:
+        (tmp_path / "calculator.sqlite").write_bytes(content)
+    else:
+        with closing(sqlite3.connect(tmp_path / "calculator.sqlite")) as connection:
+            connection.execute("PRAGMA user_version = 1")
+    with pytest.raises(DataError, match=r"calculator.sqlite: cannot be read \(.*\); put it back from a copy; or move"):
+        Keeper(tmp_path, stream)
 
 
 def test_tables_of_an_earlier_release_are_migrated(

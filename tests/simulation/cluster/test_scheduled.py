@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optplan.errors import UsageError
+from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import write_json
@@ -74,3 +74,7 @@ def test_policies_are_named_after_an_order_and_a_plan(plan: BoaPlan, tmp_path: P
     with pytest.raises(UsageError, match="give its number of nodes"):
         replay([Job("a", "long", 0.0, LONG)], policy, gpus_per_node=2)
     assert isinstance(make_policy(f"autoscaled:{path}"), Autoscaled)
+    with pytest.raises(DataError, match=r"^typo: no such file"):
+        make_policy("autoscaled:typo")
+    with pytest.raises(UsageError, match=r"^policy: got 'autoscaled:'; did you mean"):
+        make_policy("autoscaled:")

@@ -81,6 +81,9 @@ def make_policy(text: str, *, target: str | None = None, knowledge: Knowledge | 
     name, colon, number = (text if target is None else f"{text}:{target}").partition(":")
     if name == ONE_WIDTH and colon and number.isdecimal():
         return hold_one_width(int(number))
+    if text == POLLUX_AUTOSCALED and target is None:
+        fix = f"give an efficiency between 0 and 1 or a band, as in {text}:0.5 or {text}:0.35:0.65"
+        raise UsageError(f"target: {text} has none to keep; {fix}")
     if name == POLLUX_AUTOSCALED:
         return PolluxAutoscaled(number, Knowledge(knowledge))
     if name == POLLUX_NSGA2 and colon:
@@ -115,5 +118,5 @@ def plan_path(text: str) -> str:
 
 
 def is_file(text: str) -> bool:
-    """Return whether a text has the path of a plan or an instance."""
-    return text.lower().endswith((".json", ".yaml", ".yml"))
+    """Whether a text has the path of a plan or an instance: by its ending, or because it is to be followed."""
+    return text.lower().endswith((".json", ".yaml", ".yml")) or plan_path(text) not in ("", text)

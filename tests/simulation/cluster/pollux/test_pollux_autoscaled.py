@@ -53,7 +53,7 @@ def test_nodes_come_and_go() -> None:
 
 def test_a_target_is_needed() -> None:
     """The autoscaled policy has no default, and the others have no target."""
-    with pytest.raises(UsageError, match=r"such as 0\.5"):
+    with pytest.raises(UsageError, match=r"^target: pollux-autoscaled has none to keep; .* pollux-autoscaled:0\.5 or"):
         make_policy("pollux-autoscaled")
     with pytest.raises(UsageError, match="has none of its own"):
         make_policy("pollux", target="0.5")
