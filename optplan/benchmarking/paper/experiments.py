@@ -27,7 +27,7 @@ from optplan.instances.sia_workloads import Workload
 from optplan.simulation.cluster.cells import REVISION, Cell
 from optplan.simulation.cluster.policies.in_turn import InTurn
 from optplan.simulation.cluster.pollux.beliefs import Knowledge
-from optplan.simulation.cluster.profiled_jobs import make_jobs
+from optplan.simulation.cluster.profiled_jobs import Batch, make_jobs
 from optplan.simulation.cluster.replaying import replay
 
 EXACT, PUBLISHED, SINGLE = SOLVERS
@@ -64,6 +64,8 @@ POLLUX_THERE = (
 )
 
 
+#: Pollux as it is there: jobs learn their speeds, and choose their batches by what they have learned.
+AGENTS = "Pollux with agents"
 #: How the page calls it.
 THERE = "Pollux in the Sia artifact's simulator"
 
@@ -136,6 +138,12 @@ class Experiments:
             AUTOSCALED: {label: self.setting.cell(trace, name, **told) for label, name in scaled.items()},
         }
         return gather(self.runner, f"{trace.name}, Pollux, {knowledge} of speeds", groups)
+
+    def follow_agents(self, trace: Trace, nodes: Sequence[int]) -> Curves:
+        """Pollux on clusters of so many nodes where agents learn speeds and choose batches, as in the Sia artifact."""
+        learned = {"knowledge": Knowledge.LEARNED, "batch": Batch.LEARNED}
+        cells = {str(4 * n): self.setting.cell(trace, FIXED[POLLUX], nodes=n, **learned) for n in nodes}
+        return gather(self.runner, f"{trace.name}, {AGENTS}", {AGENTS: cells})
 
     def search_as_published(self, trace: Trace, nodes: int) -> Curves:
         """Pollux at one size with the published search, 100 divisions changed 100 times; needs an extra."""

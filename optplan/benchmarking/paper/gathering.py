@@ -13,6 +13,7 @@ from optplan.benchmarking.paper.experiments import Experiments, replay_sia_table
 from optplan.benchmarking.paper.running import Curves, Runner
 from optplan.benchmarking.paper.traces import Trace, measure_variation, read_rows
 from optplan.simulation.cluster.pollux.beliefs import Knowledge
+from optplan.simulation.cluster.profiled_jobs import Batch
 
 #: GPUs of the figures over time: 55 in figure 5, 112 in figure 7 (sections 6.2, 6.4); of figure 9, 120.
 FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS = 55.0, 112.0, 120.0
@@ -41,6 +42,7 @@ class Gathered:
     elsewhere: dict[str, Curves]
     information: Curves
     learning: Curves
+    agents: Curves
     arrivals: list[dict[str, Any]]
     predictions: list[dict[str, Any]]
     sia: list[dict[str, Any]]
@@ -84,6 +86,7 @@ def gather_all(runner: Runner) -> Gathered:
     elsewhere = experiments.replay_elsewhere()
     arrivals = experiments.vary_arrivals(newtrace, at_bursts, on_new)
     learning = experiments.compare_pollux(newtrace, scope.nodes, knowledge=Knowledge.LEARNED)
+    agents = experiments.follow_agents(newtrace, scope.nodes)
     on_new |= experiments.compute_again(newtrace, scope.online_gpus)
     on_few |= experiments.share_equally(few, few_nodes) | experiments.search_as_published(few, few_nodes[-2:][0])
     on_filtered |= experiments.share_equally(filtered, filtered_nodes)
@@ -110,6 +113,7 @@ def gather_all(runner: Runner) -> Gathered:
         elsewhere=elsewhere,
         information=information,
         learning=learning,
+        agents=agents,
         arrivals=arrivals,
         predictions=predictions,
         sia=sia,
@@ -126,6 +130,8 @@ def add_up(cells: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, float]]:
         name = told["policy"].partition(":")[0]
         if told.get("knowledge", Knowledge.TRUTH) != Knowledge.TRUTH:  # cells of before there was a choice do not say
             name += f", speeds {told['knowledge']}"
+        if told.get("batch") == Batch.LEARNED:
+            name += ", batches learned"
         count, seconds = taken.get(name, (0, 0.0))
         taken[name] = count + 1, seconds + told["cpu_s"]
     return taken

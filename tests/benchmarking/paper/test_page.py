@@ -96,7 +96,18 @@ def test_a_run_without_time_begins_nothing(data_pack: Path, tmp_path: Path) -> N
 def make_gathered(**known: Any) -> Gathered:  # noqa: ANN401
     """Gather nothing but what is given."""
     trace = {"jobs": 85, "span_h": 8.0, "variation": 2.65, "applications": {"bert": 85}}
-    empty = ("few", "filtered", "newtrace", "elsewhere", "information", "learning", "watched_few", "watched", "solve_s")
+    empty = (
+        "few",
+        "filtered",
+        "newtrace",
+        "elsewhere",
+        "information",
+        "learning",
+        "agents",
+        "watched_few",
+        "watched",
+        "solve_s",
+    )
     nothing: dict[str, Any] = {
         **{name: {} for name in empty},
         **{name: [] for name in ("arrivals", "predictions", "sia")},
