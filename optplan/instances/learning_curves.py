@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -24,9 +23,6 @@ from optplan.schema import FloatArray, IntArray, freeze
 Value = float | str
 
 _FOLDER = "curves"
-
-#: Relative tolerance of completed epochs: sums of thousands of time steps are off by less.
-_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +93,6 @@ class LearningCurves:
         return int(self.accuracy.shape[2])
 
     @property
-    def last(self) -> FloatArray:
-        """(C, S) Accuracy after the last epoch."""
-        return self.accuracy[:, :, -1]
-
-    @property
-    def best(self) -> FloatArray:
-        """(C, S) The most that any epoch shows; NaN where all failed."""
-        return np.asarray(np.fmax.reduce(self.accuracy, axis=2), dtype=np.float64)
-
-    @property
     def levels(self) -> IntArray:
         """(C, hyperparameters) Place of each value among the hyperparameter's values in ascending order, from 0."""
         columns = []
@@ -123,43 +109,10 @@ class LearningCurves:
         UsageError
             When there is no such seed.
         """
-        return self.accuracy[:, self._seed_index(seed)]
-
-    def value_at(self, configuration: int, seed: int, epochs: float) -> float:
-        """Return the accuracy that validation shows of a training that has passed some epochs.
-
-        Parameters
-        ----------
-        configuration
-            Its row, from 0.
-        seed
-            One of :attr:`seeds`.
-        epochs
-            Passed so far; of a fraction the last completed epoch counts, and beyond the curve's end its last one, which
-            :meth:`is_held` tells.
-
-        Returns
-        -------
-        float
-            From 0 to 1; NaN before the first epoch is completed, and where training failed.
-
-        Raises
-        ------
-        UsageError
-            When there is no such configuration or seed, or ``epochs`` is no number from zero on.
-        """
-        if not 0 <= configuration < len(self.configurations):
-            message = f"configuration: got {configuration}; rows from 0 to {len(self.configurations) - 1} are allowed"
-            raise UsageError(message)
-        curve = self.accuracy[configuration, self._seed_index(seed)]
-        completed = _count_completed(epochs)
-        return float(curve[min(completed, curve.size) - 1]) if completed else math.nan
-
-    def _seed_index(self, seed: int) -> int:
         if seed not in self.seeds:
             message = f"seed: {self.name} has no seed {seed}; it has {', '.join(map(str, self.seeds))}"
             raise UsageError(message)
-        return self.seeds.index(seed)
+        return self.accuracy[:, self.seeds.index(seed)]
 
 
 def table_names() -> list[str]:
@@ -223,11 +176,3 @@ def _refuse_twice(where: str, names: Sequence[object]) -> None:
         if name in seen:
             raise DataError(where, f"{name!r} occurs twice", "name each once")
         seen.add(name)
-
-
-def _count_completed(epochs: float) -> int:
-    """Return the completed epochs, of which a sum of time steps may fall short by rounding."""
-    if not (math.isfinite(epochs) and epochs >= 0):
-        message = f"epochs: got {epochs!r}; a finite number from zero on is needed"
-        raise UsageError(message)
-    return math.floor(epochs * (1 + _TOLERANCE))

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from optplan.errors import DataError, UsageError
 from optplan.instances.learning_curves import (
@@ -38,46 +36,18 @@ def make_curves(**changes: Any) -> LearningCurves:  # noqa: ANN401 - any field
     return LearningCurves(**fields | changes)
 
 
-def test_last_and_best_by_hand() -> None:
-    """The first curve's best is its second epoch; a failed run has its best before it failed, and no last."""
+def test_the_curves_of_a_seed() -> None:
+    """Those of the second seed, a failed run among them; a seed that is not there has none."""
     curves = make_curves()
-    np.testing.assert_array_equal(curves.last, [[0.3, 0.5], [0.3, NAN]])
-    np.testing.assert_array_equal(curves.best, [[0.4, 0.5], [0.3, 0.1]])
     np.testing.assert_array_equal(curves.of_seed(7), [[0.2, 0.2, 0.5], [0.1, NAN, NAN]])
+    with pytest.raises(UsageError, match=r"seed: small has no seed 4; it has 3, 7"):
+        curves.of_seed(4)
 
 
 def test_levels_are_places_among_the_sorted_values() -> None:
     """0.01 is below 1, adam before sgd; without hyperparameters there are no columns."""
     np.testing.assert_array_equal(make_curves().levels, [[0, 1], [1, 0]])
     assert make_curves(hyperparameters={}).levels.shape == (2, 0)
-
-
-@pytest.mark.parametrize(
-    ("epochs", "value"),
-    [
-        (0.0, NAN),
-        (0.99, NAN),
-        (1.0, 0.1),
-        (1.9, 0.1),
-        (2.0 - 1e-12, 0.4),  # 2 epochs, as a sum of time steps may have it
-        (3.0, 0.3),
-        (3.5, 0.3),
-        (1e6, 0.3),
-    ],
-)
-def test_the_last_completed_epoch_counts_and_the_end_is_held(epochs: float, value: float) -> None:
-    """Fractions are rounded down, and beyond the third epoch its value is held."""
-    curves = make_curves()
-    assert curves.value_at(0, 3, epochs) == pytest.approx(value, nan_ok=True)
-
-
-@given(st.floats(0, 10), st.integers(0, 1), st.sampled_from((3, 7)))
-def test_values_are_those_of_the_curve(epochs: float, configuration: int, seed: int) -> None:
-    """Nothing is interpolated."""
-    curves = make_curves()
-    value = curves.value_at(configuration, seed, epochs)
-    shown = curves.of_seed(seed)[configuration]
-    assert (math.isnan(value) and (epochs < 1 or np.isnan(shown).any())) or value in shown
 
 
 def test_the_record_is_frozen() -> None:
@@ -115,19 +85,6 @@ def test_what_does_not_agree_is_refused(changes: dict[str, Any], message: str) -
     """Every complaint names the field and what is allowed."""
     with pytest.raises(DataError, match=message):
         make_curves(**changes)
-
-
-def test_look_ups_outside_the_table_are_refused() -> None:
-    """A wrong row, seed or number of epochs is no value."""
-    curves = make_curves()
-    with pytest.raises(UsageError, match=r"configuration: got -1; rows from 0 to 1 are allowed"):
-        curves.value_at(-1, 3, 1.0)
-    with pytest.raises(UsageError, match=r"seed: small has no seed 4; it has 3, 7"):
-        curves.value_at(0, 4, 1.0)
-    with pytest.raises(UsageError, match=r"epochs: got -1; a finite number from zero on is needed"):
-        curves.value_at(0, 3, -1)
-    with pytest.raises(UsageError, match=r"epochs: got nan; a finite number from zero on is needed"):
-        curves.value_at(0, 3, NAN)
 
 
 def test_the_library_has_a_table_for_each_search_space() -> None:
@@ -169,8 +126,9 @@ def test_the_library_has_the_papers_search_spaces() -> None:
 def test_few_configurations_of_table_1_tie() -> None:
     """A table on which many tie tells little: few come close to the best, and seeds agree on the ranking."""
     curves = load_curves("digits")
-    mean = curves.last.mean(axis=1)
+    last = curves.accuracy[:, :, -1]
+    mean = last.mean(axis=1)
     assert (mean >= mean.max() - 0.005).sum() <= 10
-    assert ((curves.last == curves.last.max(axis=0)).sum(axis=0) <= 3).all()
-    order = np.argsort(np.argsort(curves.last, axis=0), axis=0)
+    assert ((last == last.max(axis=0)).sum(axis=0) <= 3).all()
+    order = np.argsort(np.argsort(last, axis=0), axis=0)
     assert np.asarray(np.corrcoef(order.T)).min() > 0.9
