@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from optplan.benchmarking.rows import BEST_KNOWN
 from optplan.benchmarking.summaries import OBJECTIVE_FACTORS, SHIFT_S, TIME_FACTORS
+from optplan.parallel import Engine
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import format_seconds, format_share
 from optplan.reporting.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, new_figure
@@ -42,7 +43,7 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
     form = "quick" if document["quick"] else "full" if document["full"] else "usual"
     cards = [
         Card("rows measured", f"{rows:,}"),
-        Card("time in all", format_seconds(document["seconds"]), f"{document['processes']} suites at a time"),
+        Card("time in all", format_seconds(document["seconds"]), _say_where(document)),
     ]
     sections = [Section("protocol", "How this was measured", _tell_protocol(document, form))]
     warnings = []
@@ -53,7 +54,8 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
         warnings = [f"not reached, or its proof does not hold: {name}" for name in known["failed"]]
         told = _tell_best_known(suites[BEST_KNOWN]["rows"], known)
         sections.append(Section("values", "Best known values", told))
-    sections += [Section(name, name, _tell_suite(suite)) for name, suite in suites.items()]
+    machine = document["machine"]
+    sections += [Section(name, name, _tell_suite(suite, machine)) for name, suite in suites.items()]
     return Page(
         name="benchmarks",
         title=f"Benchmarks, {form} form, {document['date']}",
@@ -64,11 +66,15 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
     )
 
 
+def _say_where(document: Mapping[str, Any]) -> str:
+    return "on a Ray cluster" if document["engine"] == Engine.RAY else f"{document['processes']} suites at a time"
+
+
 def _tell_protocol(document: Mapping[str, Any], form: str) -> list[Block]:
     return [
         f"Every row is one run in the {form} form, without repetition or choice. Times are wall times of solvers, "
-        f"without reading files and imports; {document['processes']} suites ran at once, each in a process of its own, "
-        "so they slow one another down. Every answer was verified, and that is timed apart.",
+        f"without reading files and imports; suites ran {_say_where(document)}, each in a process of its own, and "
+        "those on one machine slow one another down. Every answer was verified, and that is timed apart.",
         f"Means of times are geometric, shifted by {format_seconds(SHIFT_S)}. Solvers are compared on questions that "
         "two or more of them answered; a profile shows for which share of these one is within a factor of the best.",
     ]
@@ -97,9 +103,10 @@ def _tell_best_known(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Any]
     return [facts, Table("Values that changed", columns, cells)]
 
 
-def _tell_suite(suite: Mapping[str, Any]) -> list[Block]:
-    summary = suite["summary"]
-    blocks: list[Block] = [f"{len(suite['rows'])} rows in {format_seconds(suite['seconds'])}."]
+def _tell_suite(suite: Mapping[str, Any], machine: str) -> list[Block]:
+    """Show a suite; where it ran is said where that is another machine than the one that asked."""
+    summary, elsewhere = suite["summary"], "" if suite["machine"] == machine else f", on {suite['machine']}"
+    blocks: list[Block] = [f"{len(suite['rows'])} rows in {format_seconds(suite['seconds'])}{elsewhere}."]
     if summary["solvers"]:
         blocks.append(_list_solvers(summary["solvers"]))
     if summary["profiles"]:

@@ -14,11 +14,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
-from multiprocessing import get_context
 from typing import cast
 
 import numpy as np
@@ -35,7 +33,7 @@ from optplan.formulations.seer.published.search_clock import SearchOutcome, Sear
 from optplan.formulations.seer.published.seer_search import run_seer
 from optplan.instances.learning_curves import load_curves
 from optplan.instances.scaling import load_scaling
-from optplan.progress import end_with_parent
+from optplan.parallel import spread
 from optplan.schema import FloatArray
 from optplan.solving import solve
 
@@ -269,15 +267,10 @@ def _policy_rows(cell: Cell, seeds: Sequence[int], *, processes: int) -> Iterato
 
 
 def _share(cell: Cell, policy: str, seeds: Sequence[int], processes: int) -> list[SearchOutcome | None]:
-    if processes == 1:
-        return _search_all(cell, policy, seeds)
-    parts = [list(seeds[number::processes]) for number in range(processes)]
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
-        shared = list(pool.map(_search_all, [cell] * processes, [policy] * processes, parts))
+    parts = {number: seeds[number::processes] for number in range(processes)}
+    shared = dict(spread(partial(_search_all, cell, policy), parts, processes))
     by_seed = {
-        seed: outcome
-        for part, some in zip(parts, shared, strict=True)
-        for seed, outcome in zip(part, some, strict=True)
+        seed: outcome for number, part in parts.items() for seed, outcome in zip(part, shared[number], strict=True)
     }
     return [by_seed[seed] for seed in seeds]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -66,6 +67,13 @@ def list_choices() -> list[str]:
     help="With 'all': suites that run at once; one on each processor by default.",
 )
 @click.option(
+    "--engine",
+    type=click.Choice(["processes", "ray"]),
+    default="processes",
+    show_default=True,
+    help="With 'all': who runs the suites: processes of this machine, or a Ray cluster.",
+)
+@click.option(
     "--proofs",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
@@ -77,6 +85,7 @@ def bench(
     quick: bool,
     full: bool,
     processes: int | None,
+    engine: str,
     proofs: Path | None,
     outputs: Outputs,
 ) -> int:
@@ -90,10 +99,11 @@ def bench(
 
     if suite is None:
         return _print_suites(as_json=outputs.as_json)
-    if suite != ALL and (processes is not None or "--report" in outputs):
-        raise UsageError(f"--processes and --report go with 'optplan bench {ALL}'; {suite} is one suite")
     if suite == ALL:
-        return _run_all(outputs, quick=quick, full=full, processes=processes, proofs=proofs)
+        how = {"quick": quick, "full": full, "processes": processes, "engine": engine, "proofs": proofs}
+        return _run_all(outputs, how)
+    if processes is not None or engine != "processes" or "--report" in outputs:
+        raise UsageError(f"--processes, --engine and --report go with 'optplan bench {ALL}'; {suite} is one suite")
     with Progress(f"suite {suite}") as progress:
         rows = run_suite(suite, quick=quick, full=full, proofs=proofs, on_event=progress.listen)
 
@@ -106,12 +116,12 @@ def bench(
     return outputs.deliver(rows, show)
 
 
-def _run_all(outputs: Outputs, *, quick: bool, full: bool, processes: int | None, proofs: Path | None) -> int:
+def _run_all(outputs: Outputs, how: dict[str, Any]) -> int:
     from optplan.benchmarking.pages import build_sweep_page
     from optplan.benchmarking.sweeps import run_sweep
 
     with Progress("every suite") as progress:
-        document = run_sweep(quick=quick, full=full, processes=processes, proofs=proofs, on_event=progress.listen)
+        document = run_sweep(**how, on_event=progress.listen)
     known = document["best_known"]
 
     def show() -> list[object]:

@@ -7,37 +7,23 @@ was changed runs what is new, and what two sweeps share is run once if they shar
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from enum import StrEnum
-from multiprocessing import get_context
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError, UsageError
+from optplan.errors import DataError, OptplanError, OutputError
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
-from optplan.progress import Listener, Stopwatch, end_with_parent
+from optplan.parallel import Engine, spread
+from optplan.progress import Listener, Stopwatch
 from optplan.simulation.cluster.cells import Cell, Checksums
 
 #: Digits of the digest in a file's name; all of it stands in the file.
 _DIGITS = 12
 _REMOVE = "remove it, and it is simulated again"
-
-
-class Engine(StrEnum):
-    """Who runs the cells."""
-
-    #: Processes of this machine.
-    PROCESSES = "processes"
-    #: A Ray cluster: the one that ``RAY_ADDRESS`` names, or one on this machine. Its machines read the traces and the
-    #: profiles at the same paths; results are written here.
-    RAY = "ray"
 
 
 def run(
@@ -91,7 +77,8 @@ def run(
     total = len(set(places))
     done = total - len(missing)
     watch.emit(f"{done} of {total} cells", fraction=done / max(1, total))
-    for path, answer in _run_all({path: cell for path, (cell, _) in missing.items()}, processes, engine):
+    waiting = {path: cell for path, (cell, _) in missing.items()}
+    for path, answer in spread(_run_cell, waiting, processes, engine=engine):
         cell, digest = missing[path]
         if isinstance(answer, OptplanError):
             failed.append((cell, answer))
@@ -144,59 +131,3 @@ def _run_cell(cell: Cell) -> dict[str, Any] | OptplanError:
     except OptplanError as error:
         return error
     return {"cpu_s": time.process_time() - start, **data}
-
-
-_Answers = Iterator[tuple[Path, dict[str, Any] | OptplanError]]
-
-
-def _run_all(cells: dict[Path, Cell], processes: int | None, engine: Engine | str) -> _Answers:
-    if engine not in set(Engine):
-        raise UsageError(f"engine: got {engine!r}; {' or '.join(Engine)} is allowed")
-    if processes is not None and processes < 1:
-        raise UsageError(f"processes: got {processes}; at least 1 is needed")
-    if not cells:
-        return iter(())
-    if engine == Engine.RAY:
-        return _run_on_ray(cells)
-    count = min(processes or os.cpu_count() or 1, len(cells))
-    if count == 1:
-        return ((path, _run_cell(cell)) for path, cell in cells.items())
-    return _run_in_processes(cells, count)
-
-
-def _run_in_processes(cells: dict[Path, Cell], count: int) -> _Answers:
-    # Spawned processes inherit nothing, so results cannot depend on the state of this one.
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
-        futures = {pool.submit(_run_cell, cell): path for path, cell in cells.items()}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool:
-            message = (
-                f"processes: got {count}, but one of them ended before its work did; each imports the main script "
-                "again, so call this below `if __name__ == '__main__':` in a script that is a file, or use processes=1 "
-                "(which also needs less memory)"
-            )
-            raise UsageError(message) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _run_on_ray(cells: dict[Path, Cell]) -> _Answers:
-    try:
-        import ray
-    except ModuleNotFoundError:
-        raise MissingExtraError("ray", "ray") from None
-    began = not ray.is_initialized()
-    if began:
-        ray.init(include_dashboard=False, log_to_driver=False)
-    try:
-        remote: Callable[[Cell], Any] = ray.remote(_run_cell).remote
-        waiting = {remote(cell): path for path, cell in cells.items()}
-        while waiting:
-            ready, _ = ray.wait(list(waiting))
-            for reference in ready:
-                yield waiting.pop(reference), ray.get(reference)
-    finally:
-        if began:
-            ray.shutdown()

@@ -126,7 +126,8 @@ def test_a_sweep_runs_suites_side_by_side_and_becomes_a_page() -> None:
         ["srift", "runtime"], quick=True, processes=2, on_event=lambda e: told.append(e.fraction)
     )
     assert told == [0.5, 1.0]
-    assert json.loads(json.dumps(document, allow_nan=False))["processes"] == 2
+    again = json.loads(json.dumps(document, allow_nan=False))
+    assert (again["processes"], again["engine"]) == (2, "processes")
     srift = document["suites"]["srift"]
     exact = srift["summary"]["solvers"]["best-first"]
     assert exact["compared"]["best"] == 1.0
@@ -135,5 +136,5 @@ def test_a_sweep_runs_suites_side_by_side_and_becomes_a_page() -> None:
     page = build_page(build_sweep_page(document))
     for text in ("best-first", "published-eager", "the loop, a round", document["versions"]):
         assert text in page
-    with pytest.raises(UsageError, match="processes: got 0; one or more are allowed"):
+    with pytest.raises(UsageError, match="processes: got 0; at least 1 is needed"):
         sweeps.run_sweep(["srift"], processes=0)

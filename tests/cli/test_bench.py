@@ -83,8 +83,10 @@ def test_all_suites_give_one_document_and_one_page(
     rows = [ROW | {"extra": {"stands": "missed", "proof": "holds", "recorded_objective": 2000.0}}]
     document = {
         **{"date": "2026-11-22", "machine": "a machine", "versions": "optplan 1", "quick": True, "full": False},
-        **{"processes": 2, "seconds": 1.0},
-        "suites": {"best-known": {"seconds": 1.0, "rows": rows, "summary": summarise_suite(rows)}},
+        **{"engine": "processes", "processes": 2, "seconds": 1.0},
+        "suites": {
+            "best-known": {"machine": "another", "seconds": 1.0, "rows": rows, "summary": summarise_suite(rows)}
+        },
         "best_known": summarise_best_known(rows),
     }
     asked: dict[str, object] = {}
@@ -98,9 +100,17 @@ def test_all_suites_give_one_document_and_one_page(
     told = run("bench", "all", "--quick", "--processes", 2, "-o", json_file, "--report", page)
     assert told.code == 5
     assert "failed: boa-one-table@1.25gpu" in told.out
-    assert (asked["quick"], asked["processes"], asked["proofs"]) == (True, 2, None)
+    assert (asked["quick"], asked["processes"], asked["engine"], asked["proofs"]) == (True, 2, "processes", None)
     assert json.loads(json_file.read_text(encoding="utf-8")) == document
-    assert "not reached, or its proof does not hold: boa-one-table@1.25gpu" in page.read_text(encoding="utf-8")
-    refused = run("bench", "boa", "--quick", "--processes", 2)
-    assert refused.code == 2
-    assert "--processes and --report go with 'optplan bench all'; boa is one suite" in refused.err
+    shown = page.read_text(encoding="utf-8")
+    assert "not reached, or its proof does not hold: boa-one-table@1.25gpu" in shown
+    assert "2 suites at a time" in shown
+    assert "1 rows in 1\xa0s, on another." in shown
+    document["engine"] = "ray"
+    run("bench", "all", "--engine", "ray", "--report", page, "--force")
+    assert (asked["engine"], asked["processes"]) == ("ray", None)
+    assert "on a Ray cluster" in page.read_text(encoding="utf-8")
+    for wrong in (("--processes", 2), ("--engine", "ray")):
+        refused = run("bench", "boa", "--quick", *wrong)
+        assert refused.code == 2
+        assert "--processes, --engine and --report go with 'optplan bench all'; boa is one suite" in refused.err
