@@ -81,7 +81,10 @@ def test_deadlines_and_budgets_are_options(run: Runner) -> None:
     [
         (["--problem", "fastest"], f"instance '{TEXTBOOK}' has no budget; give one, as in --budget 25usd"),
         (["--problem", "fastest", "--deadline", "5min"], f"instance '{TEXTBOOK}' has no budget; give one, as in"),
-        (["--problem", "whole"], "problem: got 'whole'; known: cheapest, fastest, cheapest-with-confidence"),
+        (
+            ["--problem", "whole"],
+            "problem: got 'whole'; known: cheapest, fastest, cheapest-with-confidence, fastest-with-confidence",
+        ),
         (["--problem", "cheapest-with-confidence"], "needs the probability; give one, as in --set confidence=0.95"),
         (["--policy", "mixed"], "mode: got 'mixed'; allowed: any, fair"),
         (["--problem", "fastest", "--budget", "3gpu"], "budget: got '3gpu'; the budget is money in all"),

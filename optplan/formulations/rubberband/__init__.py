@@ -46,8 +46,8 @@ FORMULATION = Formulation(
         _exact(
             "held-distributions",
             f"{_HERE}.exact.both_limits:solve_held_distributions",
-            "exact with a confidence: labels of cost and a distribution of time, rounded down",
-            problems=frozenset({"cheapest-with-confidence"}),
+            "exact with a confidence: labels of cost and of time rounded down; of both limits plan by plan",
+            problems=frozenset({"cheapest-with-confidence", "fastest-with-confidence"}),
         ),
         _general(
             "highs",

@@ -44,9 +44,7 @@ def describe_limit(instance: RubberBandInstance) -> str:
     said = " and ".join(format_amount(limit, amount) for limit, amount in instance.limits.items())
     if instance.confidence is None:
         return f"within {said}{' on average' if DEADLINE in instance.limits else ''}"
-    deadline = format_duration(instance.limits[DEADLINE])
-    chance = f"within {deadline} with a probability of {format_share(instance.confidence)}"
-    return chance if instance.ceiling is None else f"{chance}, and {format_cost(instance.ceiling)} on average"
+    return f"within {said} with a probability of {format_share(instance.confidence)}"
 
 
 def describe_experiment(instance: RubberBandInstance) -> str:
@@ -92,7 +90,14 @@ def say_answer(instance: RubberBandInstance, result: Result[Solution], *, in_ful
 
 
 def _say_limit(instance: RubberBandInstance, result: Result[Solution]) -> str:
-    """Say what the limits were, and with a confidence how well the deadline is kept."""
+    """Say what the limits were, and with a confidence how well they are kept."""
+    kept_both = result.measures.get("kept_probability")
+    if kept_both is not None:
+        which = " and ".join(
+            f"the {limit} of {format_limit(instance, amount, limit)}" for limit, amount in instance.limits.items()
+        )
+        are = "are both" if len(instance.limits) > 1 else "is"
+        return f"{which} {are} kept with probability {_format_chance(kept_both)} (asked: {instance.confidence:g})"
     chance, said = result.measures.get("on_time_probability"), []
     for limit, amount in instance.limits.items():
         is_chance = chance is not None and limit == DEADLINE
@@ -101,8 +106,15 @@ def _say_limit(instance: RubberBandInstance, result: Result[Solution]) -> str:
     return ", ".join(said)
 
 
+def _format_chance(chance: float) -> str:
+    """Write a probability, rounded down so that none but certainty is 1."""
+    return f"{math.floor(1e4 * chance + ROUNDING) / 1e4:g}"
+
+
 def say_how_good(instance: RubberBandInstance, result: Result[Solution]) -> str:
     """Say how good that is, and what the proof is worth."""
+    if result.infeasibility is not None and instance.asks_for_both:
+        return f"That is proven: every plan keeps {'both limits' if len(instance.limits) > 1 else 'it'} less often."
     if result.infeasibility is not None and len(result.infeasibility.relaxations) > 1:
         return "That is proven: no plan keeps both the deadline and the budget."
     if result.infeasibility is not None and instance.limit_name != result.infeasibility.relaxations[0].limit:

@@ -43,6 +43,7 @@ class Problem(StrEnum):
     CHEAPEST = "cheapest"
     FASTEST = "fastest"
     CHEAPEST_WITH_CONFIDENCE = "cheapest-with-confidence"
+    FASTEST_WITH_CONFIDENCE = "fastest-with-confidence"
 
 
 class Mode(StrEnum):
@@ -73,7 +74,7 @@ class RubberBandInstance(Instance):
         Limit on the expected cost, such as ``25usd``; None likewise. Either may be given beside the other: what is
         least then has a ceiling, too.
     confidence
-        With it the deadline is kept with at least this probability, and not in the mean.
+        With it the limits given, one or both at once, are kept with at least this probability, and not in the mean.
     mode
         Which allocations a stage may get.
     """
@@ -111,14 +112,19 @@ class RubberBandInstance(Instance):
 
     @model_validator(mode="after")
     def _check(self) -> RubberBandInstance:
-        self._check_limits()
         self._check_widths()
+        self._check_confidence()
         return self
 
-    def _check_limits(self) -> None:
-        if self.objective is Objective.TIME and self.confidence is not None:
-            problem = f"is {self.confidence:g}, but what is least is the expected time"
-            raise DataError("confidence", problem, "set objective to cost, or leave the confidence out")
+    def _check_confidence(self) -> None:
+        if not self.asks_for_both or (self.cloud.is_per_instance and len(self.brackets) == 1):
+            return
+        problem = f"is {self.confidence:g} and there is a budget; how likely that is kept is not known for "
+        if self.cloud.is_per_instance:
+            problem += "brackets side by side"
+            raise DataError("confidence", problem, "set experiment.order to in-sequence, or leave one of the two out")
+        problem += "cloud.billing per-function"
+        raise DataError("confidence", problem, "set it to per-instance, or leave one of the two out")
 
     def _check_widths(self) -> None:
         training, cloud = self.training, self.cloud
@@ -143,9 +149,10 @@ class RubberBandInstance(Instance):
     @property
     def problem(self) -> Problem:
         """Which problem is asked."""
+        is_sure = self.confidence is None
         if self.objective is Objective.TIME:
-            return Problem.FASTEST
-        return Problem.CHEAPEST if self.confidence is None else Problem.CHEAPEST_WITH_CONFIDENCE
+            return Problem.FASTEST if is_sure else Problem.FASTEST_WITH_CONFIDENCE
+        return Problem.CHEAPEST if is_sure else Problem.CHEAPEST_WITH_CONFIDENCE
 
     def fields_of_problem(self, problem: str) -> dict[str, object]:
         """Return the fields to change so that another problem is asked; limits stay, and its own may have to be added.
@@ -157,14 +164,14 @@ class RubberBandInstance(Instance):
         """
         if problem not in list(Problem):
             raise UsageError(f"problem: got {problem!r}; {nearest_name_hint(problem, list(Problem))}")
-        if problem == Problem.FASTEST:
-            return {"objective": Objective.TIME, "confidence": None}
-        if problem == Problem.CHEAPEST:
-            return {"objective": Objective.COST, "confidence": None}
+        by_time = problem in (Problem.FASTEST, Problem.FASTEST_WITH_CONFIDENCE)
+        objective = Objective.TIME if by_time else Objective.COST
+        if problem in (Problem.FASTEST, Problem.CHEAPEST):
+            return {"objective": objective, "confidence": None}
         if self.confidence is None:
             message = f"problem: {problem} needs the probability; give one, as in --set confidence=0.95"
             raise UsageError(message)
-        return {"objective": Objective.COST}
+        return {"objective": objective}
 
     @property
     def objective_unit(self) -> str:
@@ -243,6 +250,12 @@ class RubberBandInstance(Instance):
         parts = [training.start_s, *training.start_s_on.values(), cloud.provision_s, cloud.initialise_s]
         noisy = training.iteration_noise is not None or training.trial_noise is not None
         return noisy or not all(part.is_constant for part in parts)
+
+    @property
+    def asks_for_both(self) -> bool:
+        """Whether the probability asked for is one that the budget is kept, too, and not the deadline alone."""
+        has_budget = self.objective is Objective.TIME or self.ceiling is not None
+        return self.confidence is not None and self.is_random and has_budget
 
     @property
     def has_minimum_charges(self) -> bool:

@@ -9,3 +9,5 @@ LABELS = "rubberband-labels"
 CHARGES = "rubberband-charges"
 #: A deadline and a budget at once.
 BOTH = "rubberband-both"
+#: A deadline and a budget, both kept with a confidence.
+BOTH_CHANCE = "rubberband-both-chance"

@@ -28,6 +28,7 @@ from optplan.contracts.result import (
 )
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.data.rules import BOTH
+from optplan.formulations.rubberband.exact.both_confidence import solve_both_confident
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.confidence import solve_confident_deadline
 from optplan.formulations.rubberband.exact.feasibility import write_apart
@@ -47,10 +48,12 @@ def keep_both(solve: _Solver) -> _Solver:
 
     @wraps(solve)
     def within_both(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
+        if not instance.has_limit and (instance.asks_for_both or instance.ceiling is not None):
+            instance.limit_as_given(instance.limit_name)  # raises: the ceiling alone asks for another problem
+        if instance.asks_for_both:
+            return solve_both_confident(instance, request)
         if instance.ceiling is None:
             return solve(instance, request)
-        if not instance.has_limit:
-            instance.limit_as_given(instance.limit_name)  # raises: the ceiling alone asks for another problem
         answer = solve(instance.without_ceiling(), request)
         if answer.status is Status.INFEASIBLE:
             return _refuse(instance, answer, request)

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
+from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
 from optplan.formulations.rubberband.laws.lives import completion_law
 from optplan.formulations.rubberband.laws.rounding import RoundedTimes, round_times
@@ -35,6 +36,29 @@ def on_time_probability(instance: RubberBandInstance, solution: RubberBandSoluti
     """
     reached = np.array([deadline_s * (1 + TOLERANCE)])
     return math.prod(float(law.cdf(reached)[0]) for law in _list_laws(instance, solution))
+
+
+def find_chances(instance: RubberBandInstance, solution: RubberBandSolution) -> dict[str, float]:
+    """Return the probabilities that each limit is kept, and all of them: measures by name.
+
+    Parameters
+    ----------
+    instance
+        One bracket, billed per instance.
+    solution
+        Allowed allocations.
+    """
+    limits = {limit: amount * (1 + TOLERANCE) for limit, amount in instance.limits.items()}
+    (chain,) = solution.brackets
+    held, gpus = [each.instances for each in chain], [each.gpus for each in chain]
+    deadline_s, budget_usd = limits.get(DEADLINE, math.inf), limits[BUDGET]
+    chances = {
+        "within_budget_probability": both_chance(instance, held, gpus, math.inf, budget_usd),
+        "kept_probability": both_chance(instance, held, gpus, deadline_s, budget_usd),
+    }
+    if DEADLINE in limits:
+        chances["on_time_probability"] = on_time_probability(instance, solution, instance.limits[DEADLINE])
+    return chances
 
 
 def completion_quantile(instance: RubberBandInstance, solution: RubberBandSolution, probability: float) -> float:

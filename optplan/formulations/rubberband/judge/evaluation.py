@@ -13,7 +13,7 @@ of an instance, which depends on its whole life. Constraint families, by the nam
 ``deadline``
     The expected completion time does not exceed the deadline (of the slowest bracket, where they run side by side).
 ``confidence``
-    The deadline is kept with at least the wanted probability.
+    The limits given, all at once, are kept with at least the wanted probability.
 ``budget``
     The expected cost does not exceed the budget.
 """
@@ -35,7 +35,11 @@ from optplan.formulations.rubberband.data.instance import (
     RubberBandSolution,
     StageAllocation,
 )
-from optplan.formulations.rubberband.judge.completion import completion_quantile, on_time_probability
+from optplan.formulations.rubberband.judge.completion import (
+    completion_quantile,
+    find_chances,
+    on_time_probability,
+)
 from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE
 from optplan.formulations.rubberband.laws.execution import group_held
@@ -127,7 +131,10 @@ def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Eval
     if instance.confidence is not None:
         measures["confident_s"] = used[DEADLINE] = completion_quantile(instance, solution, instance.confidence)
     consumption = {limit: used[limit] for limit in limits}
-    if instance.has_limit:
+    if instance.has_limit and instance.asks_for_both:
+        measures |= find_chances(instance, solution)
+        checks.append(_check_confidence(instance.confidence or 0.0, measures["kept_probability"]))
+    elif instance.has_limit:
         for limit in limits:
             if limit == DEADLINE and instance.confidence is not None:
                 chance = on_time_probability(instance, solution, instance.limits[DEADLINE])
@@ -290,5 +297,5 @@ def _check_confidence(wanted: float, chance: float) -> Check:
         right=chance,
         tolerance=PROBABILITY_TOLERANCE,
         holds=wanted <= chance + PROBABILITY_TOLERANCE,
-        message="the deadline must be kept with at least the wanted probability",
+        message="what is limited must be kept with at least the wanted probability",
     )

@@ -1,7 +1,7 @@
 """What certificates prove about RubberBand's plans, and the judge of trees.
 
 Nothing in a certificate closes anything: the judge lists the beginnings of plans itself, and closes those that another
-one beats or from which no plan is better than claimed. There are three rules.
+one beats or from which no plan is better than claimed. There are four rules.
 
 ``rubberband-labels``
     For deadlines kept with a confidence. The content is ``points``, how many points the grid has to which times are
@@ -16,8 +16,11 @@ one beats or from which no plan is better than claimed. There are three rules.
     For a deadline and a budget at once. The content is ``limit``, one of the two, with ``multiplier`` of the other and
     ``allowance``: plans that keep the other were enumerated so far above the dual bound of least ``limit``, and need
     that much of it at least. So no plan keeps both; or, with that limit as ``limit`` of the certificate, ``bound`` is
-    the least of it; or, with the other one and no bound, no value of that one helps. With a confidence
-    the least cost is proven by the content of ``rubberband-labels``, ``points``, instead.
+    the least of it; or, with the other one and no bound, no value of that one helps.
+
+``rubberband-both-chance``
+    For a budget that is kept with a confidence, alone or together with a deadline; see
+    :mod:`optplan.formulations.rubberband.judge.both_chance`.
 
 Bounds hold to a relative 1e-9.
 """
@@ -32,7 +35,8 @@ import numpy as np
 from optplan.contracts.judgement import RefutedError
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
-from optplan.formulations.rubberband.data.rules import BOTH, CHARGES, LABELS
+from optplan.formulations.rubberband.data.rules import BOTH, BOTH_CHANCE, CHARGES, LABELS
+from optplan.formulations.rubberband.judge.both_chance import check_both_chance
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks
 from optplan.formulations.rubberband.judge.duality import dual_bound, least_within
 from optplan.formulations.rubberband.judge.timed_walks import TimedWalks
@@ -62,7 +66,12 @@ def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopw
     if certificate.limit not in ("", *instance.limits):
         message = f"there is no limit {certificate.limit!r}"
         raise RefutedError(message)
-    if certificate.rule == BOTH and instance.ceiling is not None:
+    if instance.asks_for_both:
+        if certificate.rule != BOTH_CHANCE:
+            message = f"{certificate.rule!r} proves nothing about a probability that the budget is kept"
+            raise RefutedError(message)
+        check_both_chance(instance, certificate, stopwatch)
+    elif certificate.rule == BOTH and instance.ceiling is not None:
         _check_both(instance, certificate, stopwatch)
     elif certificate.limit == instance.ceiling_name:
         # Without that limit, too, no plan keeps the other.

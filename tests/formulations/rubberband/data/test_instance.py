@@ -73,7 +73,6 @@ def test_missing_limit_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"objective": "time", "confidence": 0.9}, "confidence: is 0.9, but what is least is the expected time"),
         ({"objective": "time", "budget": "25gpu"}, "budget: got '25gpu'; the budget is money in all"),
         ({"objective": "time", "budget": "25eur"}, "budget: '25eur' has no known unit"),
         ({"objective": "time", "budget": 25}, "budget: got 25; write an amount of money with its unit, as in 25usd"),

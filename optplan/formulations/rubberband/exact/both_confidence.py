@@ -1,0 +1,187 @@
+"""What is least of the plans that keep a deadline and a budget, both, with a given probability.
+
+Also a budget alone, where the time is least: the deadline is infinite then. The search is
+:mod:`optplan.formulations.rubberband.exact.both_search`; here are what it starts with, and what is said where no plan
+keeps both often enough: the probability that the likeliest plan reaches, and which limit to relax, by how much.
+"""
+
+from __future__ import annotations
+
+import math
+
+from optplan.contracts.result import (
+    Answer,
+    BoundProof,
+    Hopeless,
+    Infeasibility,
+    Relaxation,
+    SolveRequest,
+    Status,
+    Termination,
+    TreeCertificate,
+    closes_gap,
+)
+from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.rules import BOTH_CHANCE
+from optplan.formulations.rubberband.exact.both_search import BothPlan, BothSearch
+from optplan.formulations.rubberband.exact.both_steps import BothSteps
+from optplan.formulations.rubberband.exact.feasibility import write_apart
+from optplan.solvers.paths.effort import Effort, OutOfEffortError
+
+#: Points of the grid in either direction, and numbers that what may follow takes at most.
+_POINTS = (64, 48, 32)
+_MOST_NUMBERS = 1 << 25
+#: Beginnings that may wait.
+_MOST_LABELS = 400_000
+_MOST_LABELS_OF_LIMITS = 20_000
+#: By how much a plan's probability may fall short of the confidence: what the judge allows, too.
+_SHORT_OF = 1e-6
+#: By what a limit grows until some plan keeps both, how often, and how near the ends of the search come.
+_GROWTH = 1.5
+_MOST_GROWTHS = 40
+_NEAR, _NEAREST = 1e-3, 1e-6
+_UNITS = {DEADLINE: "s", BUDGET: "usd"}
+
+_Answer = Answer[RubberBandSolution]
+
+
+def solve_both_confident(instance: RubberBandInstance, request: SolveRequest) -> _Answer:
+    """Find the plan of least objective that keeps the instance's limits, all of them, with its confidence.
+
+    Parameters
+    ----------
+    instance
+        Something in it is random.
+
+    Returns
+    -------
+    Answer
+        The bound has a tree as its certificate: all plans below it keep the limits less often. Infeasible where all
+        plans do, with the relaxation of either limit.
+    """
+    try:
+        case = _Case(instance, request)
+        search = case.search(instance.limits)
+    except OutOfEffortError:
+        return Answer(Status.UNKNOWN, Termination.TIME_LIMIT)
+    found, stopped_by = None, None
+    try:
+        found = search.find_any()
+        if found is None:
+            return case.refuse(search)
+        request.stopwatch.emit("plans", objective=found.objective, bound=search.bound)
+        found = search.find_best(found.objective) or found
+    except OutOfEffortError as stop:
+        stopped_by = stop.limit
+    return case.conclude(search, found, stopped_by)
+
+
+class _Case:
+    """An instance with its steps."""
+
+    def __init__(self, instance: RubberBandInstance, request: SolveRequest) -> None:
+        self.instance = instance
+        self.request = request
+        self.steps = BothSteps(instance, Effort(request.stopwatch))
+
+    @property
+    def wanted(self) -> float:
+        return (self.instance.confidence or 0.0) - _SHORT_OF
+
+    @property
+    def points(self) -> int:
+        numbers = self.steps.held.size * self.steps.stages * 5
+        return next((each for each in _POINTS if numbers * each**2 <= _MOST_NUMBERS), _POINTS[-1])
+
+    def search(self, limits: dict[str, float], *, priced: bool = True) -> BothSearch:
+        """Prepare a search within limits; for plans at any objective, with less effort, where that has no price."""
+        both = (limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf))
+        effort = Effort(self.request.stopwatch, max_labels=_MOST_LABELS if priced else _MOST_LABELS_OF_LIMITS)
+        return BothSearch(self.steps, both, self.wanted, self.points, effort, priced=priced)
+
+    def conclude(self, search: BothSearch, found: BothPlan | None, stopped_by: str | None) -> _Answer:
+        """Return what is known now."""
+        bound = search.bound if found is None else min(search.bound, found.objective)
+        closed = found is not None and closes_gap(found.objective, bound, self.request.gap)
+        termination = Termination.COMPLETED if closed else Termination.WORK_LIMIT
+        if stopped_by == "time":
+            termination = Termination.TIME_LIMIT
+        return Answer(
+            status=Status.UNKNOWN if found is None else Status.OPTIMAL if closed else Status.FEASIBLE,
+            termination=termination,
+            solution=None if found is None else found.solution,
+            objective=None if found is None else found.objective,
+            bound=bound,
+            bound_proof=BoundProof.TREE if self.request.certify else BoundProof.SEARCHED,
+            certificates=(self._certify(bound=bound),) if self.request.certify else (),
+            counters={"labels": float(search.effort.labels), "judged": float(search.judged)},
+        )
+
+    def _certify(self, limit: str = "", bound: float | None = None) -> TreeCertificate:
+        return TreeCertificate(rule=BOTH_CHANCE, limit=limit, bound=bound, content={"points": self.points})
+
+    def refuse(self, search: BothSearch) -> _Answer:
+        """Say that no plan keeps all limits often enough, and what would help."""
+        limits, certify = self.instance.limits, self.request.certify
+        helps: list[Relaxation] = []
+        hopeless: list[Hopeless] = []
+        for limit in limits:
+            least = self._find_least(limit)
+            if least == math.inf:
+                hopeless.append(Hopeless(limit=limit, certificate=self._certify(limit) if certify else None))
+            elif least > limits[limit]:
+                given, unit = self.instance.limit_as_given(limit)
+                certificate = self._certify(limit, least) if certify else None
+                helps.append(
+                    Relaxation(limit=limit, given=given, least_feasible=least, unit=unit, certificate=certificate)
+                )
+        claim = Infeasibility(
+            reason=self._say_why(search.likeliest, helps, hopeless),
+            relaxations=tuple(helps),
+            hopeless=tuple(hopeless),
+            certificate=self._certify() if certify else None,
+        )
+        return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=claim)
+
+    def _say_why(self, likeliest: BothPlan | None, helps: list[Relaxation], hopeless: list[Hopeless]) -> str:
+        limits = self.instance.limits
+        said = " and ".join(f"the {limit} of {amount:,.6g} {_UNITS[limit]}" for limit, amount in limits.items())
+        reason = f"no plan keeps {said} with a probability of {self.instance.confidence:g}"
+        if likeliest is not None:
+            reason += f"; the likeliest plan found reaches {likeliest.chance:.3g}"
+        for one in helps:
+            kept = "".join(f"within the {other} " for other in limits if other != one.limit)
+            reason += f"; {kept}a plan needs a {one.limit} of {write_apart(one.least_feasible, one.given)} {one.unit}"
+        for lost in hopeless:
+            kept = " and ".join(f"the {other}" for other in limits if other != lost.limit) or "it"
+            reason += f"; whatever the {lost.limit}, no plan keeps {kept} so often"
+        return reason
+
+    def _find_least(self, limit: str) -> float:
+        """Return an amount of a limit that is too low, near one that is not; infinity where all are."""
+        given = low = high = self.instance.limits[limit]
+
+        def decide(amount: float) -> bool:
+            """Say whether an amount is too low; where that takes too much work, it is taken not to be."""
+            try:
+                return self.search(self.instance.limits | {limit: amount}, priced=False).find_any() is None
+            except OutOfEffortError as stop:
+                if stop.limit == "time":
+                    raise
+                return False
+
+        try:
+            if decide(math.inf):
+                return math.inf
+            for _ in range(_MOST_GROWTHS):
+                high *= _GROWTH
+                if not decide(high):
+                    break
+                low = high
+            # Near enough is not enough while nothing beyond the limit given is known to be too low.
+            while high - low > (_NEAR if low > given else _NEAREST) * high:
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if decide(middle) else (low, middle)
+        except OutOfEffortError:
+            return low
+        return low
