@@ -21,6 +21,9 @@ from optplan.schema import ByName, FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
 _Count = Annotated[int, Field(ge=1)]
+
+#: Trials of a plan, nodes of a segment and GPUs of a trial or job up to which plans are followed, each with its record.
+MOST_FOLLOWED = 100_000
 _Name = Annotated[str, Field(min_length=1)]
 
 
@@ -394,3 +397,21 @@ def _require_distinct(field: str, names: Sequence[str]) -> None:
 def _require_known(path: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         raise DataError(path, f"got {name!r}", nearest_name_hint(name, known))
+
+
+def require_size(plan: Plan) -> None:
+    """Raise where whoever follows a plan would never come to an end of listing what it holds.
+
+    Raises
+    ------
+    DataError
+        When there are more trials, nodes or GPUs than :data:`MOST_FOLLOWED`.
+    """
+    sizes = {f"units.{each.id}.members": each.members for each in plan.units}
+    for each in plan.segments:
+        sizes |= {f"segments.{each.id}.nodes": each.nodes, f"segments.{each.id}.workers": each.gpus}
+    for path, size in sizes.items():
+        if size > MOST_FOLLOWED:
+            of = " GPUs" if path.endswith("workers") else ""
+            fix = f"up to {MOST_FOLLOWED:,} are followed; make a smaller plan"
+            raise DataError(path, f"got {size:,}{of}", fix)

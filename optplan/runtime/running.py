@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from optplan.contracts.plan import Plan, UnitKind
+from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.runtime.driver import Driver
 from optplan.runtime.folders import FolderSettings
@@ -66,7 +66,7 @@ def run(
     UsageError
         When the plan is one of streams, the folder holds another run, or options do not fit.
     DataError
-        When the space or an option is not understood.
+        When the space or an option is not understood, or the plan is too large to be followed.
     OutputError
         When the folder cannot be written.
     """
@@ -74,6 +74,7 @@ def run(
         options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
     chosen = RunOptions(**options)
     _require_followable(plan)
+    require_size(plan)
     require_training(chosen)
     configurations = draw_configurations(plan, list_trials(plan), space, chosen.seed)
     records: list[Record] = [Began(0.0, configurations)]

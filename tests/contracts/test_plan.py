@@ -11,6 +11,7 @@ import pytest
 
 from optplan.contracts import Plan, Price, Segment
 from optplan.contracts.conditions import AllEnded, Promoted, waits_for
+from optplan.contracts.plan import require_size
 from optplan.errors import DataError
 from optplan.instances.files import format_json, read_plan, read_record
 
@@ -163,3 +164,18 @@ def test_plans_of_version_1_have_to_be_written_anew(tmp_path: Path, fields: dict
     for read in (read_plan, read_record):
         with pytest.raises(DataError, match=r"plan\.json: version: got 1, .*; make it anew: `optplan solve INSTANCE"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("units.0.members", 10**15, "units.trials.members: got 1,000,000,000,000,000; up to 100,000 are followed"),
+        ("segments.0.nodes", 100_001, "segments.first.nodes: got 100,001; up to 100,000 are followed"),
+        ("segments.0.workers", 10**9, "segments.first.workers: got 1,000,000,000 GPUs; up to 100,000 are followed"),
+    ],
+)
+def test_plans_that_nobody_could_list_are_not_followed(path: str, value: int, message: str) -> None:
+    """They can be read and written, and whoever would follow them says which number is too large."""
+    require_size(Plan.parse(PLAN))
+    with pytest.raises(DataError, match=f"^{message}; make a smaller plan$"):
+        require_size(Plan.parse(changed(path, value)))

@@ -21,7 +21,7 @@ import yaml
 
 from optplan.cli import main
 from optplan.instances.library import build_named
-from optplan.solving import solve
+from optplan.solving import build_plan, solve
 
 #: Cases of `make test`, and the number of the first.
 CASES = int(os.environ.get("OPTPLAN_FUZZ_CASES", "400"))
@@ -225,7 +225,9 @@ def bases() -> dict[str, Any]:
     for name in BASES:
         instance = build_named(name)
         found[name] = instance.to_json_data()
-        found[f"{name}/result"] = solve(instance, time_limit_s=5.0).to_json_data()
+        result = solve(instance, time_limit_s=5.0)
+        found[f"{name}/result"] = result.to_json_data()
+        found[f"{name}/plan"] = build_plan(instance, result).to_json_data()
     return found
 
 
@@ -251,7 +253,7 @@ def make_command(number: int, bases: dict[str, Any], folder: Path) -> list[str]:
     """Write the files of a case and return its command."""
     dice = random.Random(number)
     name = dice.choice(BASES)
-    kind = dice.randrange(10)
+    kind = dice.randrange(13)
     fast = ["--time-limit", "0.3s"]
     if kind <= 4:
         path = dump(change_data(bases[name], dice), folder / "i.json", dice)
@@ -263,7 +265,21 @@ def make_command(number: int, bases: dict[str, Any], folder: Path) -> list[str]:
     if kind == 7:
         change = change_text(dice.choice(("budget=120gpu", "classes.*.weight*=2", "deadline=20min", "name=x")), dice)
         return ["show", name, "--set", change.decode("utf-8", "replace").replace("\0", "")]
-    return import_command(dice, folder)
+    return plan_command(name, dice, bases[f"{name}/plan"], folder) if kind >= 10 else import_command(dice, folder)
+
+
+def plan_command(name: str, dice: random.Random, plan: dict[str, Any], folder: Path) -> list[str]:
+    """Write a forged plan, mostly without the id that gives it away, and return a command that follows it."""
+    forged = change_data({**plan, "plan_id": ""} if dice.randrange(8) else plan, dice)
+    path = str(dump(forged, folder / "p.json", dice))
+    targets = ("slurm", "script", "kubernetes", "trainjob", "skypilot", "ray")
+    export = ["export", path, "--to", dice.choice(targets), "--command", "train {gpus}", "--out", str(folder / "out")]
+    if name.startswith("boa"):
+        jobs = [{"name": "j", "job_class": plan["units"][0]["id"]}]
+        (folder / "jobs.json").write_text(json.dumps(jobs), encoding="utf-8")
+        return dice.choice((export, ["stream", path, str(folder / "jobs.json"), "--truth", name]))
+    virtual = [["run", path], ["run", path, "--sample", "--slower", "3"]]
+    return dice.choice((export, *virtual, *([["watch", path]] if name.startswith("srift") else [])))
 
 
 def import_command(dice: random.Random, folder: Path) -> list[str]:

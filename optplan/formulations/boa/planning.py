@@ -82,7 +82,7 @@ class JobClassUnit(Unit):
 
     kind: Literal[UnitKind.JOB_CLASS] = UnitKind.JOB_CLASS
     arrival_rate_per_hour: Annotated[float, Field(gt=0)]
-    weight: Annotated[float, Field(ge=0)] = 1.0
+    weight: Annotated[float, Field(gt=0)] = 1.0
     epochs: Annotated[int, Field(ge=1)]
 
 

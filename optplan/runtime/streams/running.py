@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from optplan.contracts.plan import require_size
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
@@ -150,14 +151,16 @@ def run_stream(
     UsageError
         When options do not fit, mean nothing to the executor, or the folder holds something else.
     DataError
-        When two jobs have the same name, rules or types do not fit the plan, or on the virtual clock nobody says how
-        long the epochs of a class take, or there would be no end of epochs or of looks at the widths.
+        When the plan is too large to be followed, two jobs have the same name, rules or types do not fit the plan, or
+        on the virtual clock nobody says how long the epochs of a class take, or there would be no end of epochs or of
+        looks at the widths.
     """
     if trainable is not None:
         options["train"] = trainable if isinstance(trainable, str) else name_trainable(trainable)
     chosen = StreamOptions(**options)
     if chosen.train:
         chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
+    require_size(plan)
     _check(chosen, truth, instance, out)
     truth = truth or instance
     ordered = order_jobs(jobs)
