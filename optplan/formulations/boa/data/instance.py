@@ -24,17 +24,14 @@ from optplan.formulations.boa.data.options import Options, list_options
 from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.data.problems import Budget, Policy, Problem
 from optplan.formulations.boa.data.solution import BoaSolution, Branch
+from optplan.formulations.boa.data.widths import check_curve, check_reference, is_concave, list_allowed
 from optplan.schema import (
-    AMOUNTS,
-    LARGEST_AMOUNT,
-    LEAST_AMOUNT,
     ByName,
     Fields,
     FloatArray,
     IntArray,
 )
-from optplan.speedup import AmdahlSpeedup, PowerSpeedup, Speedup, TableSpeedup, describe_hull_changes
-from optplan.speedup.curves import list_widths
+from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup, describe_hull_changes
 from optplan.units import PERIOD_HOURS, Amount, BudgetUnit
 
 __all__ = [
@@ -51,9 +48,6 @@ __all__ = [
     "any_real_widths",
     "has_real_widths",
 ]
-
-#: Relative tolerance on s(reference width) = 1.
-_REFERENCE_SPEEDUP_TOLERANCE = 1e-6
 
 #: The limits' names in certificates, shadow prices and relaxations.
 BUDGET = "budget"
@@ -164,7 +158,7 @@ class BoaInstance(Instance):
                     widths = self._allowed(name, job_class, gpu_type)
                     columns = np.searchsorted(curve.gpus, widths)
                     table = curve.speedup[..., columns]
-                    if not _is_concave(widths, table):
+                    if not is_concave(widths, table):
                         changed.append((f"classes.{name}.speedup.{gpu_type}", widths, table))
         if changed:
             path, widths, table = changed[0]
@@ -180,9 +174,10 @@ class BoaInstance(Instance):
             self._check_types(f"classes.{name}.type_change_s_from.{left}", entered)
         for gpu_type, curve in job_class.speedup.items():
             widths = self._allowed(name, job_class, gpu_type)
-            self._check_reference(name, job_class, gpu_type)
+            if len(self.gpu_types) == 1:
+                check_reference(f"classes.{name}.speedup.{gpu_type}", curve, job_class.reference_width)
             if not isinstance(curve, TableSpeedup):
-                _check_curve(f"classes.{name}.speedup.{gpu_type}", curve, widths)
+                check_curve(f"classes.{name}.speedup.{gpu_type}", curve, widths)
         self._check_interruptions(name, job_class)
 
     def _check_types(self, path: str, named: Mapping[str, object]) -> None:
@@ -209,56 +204,8 @@ class BoaInstance(Instance):
         warnings.warn(f"classes.{name}: {problem}; these widths are left out", DataWarning, stacklevel=2)
 
     def _allowed(self, name: str, job_class: JobClass, gpu_type: str) -> IntArray:
-        rule = job_class.widths or self.widths
-        known = job_class.speedup[gpu_type].known_widths()
-        path = f"classes.{name}.widths"
-        if known is None:
-            if rule is None or (rule.only is None and rule.max is None):
-                fix = "this speedup covers any width, so say how far to go, as in {max: 64}"
-                raise DataError(path, "is missing" if rule is None else "has no upper limit", fix)
-            return self._keep_steps(rule, rule.rule(), path, gpu_type)
-        if rule is None:
-            return known
-        if rule.only is not None:
-            missing = np.setdiff1d(rule.only, known)
-            if missing.size:
-                problem = (
-                    f"width {missing[0]} has no speedup in the table for {gpu_type}, which has {list_widths(known)}"
-                )
-                raise DataError(path, problem, "add the measurement or leave the width out")
-            return rule.only
-        largest = known[-1] if rule.max is None else rule.max
-        kept: IntArray = known[(known >= rule.min) & (known <= largest) & (known % rule.multiple_of == 0)]
-        kept = self._keep_steps(rule, kept, path, gpu_type)
-        if kept.size == 0:
-            problem = f"no width of the table for {gpu_type} fits the rule; the table has {list_widths(known)}"
-            raise DataError(path, problem, "widen the rule")
-        return kept
-
-    def _keep_steps(self, rule: Widths, widths: IntArray, path: str, gpu_type: str) -> IntArray:
-        try:
-            return rule.keep(widths, self.gpu_types[gpu_type].gpus_per_node)
-        except ValueError as error:
-            raise DataError(path, str(error), f"give gpu_types.{gpu_type}.gpus_per_node") from None
-
-    def _check_reference(self, name: str, job_class: JobClass, gpu_type: str) -> None:
-        """s(reference width) = 1, where there is one GPU type and the curve covers that width."""
-        curve, reference = job_class.speedup[gpu_type], job_class.reference_width
-        known = curve.known_widths()
-        if len(self.gpu_types) > 1 or (known is not None and reference not in known):
-            return
-        if known is None and reference == 1:
-            return  # formulas have s(1) = 1 by construction
-        at_reference = curve.at(np.array([reference], dtype=np.int64))
-        wrong = np.flatnonzero(np.abs(at_reference - 1.0) > _REFERENCE_SPEEDUP_TOLERANCE)
-        if wrong.size:
-            at = f"{reference} GPU{'s' if reference > 1 else ''}"
-            got = float(at_reference.ravel()[wrong[0]])
-            problem = (
-                f"the speedup at {at} is {got!r} in epoch {wrong[0] + 1}; it must be 1, because sizes are times there"
-            )
-            fix = "divide the table by it, or name another reference_width"
-            raise DataError(f"classes.{name}.speedup.{gpu_type}", problem, fix)
+        rule, nodes = job_class.widths or self.widths, self.gpu_types[gpu_type].gpus_per_node
+        return list_allowed(f"classes.{name}.widths", rule, job_class.speedup[gpu_type], gpu_type, nodes)
 
     def _check_budget(self) -> None:
         if self.budget is None or self.budget.unit is BudgetUnit.GPU:
@@ -462,25 +409,6 @@ class BoaInstance(Instance):
     def total_weighted_rate_per_hour(self) -> float:
         """Sum of weight times arrival rate: what weighted means are divided by."""
         return math.fsum(c.weight * c.arrival_rate_per_hour for c in self.classes.values())
-
-
-def _check_curve(path: str, curve: Speedup, widths: IntArray) -> None:
-    """Find a width that a curve does not cover, or its speed there, here and not in the middle of a solve."""
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        speeds = curve.at(widths)
-    wrong = np.argwhere(~((speeds >= LEAST_AMOUNT) & (speeds <= LARGEST_AMOUNT)))
-    if len(wrong):
-        epoch, column = wrong[0].tolist()
-        problem = f"gives a speed of {float(speeds[epoch, column])!r} at {widths[column]} GPUs in epoch {epoch + 1}"
-        raise DataError(path, f"{problem}; numbers {AMOUNTS} are allowed", "check the units of its parameters")
-
-
-def _is_concave(widths: IntArray, table: FloatArray) -> bool:
-    """Whether a table is non-decreasing and concave as it stands, to a relative 1e-9."""
-    slack = 1e-9 * float(table.max())
-    rise = np.diff(table, axis=-1)
-    slope = rise / np.diff(widths)
-    return bool((rise >= -slack).all() and (np.diff(slope, axis=-1) <= slack).all())
 
 
 def any_real_widths(instance: BoaInstance) -> bool:
