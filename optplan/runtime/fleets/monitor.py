@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from optplan.contracts import Result
 from optplan.errors import UsageError
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.study.replanning import State, name_vms
 from optplan.formulations.srift.study.successors import succeed
 from optplan.runtime.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.runtime.fleets.state import Attempt, FleetState
+from optplan.runtime.fleets.terms import Heard, Terms
 from optplan.runtime.journal import Journal
 from optplan.runtime.records import (
     CheckpointStored,
@@ -50,52 +48,6 @@ _LEAD = 4
 _ROUND_S = 0.5
 
 
-@dataclass(frozen=True)
-class Terms:
-    """How a run is watched.
-
-    Parameters
-    ----------
-    heartbeat_s
-        How often every rank reports.
-    launch_s
-        Until new VMs can train, for the plans of the rest; None: as the instance says.
-    launch_wait_s
-        How long to wait for a VM's first report before it is taken for lost.
-    detach_s
-        Until what a lost VM has stored can be used.
-    grace_s
-        How long to wait for a checkpoint, and for ranks to end.
-    checkpoint_every_s
-        How often the lowest rank stores the state unasked.
-    retries
-        How often a fleet may fail without losing a VM.
-    solve
-        Solves what is left.
-    """
-
-    solve: Callable[[SriftInstance], Result[SriftSolution]]
-    heartbeat_s: float = 5.0
-    launch_s: float | None = None
-    launch_wait_s: float = 900.0
-    detach_s: float = 0.0
-    grace_s: float = 60.0
-    checkpoint_every_s: float = 600.0
-    retries: int = 2
-
-
-class _Heard:
-    """What was heard of the ranks of a fleet; a monitor that begins anew hears it again."""
-
-    def __init__(self, number: int = 0) -> None:
-        self.number = number
-        self.last_s: dict[int, float] = {}
-        self.troubled_s: dict[int, float] = {}
-        self.trouble = ""
-        self.ended: set[int] = set()
-        self.left: set[int] = set()
-
-
 class Monitor:
     """Follows a run to its end.
 
@@ -118,7 +70,7 @@ class Monitor:
     ) -> None:
         self._state, self._terms, self._fleet = state, terms, fleet
         self._journal, self._listener = journal, listener
-        self._heard = _Heard()
+        self._heard = Heard()
         self._silence_s = MISSED * terms.heartbeat_s
         self._interrupted = False
 
@@ -366,7 +318,7 @@ class Monitor:
     def _listen_to(self, attempt: Attempt) -> None:
         """Have a fleet start, unless it was started, and hear of its ranks from the beginning."""
         terms, state = self._terms, self._state
-        self._heard = _Heard(attempt.number)
+        self._heard = Heard(attempt.number)
         before = state.checkpoint if attempt.from_iterations else None
         request = FleetRequest(
             number=attempt.number,

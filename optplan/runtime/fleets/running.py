@@ -14,9 +14,10 @@ from optplan.contracts import Infeasibility
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
-from optplan.runtime.fleets.monitor import Listener, Monitor, Terms
+from optplan.runtime.fleets.monitor import Listener, Monitor
 from optplan.runtime.fleets.protocol import Fleet
 from optplan.runtime.fleets.state import FleetState
+from optplan.runtime.fleets.terms import Terms
 from optplan.runtime.fleets.virtual import Course, VirtualFleet
 from optplan.runtime.journal import JOURNAL, Journal
 from optplan.runtime.records import LimitsChanged, Record, Resumed
@@ -39,7 +40,7 @@ class WatchOptions(FrozenModel):
     command
         What is run: for each rank on this machine, for each fleet elsewhere.
     heartbeat_s, launch_s, launch_wait_s, detach_s, grace_s, checkpoint_every_s, retries
-        As in :class:`~optplan.runtime.fleets.monitor.Terms`.
+        As in :class:`~optplan.runtime.fleets.terms.Terms`.
     time_limit_s
         For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
     """

@@ -16,10 +16,11 @@ from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.runtime.fleets.folder import FolderFleet, read_iterations
 from optplan.runtime.fleets.hook import Member
-from optplan.runtime.fleets.monitor import Monitor, Terms
+from optplan.runtime.fleets.monitor import Monitor
 from optplan.runtime.fleets.protocol import FleetRequest, Notice
 from optplan.runtime.fleets.running import read_watch, resume_watch, watch
 from optplan.runtime.fleets.state import FleetState
+from optplan.runtime.fleets.terms import Terms
 from optplan.runtime.journal import Journal
 from optplan.runtime.records import Record, Resumed
 from optplan.runtime.running import read_run
