@@ -23,6 +23,7 @@ from optplan.reporting.reports import build_report
 from optplan.reporting.rubberband.presenter import draw_plan
 from optplan.reporting.rubberband.report import draw_sizes
 from optplan.reporting.rubberband.tables import plan_of
+from optplan.reporting.time_and_money import format_least
 
 if TYPE_CHECKING:
     from tests.reporting.conftest import Visit, Visitor
@@ -106,6 +107,18 @@ def test_a_page_without_a_plan_says_what_would_help(search: RubberBandInstance, 
     assert "2 min 40 s" in plain
     assert "this solver proves nothing" not in plain
     assert "The cluster over time" not in plain
+
+
+def test_a_limit_to_relax_is_written_in_its_own_unit(search: RubberBandInstance) -> None:
+    """Within 2 min 45 s no plan costs a cent: the budget has to grow, and is money although the deadline is traded."""
+    both = search.replace(deadline_s=165.0, budget="0.01usd")
+    result = solve(both)
+    assert result.infeasibility is not None
+    (relaxed,) = result.infeasibility.relaxations
+    assert relaxed.limit == "budget"
+    text = page_of(both, result)
+    assert ">$0.010<" in text
+    assert f">{format_least('budget', relaxed.least_feasible)}<" in text
 
 
 def test_explanations_are_refused(search: RubberBandInstance, found: Result[Solution]) -> None:

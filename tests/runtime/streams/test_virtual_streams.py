@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,11 +14,14 @@ from optplan.errors import DataError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.online.events import parse_event
+from optplan.online.jobs import Rules
 from optplan.online.width_table import WidthTable
-from optplan.runtime.records import NodeReleasing, NodeWanted, OperationWanted, TablePublished
+from optplan.runtime.protocol import Executor, NodeRequest, Observation
+from optplan.runtime.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, TablePublished
 from optplan.runtime.streams.arrivals import StreamJob, read_jobs
-from optplan.runtime.streams.driving import StreamDriver
+from optplan.runtime.streams.driving import StreamDriver, StreamTerms
 from optplan.runtime.streams.running import is_stream, read_stream, resume_stream, run_stream
+from optplan.runtime.streams.state import StreamState
 
 MakeInstance = Callable[..., BoaInstance]
 MakePlan = Callable[[BoaInstance], BoaPlan]
@@ -142,6 +145,47 @@ def test_a_stream_goes_on_from_its_journal(
     assert len(again) == len(set(again))
     with pytest.raises(UsageError, match="a run is there"):
         run_stream(*given, truth=instance, out=out)
+
+
+class Gone:
+    """An executor whose nodes are gone; says what it was asked for."""
+
+    def __init__(self) -> None:
+        self.ensured: list[str] = []
+        self.released: list[str] = []
+
+    def now_s(self) -> float:
+        """Return the time."""
+        return 9.0
+
+    def observe(self, *_: object) -> Observation:
+        """Find nothing."""
+        return Observation(frozenset(), frozenset())
+
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Note the names."""
+        self.ensured += [request.node for request in requests]
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        """Note the names."""
+        self.released += nodes
+
+
+def test_nodes_that_went_meanwhile_are_not_asked_for_again(make_instance: MakeInstance, plan_of: MakePlan) -> None:
+    """Of three nodes one was there and is lost, one is still wanted, and one was being given back."""
+    state, gone = StreamState(WidthTable.from_plan(plan_of(make_instance(GOOD)))), Gone()
+    for name in ("there", "wanted", "going"):
+        state.apply(NodeWanted(1.0, name, "cpu", "cpu", "cpu"))
+    state.apply(NodeChanged(2.0, "there", "ready"))
+    state.apply(NodeReleasing(3.0, "going"))
+    terms = StreamTerms(Rules({"cpu": 4}), {"a": 3})
+    StreamDriver(state, [], terms, cast(Executor, gone)).resume()
+    assert (gone.ensured, gone.released) == (["wanted"], ["going"])
+    assert {name: node.phase.value for name, node in state.nodes.items()} == {
+        "there": "lost",
+        "wanted": "wanted",
+        "going": "released",
+    }
 
 
 def test_nodes_that_are_wanted_are_told_to_a_command(
