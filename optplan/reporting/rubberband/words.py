@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import cast
 
@@ -16,7 +17,7 @@ from optplan.formulations.rubberband.data.instance import (
 from optplan.formulations.rubberband.laws.execution import list_runs
 from optplan.formulations.rubberband.study.largest import LargestSearch
 from optplan.reporting import time_and_money
-from optplan.reporting.phrases import format_share
+from optplan.reporting.phrases import ROUNDING, format_share
 from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound
 from optplan.reporting.time_and_money import format_amount, format_cost
