@@ -36,8 +36,6 @@ UNNAMED = ""
 _MEMORY_LIMITS = {("deepspeech2", "rtx"): 57}
 #: Profiles of which triangulations are kept.
 _KEPT = 32
-#: A placement has one digit per node.
-_LARGEST_NODE = 9
 
 
 class CannotRunError(DataError):
@@ -210,9 +208,7 @@ def smallest_rotation(placement: str) -> str:
     return min(placement[start:] + placement[:start] for start in range(len(placement)))
 
 
-def read_profile_tables(
-    profiles_dir: Path | str, application: Application, gpu: str, *, gpus_per_node: int | None = None
-) -> ProfileTables:
+def read_profile_tables(profiles_dir: Path | str, application: Application, gpu: str) -> ProfileTables:
     """Read the step times of one application on one type of GPU.
 
     Parameters
@@ -224,14 +220,12 @@ def read_profile_tables(
     gpu
         Suffix of the two files, such as ``aws``. Where the files have none, as AdaptDL's own, they are of whatever type
         of GPU is asked for.
-    gpus_per_node
-        GPUs in one node; None takes that of :data:`~optplan.instances.sia_applications.GPU_NODES`, and for other
-        suffixes the largest digit of the placements.
 
     Returns
     -------
     ProfileTables
-        Repeated rows averaged.
+        Repeated rows averaged. Nodes have the GPUs of those in :data:`~optplan.instances.sia_applications.GPU_NODES`,
+        and for other suffixes the largest digit of the placements.
 
     Raises
     ------
@@ -250,16 +244,11 @@ def read_profile_tables(
     ending = f"-{gpu}.csv" if gpu in known else ".csv"
     rows_of, in_placements = _read_placements(folder / f"placements{ending}")
     in_scalability = _read_scalability(folder / f"scalability{ending}")
-    if gpus_per_node is None:
-        largest_digit = max(int(digit) for placement in rows_of for digit in placement)
-        gpus_per_node = GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else largest_digit
-    if not 1 <= gpus_per_node <= _LARGEST_NODE:
-        problem = f"got {gpus_per_node}; placements have one digit per node, so 1 to {_LARGEST_NODE} are allowed"
-        raise DataError("gpus_per_node", problem, "give the number of GPUs in one node")
+    largest_digit = max(int(digit) for placement in rows_of for digit in placement)
     shapes = in_scalability.points[:, :2]
     local_batches = in_placements.points[:, 2]
     return ProfileTables(
-        gpus_per_node=gpus_per_node,
+        gpus_per_node=GPU_NODES[gpu].gpus_per_node if gpu in GPU_NODES else largest_digit,
         placements={key: in_placements.select(np.array(rows)).average_repeats() for key, rows in rows_of.items()},
         scalability={
             (nodes, gpus): in_scalability.select((shapes == (nodes, gpus)).all(axis=1)).average_repeats()

@@ -34,7 +34,6 @@ def run_ranks(
     *,
     backend: str = GLOO,
     timeout_s: float = 120.0,
-    threads: int = 1,
 ) -> Any:  # noqa: ANN401 - plain data
     """Run a function on several ranks of one process group, each in its own process of this machine.
 
@@ -52,8 +51,6 @@ def run_ranks(
         ``gloo`` over the loopback interface, or ``nccl``, where each rank has the CUDA device of its number.
     timeout_s
         After which the ranks are ended.
-    threads
-        That PyTorch uses within each rank.
 
     Returns
     -------
@@ -77,7 +74,7 @@ def run_ranks(
     store = TCPStore(_LOOPBACK, 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=timeout_s))
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
-        setting = (backend, store.port, timeout_s, threads)
+        setting = (backend, store.port, timeout_s)
         inputs = (ranks, setting, answer, work, arguments)
         context = start_processes(_run_rank, inputs, nprocs=ranks, join=False, daemon=True, start_method="spawn")
         try:
@@ -165,14 +162,14 @@ def joined_group(backend: str, place: int, **settings: Any) -> Iterator[None]:  
 
 
 def _run_rank(
-    rank: int, ranks: int, setting: tuple[str, int, float, int], answer: Path, work: Work, arguments: tuple[Any, ...]
+    rank: int, ranks: int, setting: tuple[str, int, float], answer: Path, work: Work, arguments: tuple[Any, ...]
 ) -> None:
     """Join the group, do the work; rank 0 writes its answer."""
-    backend, port, timeout_s, threads = setting
+    backend, port, timeout_s = setting
     torch = require_torch()
     from torch.distributed import TCPStore
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = _find_loopback()
     timeout = timedelta(seconds=timeout_s)
     store = TCPStore(_LOOPBACK, port, is_master=False, timeout=timeout)

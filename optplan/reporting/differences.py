@@ -218,15 +218,13 @@ def write_change(row: Difference) -> tuple[str, str]:
     return f"{sign}{_write(abs(change), row.unit)}", "" if relative is None else _write_percent(relative)
 
 
-def difference_table(rows: Iterable[Difference], caption: str = "Every figure in which the two differ") -> Table:
+def difference_table(rows: Iterable[Difference]) -> Table:
     """List differences, one row each, grouped by whom they concern.
 
     Parameters
     ----------
     rows
         Those of one group stand together. Of more than a few dozen ranges of epochs, a group shows the first.
-    caption
-        What they are.
     """
     cells: list[Row] = []
     for of, group in groupby(rows, key=lambda row: row.of):
@@ -236,7 +234,7 @@ def difference_table(rows: Iterable[Difference], caption: str = "Every figure in
         if rest:
             said = f"{rest} more rows of widths are in the JSON (--json, -o)"
             cells.append(Row([Cell(said, "rest", columns=len(_COLUMNS))], "part"))
-    return Table(caption, _COLUMNS, cells)
+    return Table("Every figure in which the two differ", _COLUMNS, cells)
 
 
 def cut_ranges(group: list[Difference]) -> tuple[list[Difference], int]:

@@ -158,13 +158,10 @@ def test_epochs_beyond_the_last_are_not_read(profiles: Path) -> None:
 
 
 def test_known_nodes_have_their_number_of_gpus(profiles: Path) -> None:
-    """A known suffix takes the number of its machine, and the caller may say another one."""
+    """A known suffix takes the number of its machine."""
     for kind in ("placements", "scalability"):
         (profiles / "toy" / f"{kind}-duo.csv").rename(profiles / "toy" / f"{kind}-aws.csv")
     assert read_profile_tables(profiles, TOY, "aws").gpus_per_node == 4
-    assert read_profile_tables(profiles, TOY, "aws", gpus_per_node=3).gpus_per_node == 3
-    with pytest.raises(DataError, match=r"^gpus_per_node: got 10; placements have one digit per node, so 1 to 9 are"):
-        read_profile_tables(profiles, TOY, "aws", gpus_per_node=10)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ MIGRATIONS: tuple[str, ...] = (
 _FILE, _LOCK = "calculator.sqlite", "calculator.lock"
 #: Calculations that are kept.
 _KEPT_CALCULATIONS = 1000
+#: Ids of so many events are kept at least; a repetition of an older one would count again.
+_KEPT_IDS = 2_000_000
 #: Ids that one query asks for: SQLite's least limit of variables is 999.
 _IDS_AT_ONCE = 900
 
@@ -40,8 +42,6 @@ class Store:
     ----------
     folder
         It is made, for the user alone (mode 0700).
-    kept_ids
-        Ids of so many events are kept at least; a repetition of an older one would count again.
 
     Raises
     ------
@@ -53,9 +53,8 @@ class Store:
         When its tables are of a later release, or it is no database.
     """
 
-    def __init__(self, folder: Path, *, kept_ids: int = 2_000_000) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._kept_ids = kept_ids
         lock: int | None = None
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -119,7 +118,7 @@ class Store:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
             if calculation is not None:
                 connection.execute("INSERT INTO calculations (body) VALUES (?)", (json.dumps(calculation),))
-                for table, kept in (("calculations", _KEPT_CALCULATIONS), ("events", self._kept_ids)):
+                for table, kept in (("calculations", _KEPT_CALCULATIONS), ("events", _KEPT_IDS)):
                     last = f"(SELECT max(number) FROM {table})"
                     connection.execute(f"DELETE FROM {table} WHERE number <= {last} - ?", (kept,))
 
