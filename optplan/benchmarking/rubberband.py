@@ -77,6 +77,7 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
             yield from _planner_rows(read_instance(name, RubberBandInstance), name, slow=full or not quick)
             yield from _limit_rows(read_instance(name, RubberBandInstance), name)
         yield from _sweep_rows(quick=quick)
+        yield from _both_rows()
         yield from _large_rows(quick=quick)
         yield from _sampling_rows()
 
@@ -177,6 +178,19 @@ def _pair_rows(instance: RubberBandInstance, label: str, extra: dict[str, float 
         return
     for rival in ("static", "published-greedy-instances"):
         yield compare_rows(_measure(instance, label, rival, extra), exact)
+
+
+def _both_rows() -> Iterator[Row]:
+    """Measure a deadline and a budget that are both kept with a probability, by plan and by table, and not."""
+    base = read_instance("rubberband-two-stages", RubberBandInstance)
+    noise = NormalNoise(sd_fraction=0.1)
+    noisy = base.replace(training=base.training.replace(iteration_noise=noise), confidence=0.95, deadline_s=290.0)
+    for usd in (0.4, 0.39):
+        both, label = noisy.replace(budget=Amount(usd, BudgetUnit.USD)), f"rubberband-two-stages@both-p95-{usd:g}"
+        exact = _measure(both, label, "auto", {"confidence": 0.95})
+        yield exact
+        if exact.objective is not None:
+            yield compare_rows(_measure(both, label, "every-chance", {"confidence": 0.95}), exact)
 
 
 def _large_rows(*, quick: bool) -> Iterator[Row]:

@@ -216,6 +216,7 @@ def rubberband_cases() -> Iterator[Case]:
             yield from _search_cases(f"{name}-{mode}", asked, figures)
     for name in ("plain", "per-function", "side-by-side"):
         yield from _confident_cases(name, SEARCHES[name] | {"confidence": 0.9})
+    yield from _both_confident_cases()
 
 
 #: 3 trials of 4 iterations, the best of them for 8 more, on instances of two GPUs and a tenth of a cent a second.
@@ -322,6 +323,20 @@ def _confident_cases(name: str, changes: dict[str, Any]) -> Iterator[Case]:
     changes = changes | {"training": noise, "cloud": changes.get("cloud", {}) | {"initialise_s": NOISY}}
     figures = _judge_every_plan(_search(changes))
     yield from _search_cases(f"{name}-confident", changes, figures, limits=(0,))
+
+
+def _both_confident_cases() -> Iterator[Case]:
+    """Yield a search with noise within a deadline and a budget that are both kept in eight of ten cases."""
+    noise = {"iteration_noise": {"form": "normal", "sd_s": 1.0}}
+    changes = {"training": noise, "confidence": 0.8, "deadline_s": 120.0, "budget": "0.17usd"}
+    for objective in ("cost", "time"):
+        asked = _search(changes | {"objective": objective})
+        choices = itertools.product(*_list_allocations(asked, asked.brackets[0]))
+        judged = [evaluate(asked, RubberBandSolution(brackets=(plan,))) for plan in choices]
+        within = [one.objective for one in judged if all(check.holds for check in one.checks)]
+        assert 0 < len(within) < len(judged)
+        yield Case(f"both-confident-{objective}", asked, min(within))
+    yield Case("both-confident-infeasible", _search(changes | {"budget": "0.1usd"}), None)
 
 
 def seer_cases() -> Iterator[Case]:

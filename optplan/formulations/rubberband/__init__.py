@@ -6,6 +6,7 @@ from optplan.contracts.registry import PROVEN, Formulation, SolverEntry
 from optplan.contracts.result import BoundProof
 
 _PLAIN = frozenset({"cheapest", "fastest"})
+_CONFIDENT = frozenset({"cheapest-with-confidence", "fastest-with-confidence"})
 _MODES = frozenset({"any", "fair"})
 _ALL = frozenset({"side-by-side", "per-function"})
 _HERE = "optplan.formulations.rubberband"
@@ -47,7 +48,7 @@ FORMULATION = Formulation(
             "held-distributions",
             f"{_HERE}.exact.both_limits:solve_held_distributions",
             "exact with a confidence: labels of cost and of time rounded down; of both limits plan by plan",
-            problems=frozenset({"cheapest-with-confidence", "fastest-with-confidence"}),
+            problems=_CONFIDENT,
         ),
         _general(
             "highs",
@@ -67,6 +68,15 @@ FORMULATION = Formulation(
             "looks at every plan; for tiny instances",
             proofs=frozenset({BoundProof.ENUMERATED}),
             max_cells=12,
+        ),
+        SolverEntry(
+            "every-chance",
+            f"{_HERE}.models.every_chance:solve_every_chance",
+            "looks at every plan with a confidence, from the best on; for tiny instances",
+            proofs=frozenset({BoundProof.ENGINE}),
+            problems=_CONFIDENT,
+            policies=_MODES,
+            max_cells=24,
         ),
         _heuristic(
             "static",

@@ -3,9 +3,10 @@
 A *shape* is the stages of a search in their proportions. Of size n, with trials growing, stage i has
 max(1, floor(n_i n / n_1)) trials; with iterations growing, max(1, floor(x_i n / sum of x)) iterations. A plan for a
 size is one for every smaller size: each stage has no more trials or iterations, so on the GPUs that its trials had it
-takes no longer, needs no more instances, and costs no more, minimum charges included. So where no plan keeps the limits
-at a size, none does at a larger one: a size that can be planned, beside the next one that cannot, is the proof. Only
-mode ``any`` has that property: the paper's rule may allow many trials on GPUs that it forbids fewer.
+takes no longer, needs no more instances, and costs no more, minimum charges included: in the mean, and, but for what
+minimum charges are expected to add, run by run, so that limits are kept no less often. So where no plan keeps the
+limits at a size, none does at a larger one: a size that can be planned, beside the next one that cannot, is the proof.
+Only mode ``any`` has that property: the paper's rule may allow many trials on GPUs that it forbids fewer.
 """
 
 from __future__ import annotations
@@ -77,13 +78,19 @@ def require_shape(instance: RubberBandInstance) -> tuple[Stage, ...]:
     Raises
     ------
     UnsupportedError
-        When there are several brackets, or the mode is not ``any``.
+        When there are several brackets, or the mode is not ``any``; when a budget is to be kept with a confidence, and
+        there are minimum charges.
     """
     if len(instance.brackets) > 1 or any(a.trials < b.trials for a, b in pairwise(instance.brackets[0])):
         raise UnsupportedError("a search of several brackets has no one size; give the stages of one of them")
     if instance.mode is not Mode.ANY:
         message = "mode fair may allow a search on GPUs that it forbids a smaller one, so that no size is the largest"
         raise UnsupportedError(f"{message}; ask for mode any")
+    if instance.asks_for_both and instance.has_minimum_charges:
+        message = (
+            "with expected minimum charges a smaller search may keep the budget less often, so that no size is the"
+        )
+        raise UnsupportedError(f"{message} largest; set cloud.minimum_charge_s=0, or leave the confidence out")
     return instance.brackets[0]
 
 

@@ -116,3 +116,31 @@ def test_what_has_no_largest_is_refused(changes: dict[str, Any], error: type[Exc
     """No limit, the paper's rule, and several brackets."""
     with pytest.raises(error, match=message):
         find_largest(_make(**changes), Growing.TRIALS, solve)
+
+
+def _vary(minimum_charge_s: float, **changes: Any) -> RubberBandInstance:  # noqa: ANN401 - whatever fields a test needs
+    """Make the same with iterations that vary by a tenth, and limits that are both kept in nine of ten runs."""
+    instance = _make(deadline_s=290, budget="0.55usd")
+    noise = {"form": "normal", "sd_fraction": 0.1}
+    data = instance.to_json_data()
+    data["training"] |= {"iteration_noise": noise}
+    data["cloud"] |= {"minimum_charge_s": minimum_charge_s}
+    return RubberBandInstance.parse(data | {"confidence": 0.9} | changes)
+
+
+def test_both_limits_are_kept_with_the_confidence() -> None:
+    """6 trials on three instances cost 0.492 usd on average; 7 need a fourth, and no plan keeps 0.55 usd so often."""
+    found = find_largest(_vary(0.0), Growing.TRIALS, solve)
+    assert (found.size, found.is_proven) == (6, True)
+    assert found.result is not None
+    assert found.result.measures["kept_probability"] >= 0.9
+    assert found.larger is not None
+    assert found.refusal is not None
+    assert verify(found.larger, found.refusal).nothing_wrong
+
+
+def test_expected_minimum_charges_leave_no_largest_with_a_confidence() -> None:
+    """They may weigh more on a smaller search: refused, with what to change; a deadline alone has no such charges."""
+    with pytest.raises(UnsupportedError, match=r"set cloud\.minimum_charge_s=0, or leave the confidence out"):
+        find_largest(_vary(60.0), Growing.TRIALS, solve)
+    assert find_largest(_vary(60.0, budget=None), Growing.TRIALS, solve).size > 0
