@@ -186,7 +186,7 @@ def _both_rows() -> Iterator[Row]:
     noise = NormalNoise(sd_fraction=0.1)
     noisy = base.replace(training=base.training.replace(iteration_noise=noise), confidence=0.95, deadline_s=290.0)
     for usd in (0.4, 0.39):
-        both, label = noisy.replace(budget=Amount(usd, BudgetUnit.USD)), f"rubberband-two-stages@both-p95-{usd:g}"
+        both, label = noisy.replace(budget=Amount(usd, BudgetUnit.USD)), f"rubberband-two-stages@confident-{usd:g}"
         exact = _measure(both, label, "auto", {"confidence": 0.95})
         yield exact
         if exact.objective is not None:

@@ -1,5 +1,10 @@
 """Every plan of a tiny search with a confidence, from the best objective on, until one keeps the limits often enough.
 
+The sheet: a run of a plan takes T = sum of X_j and costs C = data + E[minimum charges] + price * sum of w_j X_j; the
+X_j are the independent durations of its requests, last initialisations and stages, w_j the instances paid meanwhile.
+With deadline D, budget B and confidence p a plan counts when P(T <= D and C <= B) >= p, not P(T <= D) >= p and
+P(C <= B) >= p: the family ``confidence``. Without a deadline D is infinite; what is least is the expected T or C.
+
 Nothing is bounded or left out: the check of the solvers that do.
 """
 
