@@ -115,6 +115,17 @@ def test_a_slower_cluster_is_met_with_a_larger_one(tmp_path: Path) -> None:
     assert "the rest is planned anew" in outcome.replans[0].why
 
 
+def test_the_rest_keeps_both_limits_with_the_confidence() -> None:
+    """Planned anew it costs $1.74 on average: $1.85 are kept in nine of ten runs beside the deadline, $1.80 are not."""
+    noise = {"iteration_noise": {"form": "normal", "sd_fraction": 0.1}}
+    cloud = SEARCH["cloud"] | {"minimum_charge_s": 0.0}
+    changes: dict[str, Any] = {"training": SEARCH["training"] | noise, "cloud": cloud, "confidence": 0.9}
+    outcomes = [run(make_plan(**changes, budget=budget)[1], slower=1.3) for budget in ("1.85usd", "1.80usd")]
+    assert [outcome.code for outcome in outcomes] == [0, 3]
+    assert outcomes[0].cost_usd == pytest.approx(1.74, abs=0.005)
+    assert "the rest has become infeasible" in outcomes[1].why
+
+
 def test_the_rest_asks_for_no_more_than_there_is() -> None:
     """The slower cluster is met with 4 nodes of 2 GPUs; where there are 6 GPUs, the rest cannot be in time."""
     _, plan = make_plan()

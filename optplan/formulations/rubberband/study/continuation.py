@@ -14,6 +14,7 @@ from optplan.contracts.standing import Continuation, Solver, Standing
 from optplan.errors import DataError, UnsupportedError
 from optplan.formulations.rubberband.data.experiment import Experiment, StagesExperiment
 from optplan.formulations.rubberband.data.instance import (
+    BUDGET,
     DEADLINE,
     Objective,
     RubberBandInstance,
@@ -69,7 +70,9 @@ def continue_plan(
     if any(after.trials > before.trials for before, after in pairwise(stages)):
         raise UnsupportedError("another bracket with more trials is still to come")
     rest = _limit_room(whole.replace(experiment=StagesExperiment(stages=stages)), standing)
-    limit, left = _what_is_left(instance, standing)
+    if instance.asks_for_both and instance.ceiling is not None:
+        return _keep_both(_Rest(whole, plan, standing, done), rest, standing, solve)
+    limit, left = _what_is_left(instance, standing, instance.limit_name)
     growth_s, growth_usd = growth(instance, 0, len(_list_held(plan, standing)))
     saved = float(growth_s if instance.objective is Objective.COST else growth_usd)
     chosen = _choose(_Rest(whole, plan, standing, done), rest.without_ceiling(), left, saved, solve)
@@ -215,9 +218,24 @@ def _limit(instance: RubberBandInstance, amount: float) -> RubberBandInstance:
     return instance.replace(budget=Amount(amount, BudgetUnit.USD))
 
 
-def _what_is_left(instance: RubberBandInstance, standing: Standing) -> tuple[float, float]:
-    """Return the limit of the whole run, and what is left of it."""
-    name = instance.limit_name
+def _keep_both(rest: _Rest, instance: RubberBandInstance, standing: Standing, solve: Solver) -> Continuation:
+    """Plan the rest so that what is left of both limits is kept with the confidence: the solver judges that."""
+    limits = {name: _what_is_left(instance, standing, name) for name in instance.limits}
+    for name, (limit, left) in limits.items():
+        if left <= 0.0:
+            return Continuation(None, _explain(name, limit, left, 0.0))
+    usd = Amount(limits[BUDGET][1], BudgetUnit.USD)
+    result = solve(instance.replace(deadline_s=limits[DEADLINE][1], budget=usd))
+    if result.solution is not None:
+        return Continuation(rest.build(result.solution.brackets[0], result))
+    claim = result.infeasibility
+    for one in () if claim is None else claim.relaxations:
+        return Continuation(None, _explain(one.limit, *limits[one.limit], one.least_feasible))
+    return Continuation(None, claim)
+
+
+def _what_is_left(instance: RubberBandInstance, standing: Standing, name: str) -> tuple[float, float]:
+    """Return a limit of the whole run, and what is left of it."""
     limit = standing.limits[name] if name in standing.limits else instance.limits[name]
     return limit, limit - (standing.now_s if name == DEADLINE else standing.spent_usd or 0.0)
 
