@@ -70,7 +70,7 @@ FORMULATION = Formulation(
         SolverEntry(
             name="capped-paths",
             target=f"{_HERE}.exact.capped:solve_capped_paths",
-            summary="a limit on the GPUs at once: the best plan found; the bound is that without the limit",
+            summary="a limit on the GPUs at once: the best plan found, and a bound on all plans",
             proofs=frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE, BoundProof.SEARCHED}),
             problems=_WHOLE,
             policies=_BOTH,

@@ -6,40 +6,52 @@ too strict; as a second budget, of which the amount is tuned until the chance it
 is allowed, it finds good plans. The slope theta is searched over one to two times z / sd, which is that of a normal law
 at the quantile.
 
-Nothing is proven about the best of these plans beyond the bound without the limit. That no plan at all keeps it is
-proven by two necessary conditions:
-
-* Jobs that hold the least that they may, for the shortest time that they can take, break it already: job by job every
-  plan has at least those GPUs in use.
-* Every plan has at least the mean L of the least budget, and a variance of at most its mean times the widest width and
-  the largest dispersion, plus what hours of the day differ by. By Cantelli's inequality a number C below the mean is
-  then exceeded for at least (L - C)^2 / (variance + (L - C)^2) of the time.
+What is proven about the best of these plans is the bound without the limit, or a higher one by what all plans that keep
+the limit have in common (:mod:`~optplan.formulations.boa.exact.lower_tail`). That no plan at all keeps it is proven by
+the same, or since jobs that hold the least that they may, for the shortest time that they can take, break it already:
+job by job every plan has at least those GPUs in use. The judge checks either by a computation of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 
-from optplan.contracts import Answer, Infeasibility, SolveRequest, Status, Termination
+from optplan.contracts import (
+    Answer,
+    BoundProof,
+    Infeasibility,
+    SolveRequest,
+    Status,
+    Termination,
+    TreeCertificate,
+)
 from optplan.contracts.judgement import PathCosts
+from optplan.contracts.result import Hopeless
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.demand import find_demand, transform
 from optplan.formulations.boa.exact.description import describe
-from optplan.formulations.boa.exact.feasibility import least_budget
 from optplan.formulations.boa.exact.layered_paths import solve_layered_paths
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
+from optplan.formulations.boa.exact.lower_tail import (
+    RULE,
+    find_least_reach,
+    prove_bound,
+    refute,
+    turn_last,
+    weigh_jobs,
+)
 from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
 from optplan.formulations.boa.laws.demand import Demand, Stay, gather_crowd
 from optplan.progress import OutOfTime
 from optplan.schema import FloatArray
-from optplan.units import Amount, BudgetUnit
 
 #: Slopes that are tried, as multiples of z / sd, and solves for each.
 _SLOPES = (1.0, 1.3, 1.7, 2.0)
@@ -52,6 +64,8 @@ _GAP = 1e-3
 _LARGEST_EXPONENT = 40.0
 _LEAST_CHANCE = 1e-15
 _ROUNDING = 1e-9
+#: By how much a chance must be above the one allowed for the judge to agree.
+_REFUTED = 1e-8
 
 
 @dataclass(frozen=True)
@@ -81,9 +95,11 @@ def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
     demand = find_demand(instance, base.solution)
     if demand.over(limit.gpus) <= allowed:
         return base
-    least = find_least_peak(instance, limit.probability)
-    if limit.gpus < least:
-        return _explain(limit, least)
+    if (certify := _refute(instance, limit)) is not None:
+        return _explain(instance, limit, certify)
+    if demand.unit == 1:  # in cells of several GPUs, plans are judged by another law, if one close by
+        with contextlib.suppress(OutOfTime):
+            base = _raise_bound(base, prove_bound(instance, limit, base.solution, request))
     found: list[_Candidate] = []
     try:
         for candidate in _search(instance, limit, demand, request):
@@ -125,7 +141,7 @@ def _search(instance: BoaInstance, limit: PeakLimit, demand: Demand, request: So
     for slope in _SLOPES:
         theta = slope * z / deviation
         weighed = [_weigh(instance, each, theta) for each in costs]
-        least = _solve(instance, [_swap(each) for each in weighed], None, request)
+        least = _solve(instance, [turn_last(each) for each in weighed], None, request)
         if least is None or least.solution is None or least.objective is None:
             return
         frugal = _judge(instance, limit, least.solution, costs)
@@ -162,22 +178,8 @@ def _next_amount(low: tuple[float, float], high: tuple[float, float] | None, wan
 
 def _weigh(instance: BoaInstance, costs: PathCosts, theta: float) -> PathCosts:
     """Return the costs with the weights e^(theta k) - 1 of the jobs in the cluster as one more limit."""
-    options = instance.options(costs.name)
-    weight = np.expm1(np.minimum(theta * options.paid, _LARGEST_EXPONENT)) / (options.paid * options.price)
-    add = [np.concatenate([each, each[:1] * weight]) for each in (costs.run_consumption, costs.enter_consumption)]
-    return replace(costs, limits=(*costs.limits, "tail"), run_consumption=add[0], enter_consumption=add[1])
-
-
-def _swap(costs: PathCosts) -> PathCosts:
-    """Return the costs with the last limit as what is to be least."""
-    return replace(
-        costs,
-        limits=costs.limits[:-1],
-        run_value=costs.run_consumption[-1],
-        enter_value=costs.enter_consumption[-1],
-        run_consumption=costs.run_consumption[:-1],
-        enter_consumption=costs.enter_consumption[:-1],
-    )
+    weight = np.expm1(np.minimum(theta * instance.options(costs.name).paid, _LARGEST_EXPONENT))
+    return weigh_jobs(instance, costs, weight)
 
 
 def _solve(
@@ -211,8 +213,18 @@ def _value(instance: BoaInstance, solution: BoaSolution, costs: PathCosts) -> fl
 
 def find_least_peak(instance: BoaInstance, probability: float) -> float:
     """Return a number of GPUs such that no plan, whatever its budget, keeps a lower one with a probability."""
-    proven = max(_find_least_demand(instance).quantile(probability), _bound_by_variance(instance, probability))
+    jobs = _find_least_demand(instance)
+    proven = max(jobs.quantile(probability), find_least_reach(instance, probability, max(jobs.mean, 1.0))[0])
     return float(np.ceil(proven - _ROUNDING))  # GPUs in use are whole
+
+
+def _refute(instance: BoaInstance, limit: PeakLimit) -> Callable[[str], TreeCertificate] | None:
+    """Return what certifies that no plan keeps the limit, with any of the instance's other limits or without it."""
+    jobs = _find_least_demand(instance)
+    if jobs.over(limit.gpus) > 1.0 - limit.probability + _REFUTED:
+        return lambda without: TreeCertificate(rule=RULE, limit=without, content={"least_jobs": True})
+    reach, slope = find_least_reach(instance, limit.probability, max(jobs.mean, 1.0))
+    return refute(instance, limit, slope) if limit.gpus < reach * (1.0 - _ROUNDING) else None
 
 
 def _find_least_demand(instance: BoaInstance) -> Demand:
@@ -228,26 +240,24 @@ def _find_least_demand(instance: BoaInstance) -> Demand:
     return transform(gather_crowd(instance, stays, steady=False))
 
 
-def _bound_by_variance(instance: BoaInstance, probability: float) -> float:
-    """Return the number of GPUs that Cantelli's inequality proves to be needed; 0 where it proves nothing."""
-    in_gpus = instance.replace(budget=Amount(1.0, BudgetUnit.GPU), most_gpus=None)
-    mean = least_budget(in_gpus)[0]
-    patterns = [each.arrivals for each in instance.classes.values() if each.arrivals is not None]
-    dispersion = max([1.0, *(pattern.dispersion for pattern in patterns)])
-    busiest = max([1.0, *(float(pattern.relative.max()) for pattern in patterns)])
-    widest = max(float(instance.options(name).paid.max()) for name in instance.classes)
-    # A mean that lies between 0 and busiest times its average varies by at most average^2 (busiest - 1).
-    variance = mean * widest * dispersion + mean**2 * (busiest - 1.0)
-    return float(max(0.0, mean - np.sqrt(variance * (1.0 - probability) / probability)))
+def _raise_bound(base: Answer[BoaSolution], proven: tuple[float, TreeCertificate] | None) -> Answer[BoaSolution]:
+    """Return the answer with a bound that counts the limit, where that is higher."""
+    if proven is None or base.bound is None or proven[0] <= base.bound:
+        return base
+    bound, certificate = proven
+    return replace(base, bound=bound, bound_proof=BoundProof.TREE, certificates=(*base.certificates, certificate))
 
 
-def _explain(limit: PeakLimit, least: float) -> Answer[BoaSolution]:
+def _explain(instance: BoaInstance, limit: PeakLimit, certify: Callable[[str], TreeCertificate]) -> Answer[BoaSolution]:
     """Answer that no plan keeps the limit, and which number of GPUs none can do without."""
     reason = (
         f"no plan, whatever its budget, has at most {limit.gpus:g} GPUs in use for {limit.probability:.4g} of the "
-        f"time; none can do with fewer than {least:g}: most_gpus.gpus has to be that at least, or its probability lower"
+        f"time; none can do with fewer than {find_least_peak(instance, limit.probability):g}: most_gpus.gpus has to be "
+        "that at least, or its probability lower"
     )
-    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=Infeasibility(reason=reason, relaxations=()))
+    hopeless = tuple(Hopeless(limit=other, certificate=certify(other)) for other in instance.limits)
+    proof = Infeasibility(reason=reason, relaxations=(), hopeless=hopeless, certificate=certify(""))
+    return Answer(Status.INFEASIBLE, Termination.COMPLETED, infeasibility=proof)
 
 
 def _advise(instance: BoaInstance, limit: PeakLimit, found: Sequence[_Candidate]) -> list[str]:

@@ -6,6 +6,9 @@ check a proof without trusting either.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,13 +16,22 @@ from optplan.contracts.judgement import PathCosts
 from optplan.contracts.result import BoundProof
 from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem, has_real_widths
 from optplan.formulations.boa.laws.closed_forms import best_width, formula_speed
+from optplan.formulations.boa.laws.demand import Stay
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup
 from optplan.units import SECONDS_PER_HOUR
 
+#: Weights of the jobs of a class while they hold numbers of GPUs.
+Weigh: TypeAlias = Callable[[str, FloatArray], FloatArray]
 
-def path_costs(instance: BoaInstance) -> list[PathCosts]:
+
+def path_costs(instance: BoaInstance, weigh: Sequence[Weigh] = ()) -> list[PathCosts]:
     """Compute what each step of a class's path costs, from Lemma 4.8.
+
+    Parameters
+    ----------
+    weigh
+        For each further limit, behind the others: mean numbers of jobs that hold GPUs, weighted by class and GPUs.
 
     Returns
     -------
@@ -27,10 +39,34 @@ def path_costs(instance: BoaInstance) -> list[PathCosts]:
         One per class, with the limits of ``instance.limit_names``: values in seconds of (weighted) mean completion
         time, consumption in the limits' units. Without rescaling (problem whole) entering costs nothing.
     """
-    return [_path_costs(instance, name) for name in instance.classes]
+    return [_path_costs(instance, name, weigh) for name in instance.classes]
 
 
-def _path_costs(instance: BoaInstance, name: str) -> PathCosts:
+def list_stays_at_least(instance: BoaInstance) -> list[Stay]:
+    """List, by class, jobs that hold the least GPUs of any option, for the shortest time of any path."""
+    stays = []
+    for name, job_class in instance.classes.items():
+        options = instance.options(name)
+        types = np.array(options.gpu_types)[options.group]
+        wall, held = _stretch(instance, options.widths, types)
+        hours = (job_class.epoch_size_gpu_hours[:, None] / options.speeds * wall).min(axis=1).sum()
+        # The first start is in no job's way but its own, and is the least there is.
+        pauses = np.diag(_list_pauses(instance, name))[options.group] / SECONDS_PER_HOUR
+        stays.append(
+            Stay(
+                job_class=name,
+                gpu_type=options.gpu_types[0],
+                gpus=np.array([float(_count_paid(instance, options.widths, types).min())]),
+                rate_per_hour=job_class.arrival_rate_per_hour,
+                begins_h=np.zeros(1),
+                lasts_h=np.array([hours + float((pauses * wall).min())]),
+                held=np.array([float((held / wall).min())]),
+            )
+        )
+    return stays
+
+
+def _path_costs(instance: BoaInstance, name: str, weigh: Sequence[Weigh]) -> PathCosts:
     job_class, options = instance.classes[name], instance.options(name)
     types = np.array(options.gpu_types)[options.group]
     hours = job_class.epoch_size_gpu_hours[:, None] / options.speeds
@@ -55,11 +91,16 @@ def _path_costs(instance: BoaInstance, name: str) -> PathCosts:
         missing[0] += instance.floors.get(name, 0.0)
         run_use = np.concatenate([run_use, [missing if name == floor else 0.0 * missing for floor in instance.floors]])
         pause_use = np.concatenate([pause_use, np.zeros((len(instance.floors), *pause_use.shape[1:]))])
+    paid = _count_paid(instance, options.widths, types).astype(float)
+    for one in weigh:
+        jobs = job_class.arrival_rate_per_hour * held * one(name, paid)
+        run_use = np.concatenate([run_use, (jobs * hours)[None]])
+        pause_use = np.concatenate([pause_use, (jobs * pauses)[None, :, None, :]])
     return PathCosts(
         name=name,
         labels=options.labels,
         group=options.group if by_group else np.zeros_like(options.group),
-        limits=instance.limit_names,
+        limits=(*instance.limit_names, *(f"most_gpus.{number}" for number in range(len(weigh)))),
         run_value=value * hours,
         run_consumption=run_use,
         enter_value=_repeat_layers((value * pauses)[:, None, :], len(hours)),
@@ -194,7 +235,13 @@ def _least_continuous(instance: BoaInstance, name: str, weights: FloatArray, val
 
 
 def list_proofs(instance: BoaInstance) -> frozenset[BoundProof]:
-    """Return the kinds of certificate that prove anything: only whole, pure plans can be listed."""
-    if instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED:
+    """Return the kinds of certificate that prove anything: only whole, pure plans can be listed.
+
+    A tree of one part, which lists nothing, holds for mixed plans as well: it says what a limit at once adds.
+    """
+    if instance.problem is Problem.CONTINUOUS:
         return frozenset({BoundProof.LAGRANGIAN})
+    if instance.policy is Policy.MIXED:
+        trees = set() if instance.most_gpus is None else {BoundProof.TREE}
+        return frozenset({BoundProof.LAGRANGIAN, *trees})
     return frozenset({BoundProof.LAGRANGIAN, BoundProof.ENUMERATED, BoundProof.TREE})

@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts, RefutedError
 from optplan.contracts.result import TreeCertificate
-from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.formulations.boa.judge import rows
+from optplan.formulations.boa.data.instance import BoaInstance, Policy
+from optplan.formulations.boa.judge import peak, rows
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.evaluation import ROUNDING, TOLERANCE
 from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan
@@ -121,10 +121,10 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     Parameters
     ----------
     instance
-        Problem whole or rescaling, policy pure, with a budget.
+        Problem whole or rescaling, policy pure, with a budget; mixed where nothing is divided or listed.
     certificate
-        Of the rule ``boa-branches``, or ``boa-rows``, which :mod:`optplan.formulations.boa.judge.rows` explains;
-        anything may stand in it.
+        Of the rule ``boa-branches``, or ``boa-rows`` or ``boa-peak``, which :mod:`optplan.formulations.boa.judge.rows`
+        and :mod:`optplan.formulations.boa.judge.peak` explain; anything may stand in it.
     stopwatch
         Asked all along.
 
@@ -138,14 +138,19 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     if certificate.rule == rows.RULE:
         rows.check_rows(instance, certificate, stopwatch)
         return
-    if certificate.rule != RULE:
-        message = f"BOA has no rule {certificate.rule!r}; it has {RULE!r} and {rows.RULE!r}"
+    if certificate.rule == peak.RULE and certificate.content.get("least_jobs") is True:
+        peak.check_least_jobs(instance, certificate)
+        return
+    if certificate.rule not in {RULE, peak.RULE}:
+        message = f"BOA has no rule {certificate.rule!r}; it has {RULE!r}, {rows.RULE!r} and {peak.RULE!r}"
         raise RefutedError(message)
     question = _pose(instance, certificate)
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
         batch: list[_Closed] = []
         size = max(1, _BATCH_CELLS // max(costs.run_value.size for costs in question.costs))
         for closed in _read_parts(certificate.content.get("tree"), question, stopwatch):
+            if instance.policy is Policy.MIXED and (closed.listed or closed.part.whole is not None):
+                raise RefutedError("mixed plans are not divided or listed: the tree has one part, closed by weights")
             batch.append(closed)
             if len(batch) == size:
                 _check_batch(question, batch, stopwatch)
@@ -157,18 +162,22 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
 def _pose(instance: BoaInstance, certificate: TreeCertificate) -> _Question:
     """Return what is asked: of the objective, or of a limit that is dropped."""
     costs, names, bound = path_costs(instance), list(instance.limit_names), certificate.bound
+    amounts = list(instance.limits.values())
+    if certificate.rule == peak.RULE:
+        costs, most = peak.add_peak(instance, certificate)
+        names, amounts = list(costs[0].limits), [*amounts, *most]
     if bound is not None and not (np.isfinite(bound) and bound > 0.0):
         raise RefutedError("the bound is a finite number above zero, or none")
     every = [instance.options(name) for name in instance.classes]
     kinds, types = [each.group for each in every], [each.gpu_types for each in every]
     if not certificate.limit:
-        return _Question(costs, kinds, types, np.array(list(instance.limits.values())), bound)
+        return _Question(costs, kinds, types, np.array(amounts), bound)
     if certificate.limit not in names or len(names) == 1:
         message = f"{certificate.limit!r} is not one of several limits ({', '.join(names)})"
         raise RefutedError(message)
     dropped = names.index(certificate.limit)
     others = [number for number in range(len(names)) if number != dropped]
-    limits = np.array(list(instance.limits.values()))[others]
+    limits = np.array(amounts)[others]
     turned = [
         replace(
             each,

@@ -1,0 +1,267 @@
+"""What all plans that keep a limit on the GPUs at once have in common, and what that proves.
+
+Two kinds of necessary conditions, each a sum over what jobs hold that may be so much at most:
+
+* *Width* j: clumps of jobs that hold j GPUs or more are Poisson with a mean M, and hold at least j times their jobs,
+  which are at least as many as in clumps that go on with the least chance of any class. The share of the time in which
+  that alone is more than C grows with M: a plan that keeps the limit has a mean of at most A(j).
+* *Slope* s: with U the GPUs in use at a time and W the sum over jobs in the cluster, at their mean numbers, of
+  ``w(k) = (1 - r) (1 - z) / (1 - r z)``, ``z = e^(-s k)``, for k GPUs and clumps that go on with probability r, the
+  mean of e^(-s U) is e^(-W). By Markov's inequality P(U <= C) <= min(1, e^(s C - W)), which falls as W grows: a plan
+  that keeps the limit has a mean of at most A(s).
+
+Over the hours of the day M and W lie between the least and the largest relative rate of arrivals times their means. The
+first kind takes the convex minorant of the share over that range, the second the chord over the part that is convex:
+what the average over the day can be at worst.
+
+These are further limits. A Lagrangian bound with them holds for every plan that keeps the limit on GPUs at once; where
+no plan at all has so little, none keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from pydantic import JsonValue
+
+from optplan.contracts import SolveRequest, TreeCertificate
+from optplan.contracts.judgement import PathCosts
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
+from optplan.formulations.boa.data.peak_limit import PeakLimit
+from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.demand import list_stays
+from optplan.schema import FloatArray
+from optplan.solvers.budgeted_paths import least_path
+from optplan.solvers.paths import bounds, switching
+from optplan.solvers.paths.effort import Effort
+
+#: The judge's rule of these proofs.
+RULE = "boa-peak"
+#: Slopes that are looked at, times a number of GPUs; and widths as shares of the GPUs of the limit.
+_SLOPES = np.geomspace(0.03, 30.0, 31)
+_WIDTHS = np.geomspace(1.0 / 512.0, 1.0, 37)
+#: The most conditions that bound together.
+_MOST_CONDITIONS = 6
+#: A plan may miss the probability by 1e-9, and is still taken to keep the limit.
+_SLACK = 2e-9
+#: Parts of the range over the day, for the minorant.
+_PARTS = 64
+
+
+@dataclass(frozen=True)
+class Condition:
+    """No plan that keeps the limit has more.
+
+    Parameters
+    ----------
+    kind, number
+        ``width`` or ``slope``, and which.
+    most
+        The amount.
+    """
+
+    kind: str
+    number: float
+    most: float
+
+    def weigh(self, instance: BoaInstance, name: str, gpus: FloatArray) -> FloatArray:
+        """Return what a job of a class counts while it holds numbers of GPUs."""
+        arrivals = instance.classes[name].arrivals
+        goes_on = 0.0 if arrivals is None else arrivals.repeat
+        if self.kind == "width":
+            return np.where(gpus >= self.number, 1.0 - goes_on, 0.0)
+        less = np.exp(-self.number * gpus)
+        weight: FloatArray = (1.0 - goes_on) * (1.0 - less) / (1.0 - goes_on * less)
+        return weight
+
+    def measure(self, instance: BoaInstance, solution: BoaSolution) -> float:
+        """Return how much a plan has."""
+        stays = list_stays(instance, solution)
+        parts = [s.rate_per_hour * s.lasts_h * s.held * self.weigh(instance, s.job_class, s.gpus) for s in stays]
+        return float(sum(part.sum() for part in parts))
+
+
+def prove_bound(
+    instance: BoaInstance, limit: PeakLimit, solution: BoaSolution, request: SolveRequest
+) -> tuple[float, TreeCertificate] | None:
+    """Bound all plans that keep the limit by the conditions that a plan breaks most.
+
+    Parameters
+    ----------
+    instance, limit
+        The problem with whole widths, and the limit.
+    solution
+        The best plan without the limit.
+
+    Returns
+    -------
+    tuple or None
+        Seconds of (weighted) mean completion time, and its certificate; None where the plan breaks no condition, or
+        they prove nothing.
+    """
+    conditions = [
+        condition
+        for kind, numbers in (("width", _list_widths(instance, limit)), ("slope", _SLOPES / limit.gpus))
+        for number in numbers
+        if (condition := find_condition(instance, limit, kind, float(number))) is not None
+    ]
+    broken = sorted(
+        ((each.measure(instance, solution) / each.most, each) for each in conditions), key=lambda one: -one[0]
+    )
+    taken = [condition for excess, condition in broken if excess > 1.0][:_MOST_CONDITIONS]
+    if not taken:
+        return None
+    costs = cost_steps(instance)
+    for condition in taken:
+        costs = [weigh_jobs(instance, each, _weights(instance, each.name, condition)) for each in costs]
+    amounts = np.array([*instance.limits.values(), *(condition.most for condition in taken)])
+    family = switching.LinkedGraphs.from_costs(costs, amounts)
+    found = bounds.maximise_bound(family, effort=Effort(request.stopwatch))
+    if not isinstance(found, bounds.LinkedBound) or not np.isfinite(found.bound) or found.bound <= 0.0:
+        return None
+    return found.bound, _certify(taken, [1.0, *found.multipliers.tolist()], found.bound)
+
+
+def find_least_reach(instance: BoaInstance, probability: float, scale: float) -> tuple[float, float]:
+    """Return GPUs such that no plan keeps a lower limit, whatever its budget, and the slope that proves it.
+
+    Parameters
+    ----------
+    instance
+        Its limits are not looked at.
+    probability
+        Of the limit.
+    scale
+        GPUs, about as many as that.
+    """
+    from scipy.optimize import brentq
+
+    costs, rates, found = cost_steps(instance), _range_of_rates(instance), (0.0, 0.0)
+    for slope in (_SLOPES / scale).tolist():
+        condition, least = Condition("slope", slope, 0.0), 0.0
+        for each in costs:
+            tail = turn_last(weigh_jobs(instance, each, _weights(instance, each.name, condition)))
+            run, enter = tail.weighted(np.zeros(len(tail.limits)), value=1.0)
+            least += least_path(run, enter, instance.options(each.name).group if len(enter) > 1 else None)[0]
+        if least > 0.0 and bound_share(0.0, least, *rates) < probability - _SLACK:
+            reach = brentq(lambda at, w=least: bound_share(at, w, *rates) - (probability - _SLACK), 0.0, least)
+            found = max(found, (float(reach) / slope, slope))
+    return found
+
+
+def refute(instance: BoaInstance, limit: PeakLimit, slope: float) -> Callable[[str], TreeCertificate]:
+    """Return what certifies that no plan keeps the limit: even the least of any plan is more than it allows.
+
+    It is asked for a limit that does not help, however large, or for none by an empty name.
+    """
+    condition, others = find_condition(instance, limit, "slope", slope), len(instance.limits)
+    assert condition is not None
+
+    def certify(without: str) -> TreeCertificate:
+        weights = [0.0] * (1 + others - bool(without)) + [1.0]
+        return _certify([condition], weights, None).replace(limit=without)
+
+    return certify
+
+
+def find_condition(instance: BoaInstance, limit: PeakLimit, kind: str, number: float) -> Condition | None:
+    """Find the most of a kind that a plan that keeps the limit has; None where any amount may keep it."""
+    from scipy.optimize import brentq
+    from scipy.special import bdtr
+
+    low, high = _range_of_rates(instance)
+    if kind == "width":
+        goes_on = min(0.0 if each.arrivals is None else each.arrivals.repeat for each in instance.classes.values())
+        fit = int(limit.gpus // number)
+        clumps = np.diff(bdtr(np.arange(fit + 1.0), fit, 1.0 - goes_on), prepend=0.0)
+
+        def miss(mean: float) -> float:
+            return 1.0 - limit.probability + _SLACK - least_over(mean, clumps, low, high)
+    else:
+
+        def miss(mean: float) -> float:
+            return bound_share(number * limit.gpus, mean, low, high) - (limit.probability - _SLACK)
+
+    beyond = 1.0
+    while miss(beyond) >= 0.0:
+        beyond *= 2.0
+        if beyond > 1e5:
+            return None
+    return Condition(kind, number, float(brentq(miss, 0.0, beyond, xtol=1e-12 * beyond)) * (1.0 + 1e-9))
+
+
+def least_over(mean: float, clumps: FloatArray, low: float, high: float) -> float:
+    """Return the least share of the time with more than c jobs, in clumps of a mean number over the day.
+
+    Of n clumps, all jobs are at most c when c trials, each ending a clump, end n of them or more: so the chance is that
+    of a Poisson number to be at most a binomial one, whose chances ``clumps`` (c + 1,) has.
+    """
+    from scipy.special import pdtr
+
+    at = np.array([mean]) if high <= low * (1.0 + 1e-12) else np.linspace(low * mean, high * mean, _PARTS + 1)
+    over = 1.0 - pdtr(np.arange(clumps.size), at[:, None]) @ clumps
+    if at.size == 1:
+        return float(over[0])
+    # Between two points it is at least what it is at the lower one.
+    corners, values = np.append(at[0], at[1:]), np.append(over[0], over[:-1])
+    left, right = corners <= mean, corners >= mean
+    apart = corners[right] - corners[left][:, None]
+    share = np.divide(mean - corners[left][:, None], apart, out=np.zeros_like(apart), where=apart > 0.0)
+    return float((values[left][:, None] * (1.0 - share) + values[right] * share).min())
+
+
+def bound_share(reach: float, total: float, low: float, high: float) -> float:
+    """Return the largest average of min(1, e^(reach - y)) over y of mean ``total`` within low and high times it."""
+    if total <= reach:
+        return 1.0
+    left, right = max(reach, low * total), high * total
+    if right <= left * (1.0 + 1e-12):
+        return float(np.exp(reach - total))
+    at_left, at_right = np.exp(reach - left), np.exp(reach - right)
+    return float(at_left + (at_right - at_left) * (total - left) / (right - left))
+
+
+def weigh_jobs(instance: BoaInstance, costs: PathCosts, weight: FloatArray) -> PathCosts:
+    """Return the costs with the jobs that hold GPUs, each weighted by its option's (K,) weight, as one more limit."""
+    options = instance.options(costs.name)
+    per_gpu = weight / (options.paid * options.price)
+    add = [np.concatenate([each, each[:1] * per_gpu]) for each in (costs.run_consumption, costs.enter_consumption)]
+    return replace(costs, limits=(*costs.limits, "tail"), run_consumption=add[0], enter_consumption=add[1])
+
+
+def turn_last(costs: PathCosts) -> PathCosts:
+    """Return the costs with the last limit as what is to be least."""
+    return replace(
+        costs,
+        limits=costs.limits[:-1],
+        run_value=costs.run_consumption[-1],
+        enter_value=costs.enter_consumption[-1],
+        run_consumption=costs.run_consumption[:-1],
+        enter_consumption=costs.enter_consumption[:-1],
+    )
+
+
+def _weights(instance: BoaInstance, name: str, condition: Condition) -> FloatArray:
+    return condition.weigh(instance, name, instance.options(name).paid)
+
+
+def _list_widths(instance: BoaInstance, limit: PeakLimit) -> list[float]:
+    """List the widths of jobs about at some shares of the GPUs of the limit, and the least beyond it."""
+    every = np.unique(np.concatenate([instance.options(name).paid for name in instance.classes]))
+    within = every[every <= limit.gpus]
+    listed = within[np.unique(np.minimum(np.searchsorted(within, _WIDTHS * limit.gpus), within.size - 1))].tolist()
+    return [float(width) for width in [*listed, *every[every > limit.gpus][:1].tolist()]]
+
+
+def _range_of_rates(instance: BoaInstance) -> tuple[float, float]:
+    """Return the least and the largest rate of arrivals in an hour of the day, relative to the mean, of all classes."""
+    rates = [np.ones(1) if c.arrivals is None else c.arrivals.relative for c in instance.classes.values()]
+    return min(float(each.min()) for each in rates), max(float(each.max()) for each in rates)
+
+
+def _certify(conditions: Sequence[Condition], weights: list[float], bound: float | None) -> TreeCertificate:
+    listed: list[JsonValue] = [{each.kind: each.number, "most": each.most} for each in conditions]
+    content: dict[str, JsonValue] = {"conditions": listed, "tree": [{"weights": list(weights)}]}
+    return TreeCertificate(rule=RULE, bound=bound, content=content)
