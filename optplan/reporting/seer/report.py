@@ -19,6 +19,7 @@ from optplan.reporting.seer.tables import (
     list_brackets,
     list_costs,
     list_facts,
+    list_rest_of_spending,
     list_rounds_of,
     say_quality,
     say_unused,
@@ -59,8 +60,9 @@ _ASSUMPTIONS = (
         "Each bracket keeps its best trials; all that are kept are then ranked together, and the best get the bracket "
         "with the most GPUs.",
     ),
-    ("Supply", "GPUs are there when a round starts, and are paid for only while a trial holds them."),
 )
+_SUPPLY = ("Supply", "GPUs are there when a round starts, and are paid for only while a trial holds them.")
+_NODES = ("Supply", "Whole nodes are there when a round starts, and are given back as soon as fewer are needed.")
 _SPENDING = (
     (
         "Objective",
@@ -105,11 +107,11 @@ def build_page(instance: SeerInstance, result: Result[Solution], beside: Beside)
     promised = list_guarantees(instance)
     if promised is not None:
         sections.append(Section("promise", "What theory promises", [_PROMISE, promised]))
+    supply = _SUPPLY if instance.nodes_paid is None else _NODES
+    granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
     sections += [
         tell_proof(result, beside, _CHECK + (_CHECK_LOSS if quality else "")),
-        Section(
-            "assumptions", "What is taken for granted", [Terms([*_ASSUMPTIONS, *(_PRIOR if quality else _SPENDING)])]
-        ),
+        Section("assumptions", "What is taken for granted", [Terms(granted)]),
         tell_sources(instance, result),
     ]
     return build_answer_page(
@@ -144,12 +146,11 @@ def _tell_search(
     tables = [list_rounds_of(instance, solution), *([] if brackets is None else [brackets])]
     measures = result.measures
     bill = [("training", format_gpu_min(measures["training_gpu_min"]))]
-    if measures["resize_gpu_min"]:
-        bill.append(("resizing", format_gpu_min(measures["resize_gpu_min"])))
     bill += [
+        *list_rest_of_spending(instance, measures),
         ("left unused", say_unused(instance, measures)),
         ("budget", format_gpu_min(instance.budget_gpu_min)),
-        *list_costs(measures),
+        *list_costs(instance, measures),
     ]
     return [
         Section("search", "The search over time", [Charts(charts, reading)]),

@@ -86,11 +86,10 @@ def list_result_facts(instance: SeerInstance, result: Result[Solution]) -> list[
             facts += [*list_loss_facts(result), ("training", format_gpu_min(measures["training_gpu_min"]))]
         else:
             facts.append(("training", f"{format_gpu_min(result.objective)} ({result.objective:.9g})"))
-        if measures["resize_gpu_min"]:
-            facts.append(("resizing", format_gpu_min(measures["resize_gpu_min"])))
+        facts += list_rest_of_spending(instance, measures)
         facts.append(("of the budget", f"{format_share(share)}, {say_unused(instance, measures)} unused"))
         facts.append(("in the last round", format_gpu_min(measures["last_round_gpu_min"])))
-        facts += list_costs(measures)
+        facts += list_costs(instance, measures)
     return [*facts, *list_bound(result, format_gpu_min), *list_origin(result)]
 
 
@@ -107,13 +106,24 @@ def say_unused(instance: SeerInstance, measures: dict[str, float]) -> str:
     return format_gpu_min(unused if abs(unused) > ROUNDING * instance.budget_gpu_min else 0.0)
 
 
-def list_costs(measures: dict[str, float]) -> list[tuple[str, str]]:
-    """List what a search costs, and what whole nodes take, as far as that was measured."""
-    facts = []
-    if "cost_usd" in measures:
-        facts.append(("cost", format_usd(measures["cost_usd"])))
+def list_rest_of_spending(instance: SeerInstance, measures: dict[str, float]) -> list[tuple[str, str]]:
+    """List what the budget pays besides training: pauses, and where whole nodes are paid what is idle on them."""
+    resizing = measures["resize_gpu_min"]
+    facts = [("resizing", format_gpu_min(resizing))] if resizing else []
+    idle = measures["spent_gpu_min"] - measures["training_gpu_min"] - resizing
+    if idle > ROUNDING * instance.budget_gpu_min:
+        facts.append(("idle on whole nodes", format_gpu_min(idle)))
+    return facts
+
+
+def list_costs(instance: SeerInstance, measures: dict[str, float]) -> list[tuple[str, str]]:
+    """List what a search costs by what the budget counts, and what whole nodes take, as far as that was measured."""
+    facts, paid = [], "cost_usd" if instance.nodes_paid is None else "node_cost_usd"
+    if paid in measures:
+        facts.append(("cost", format_usd(measures[paid])))
     if "node_gpu_min" in measures:
         cost = f", {format_usd(measures['node_cost_usd'])}" if "node_cost_usd" in measures else ""
+        cost = cost if paid == "cost_usd" else ""
         nodes = f"{measures['most_nodes_held']:,.0f} at most, {format_gpu_min(measures['node_gpu_min'])}{cost}"
         facts.append(("in whole nodes", nodes))
     return facts

@@ -18,7 +18,13 @@ from optplan.reporting.seer.presenter import (
     present_instance,
     present_result,
 )
-from optplan.reporting.seer.tables import compare_results, list_brackets, list_rounds_of
+from optplan.reporting.seer.tables import (
+    compare_results,
+    list_brackets,
+    list_costs,
+    list_rest_of_spending,
+    list_rounds_of,
+)
 from optplan.reporting.seer.words import format_limit, format_objective, name_plan, require_brackets, say_how_good
 from optplan.solving import solve
 
@@ -68,6 +74,13 @@ def test_pauses_and_money(pausing: SeerInstance) -> None:
     assert "No plan of these rounds and brackets can spend more on training, whatever its accuracy: proven." in shown
     assert "resizing" in shown
     assert "in whole nodes" in shown
+    # On nodes of 4 the budget pays 74 GPU-minutes, of which 71.4 are training and 1.2 pauses: $3.70 in all.
+    bill = dict(list_rest_of_spending(pausing, found.measures)) | dict(list_costs(pausing, found.measures))
+    assert (bill["resizing"], bill["idle on whole nodes"], bill["cost"]) == ("1.2 GPU-min", "1.4 GPU-min", "$3.70")
+    held = pausing.replace(budget_counts="held")
+    other = solve(held).measures
+    assert [name for name, _ in list_rest_of_spending(held, other)] == ["resizing"]
+    assert dict(list_costs(held, other))["cost"] == f"${other['cost_usd']:.4g}"
     told = show(present_instance(pausing))
     assert "$4.00 (80 GPU-min)" in told
     assert "6 s without training" in told

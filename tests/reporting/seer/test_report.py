@@ -106,6 +106,19 @@ def test_the_page_in_a_browser(
         assert opened.list_narrow_cells(section) == []
 
 
+def test_who_rents_whole_nodes_is_told_what_is_paid(
+    example: SeerInstance, pausing: SeerInstance, tmp_path: Path
+) -> None:
+    """Idle GPUs are a part of the bill, and nodes are given back whole; else GPUs are paid while trials hold them."""
+    text = make_page(tmp_path, pausing, solve(pausing)).read_text(encoding="utf-8")
+    assert "idle on whole nodes" in text
+    assert "given back as soon as fewer are needed" in text
+    (tmp_path / "other").mkdir()
+    text = make_page(tmp_path / "other", example, solve(example)).read_text(encoding="utf-8")
+    assert "paid for only while a trial holds them" in text
+    assert "idle on whole nodes" not in text
+
+
 def test_a_page_without_a_plan(example: SeerInstance, tmp_path: Path) -> None:
     """It says what would help; where both limits fall short, that neither does alone."""
     poor = example.replace(deadline_min=0.5)
