@@ -6,6 +6,7 @@ import contextlib
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +309,25 @@ def test_rounds_without_time_or_budget_are_infeasible() -> None:
         continue_rounds(instance, plan, Standing(90.0, took=first, alive=dict.fromkeys(first, 0)), solve)
     with pytest.raises(UnsupportedError, match="no round is over"):
         continue_rounds(instance, plan, Standing(90.0), solve)
+
+
+def test_the_rest_is_left_what_whole_nodes_have_not_taken() -> None:
+    """9 trials on 3 nodes of 4 take 3 * 4 * 1.5 = 18 of 36 GPU-minutes; 4 go on for 3 min on one, 12 more.
+
+    Where the first round lasted for 160 s these are 32, and 12 more are 44; of GPUs held it would be 25.5.
+    """
+    instance, plan = make_rounds(deadline_min=4.5, budget="36gpu-min", nu=1, gpus_per_node=4)
+    (first,) = plan.rounds[0]
+    assert (first.members, first.nodes) == (9, 3)
+    standing = Standing(90.0, took={first.id: Took(0.0, 90.0, None)}, alive={first.id: 9}, spent_gpu_hours=13.5 / 60.0)
+    found = continue_rounds(instance, plan, standing, solve)
+    assert found.plan is not None
+    assert found.plan.expected["node_gpu_min"] == pytest.approx(30.0)
+    assert found.plan.expected["spent_gpu_min"] == pytest.approx(25.5)
+    long = replace(standing, took={first.id: Took(0.0, 160.0, None)})
+    infeasible = continue_rounds(instance, plan, long, solve).infeasibility
+    assert infeasible is not None
+    assert infeasible.relaxations[0].least_feasible == pytest.approx(44.0)
 
 
 class _KilledError(Exception):

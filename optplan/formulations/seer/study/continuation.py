@@ -53,7 +53,7 @@ def continue_plan(instance: SeerInstance, plan: SeerPlan, standing: Standing, so
     elapsed_min = (standing.now_s - standing.origin_s) / SECONDS_PER_MINUTE
     deadline_min, budget = _find_limits(instance, standing)
     rest = _Rest(instance, plan, done, elapsed_min, standing.limits.get("gpus", math.inf))
-    left_gpu_min = budget - standing.spent_gpu_hours * _MINUTES_PER_HOUR
+    left_gpu_min = budget - _sum_rented(instance, plan, standing, done)
     found = rest.choose(alive, deadline_min - elapsed_min, left_gpu_min, solve)
     if isinstance(found, Infeasibility):
         return Continuation(None, found)
@@ -69,6 +69,15 @@ def _find_limits(instance: SeerInstance, standing: Standing) -> tuple[float, flo
     if BUDGET in standing.limits and instance.price_usd_per_gpu_hour is not None:
         budget = standing.limits[BUDGET] / instance.price_usd_per_gpu_hour * _MINUTES_PER_HOUR
     return deadline_min, budget
+
+
+def _sum_rented(instance: SeerInstance, plan: SeerPlan, standing: Standing, done: int) -> float:
+    """Return the GPU-minutes of the rounds that have ended, as the budget counts them."""
+    if instance.nodes_paid is None:
+        return standing.spent_gpu_hours * _MINUTES_PER_HOUR
+    lasted_s = (max(standing.took[each.id].seconds for each in segments) for segments in plan.rounds[:done])
+    nodes_s = sum(segments[0].nodes * s for segments, s in zip(plan.rounds, lasted_s, strict=False))
+    return instance.nodes_paid * nodes_s / SECONDS_PER_MINUTE
 
 
 class _Rest:
@@ -169,14 +178,18 @@ def _join(rest: _Rest, plan: SeerPlan, standing: Standing, rounds: Sequence[Roun
     for each in rounds:
         last = write_round(rest.instance, solution, each, last, done=rest.done)
         segments = [*segments, *last]
-    spent = standing.spent_gpu_hours * _MINUTES_PER_HOUR + sum_spent(rest.instance, rounds)
+    spent = standing.spent_gpu_hours * _MINUTES_PER_HOUR + sum(each.gpus * each.duration_min for each in rounds)
+    expected = {"spent_gpu_min": spent, "duration_min": rounds[-1].stop_min}
+    if rest.instance.nodes_paid is not None:
+        rented = _sum_rented(rest.instance, plan, standing, rest.done)
+        expected["node_gpu_min"] = rented + sum_spent(rest.instance, rounds)
     return plan.replace(
         plan_id="",
         supersedes=plan.plan_id,
         objective=spent if plan.objective_unit == "GPU-min" else plan.objective,
         bound=None,
         segments=tuple(segments),
-        expected={"spent_gpu_min": spent, "duration_min": rounds[-1].stop_min},
+        expected=expected,
     )
 
 
