@@ -30,7 +30,8 @@ from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, PathSets, keep_limits
 from optplan.solvers.paths.gap import GapClosing, relative_gap
 from optplan.solvers.paths.incumbents import KnownPaths, choose_paths, find_nearest
-from optplan.solvers.paths.levels.blocks import BlockGraph
+from optplan.solvers.paths.levels.blocks import PROHIBITIVE, BlockGraph
+from optplan.solvers.paths.levels.memory import Memory
 from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.solutions import LinkedSolution
@@ -45,8 +46,9 @@ _FIRST_OF_WANTED = 0.125
 _GROWTH = 2.0
 #: Labels that one enumeration may keep before branching is the better way.
 _MOST_LABELS = 40_000
-#: The same before levels are tried, which are the better way much sooner.
+#: The same before levels are tried, which are the better way much sooner; and where these begin with some knowledge.
 _FEW_LABELS = 12_000
+_FEWEST_LABELS = 500
 #: Subproblems are enumerated within this fraction of the incumbent's value at first.
 _NEAR = 6e-3
 #: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.
@@ -69,6 +71,7 @@ def solve_pure(
     max_branches: int = 2_000,
     follow: Callable[[], Trails | None] | None = None,
     blocks: Callable[[], Sequence[BlockGraph] | None] | None = None,
+    memory: Memory | None = None,
 ) -> LinkedSolution | LinkedShortfall:
     """Return the best choice of one path per graph, or the proof that not even mixtures keep the limits.
 
@@ -87,6 +90,9 @@ def solve_pure(
         Makes the same graphs with nodes that remember their trails, for branching.
     blocks
         Makes the same graphs with kinds of nodes, for levels by blocks; None where there are too many kinds.
+    memory
+        What is known from problems with most of the same graphs, laid out by it; what this one finds is added. With it
+        levels are quick, and there is less enumeration before.
 
     Returns
     -------
@@ -108,11 +114,13 @@ def solve_pure(
     lagrangian = maximise_bound(graphs, effort=spent)
     if isinstance(lagrangian, LinkedShortfall):
         return lagrangian
-    search = _Closing(graphs, lagrangian, gap, spent, follow, blocks)
+    search = _Closing(graphs, lagrangian, gap, spent, follow, blocks, memory)
     try:
         stopped_by = search.run(max_branches)
     except OutOfEffortError as stop:
         stopped_by = stop.limit
+    if memory is not None and search.incumbent is not None:
+        memory.note_plan(search.incumbent.payload)
     return search.conclude(stopped_by)
 
 
@@ -127,12 +135,14 @@ class _Closing(GapClosing):
         effort: Effort,
         follow: Callable[[], Trails | None] | None,
         blocks: Callable[[], Sequence[BlockGraph] | None] | None = None,
+        memory: Memory | None = None,
     ) -> None:
         linked = float(lagrangian.multipliers @ lagrangian.limits)
         rounding = ROUNDING * (lagrangian.bound + 2.0 * linked)
         super().__init__(lagrangian.bound, lagrangian.multipliers, rounding, gap, effort)
         self.graphs = graphs
         self.follow = follow
+        self.memory = memory
         #: Levels by blocks, once they have begun; None where kinds of nodes are not known.
         self.sieve: Sieve | None = None
         self.blocks = None if blocks is None or graphs.limits.size == 1 else blocks()
@@ -176,6 +186,7 @@ class _Closing(GapClosing):
     def run(self, max_branches: int) -> str | None:
         """Close the gap by enumeration and then by branching; return what limit ended it, if any."""
         self._try_known()
+        self._try_plans()
         self.report("bound")
         self._enumerate_all()
         if not self.closed:
@@ -207,7 +218,7 @@ class _Closing(GapClosing):
         seen = self.lagrangian
         if self.blocks is None or not seen.bound > 0.0:
             return
-        self.sieve = Sieve(self.blocks, self.graphs.limits, seen.bound, seen.multipliers, self.effort)
+        self.sieve = Sieve(self.blocks, self.graphs.limits, seen.bound, seen.multipliers, self.effort, self.memory)
         try:
             self.sieve.run(self.value, self.gap)
         except OutOfEffortError as stop:
@@ -216,8 +227,18 @@ class _Closing(GapClosing):
         finally:
             if self.sieve.plan is not None:
                 self._offer(self._write_plan(self.sieve.plan))
+            self.sieve.memory.note_rows(self.sieve.rows.weights)
 
-    def _write_plan(self, plan: Sequence[NDArray[np.int16]]) -> PathBatch:
+    def _try_plans(self) -> None:
+        """Look for an incumbent among the plans of earlier problems."""
+        if self.memory is None or self.blocks is None:
+            return
+        for nodes in self.memory.plans:
+            plan = self._write_plan([row[: graph.num_layers] for row, graph in zip(nodes, self.blocks, strict=True)])
+            if plan.total_value < PROHIBITIVE * self.least:  # else it uses a node that is forbidden here
+                self._offer(plan)
+
+    def _write_plan(self, plan: Sequence[NDArray[np.int16] | NDArray[np.int32]]) -> PathBatch:
         """Return nodes (E,) of each graph as a plan."""
         assert self.blocks is not None
         sums = np.array([graph.add_up(nodes[None])[0] for graph, nodes in zip(self.blocks, plan, strict=True)])
@@ -258,7 +279,8 @@ class _Closing(GapClosing):
     def _enumerate(self, graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, most_value: float) -> bool:
         """Find the best plan of at most a value; return whether all such plans were covered within the quick limits."""
         few = self.blocks is not None and self.sieve is None
-        quick = Effort(self.effort.stopwatch, _FEW_LABELS if few else _MOST_LABELS)
+        most = _MOST_LABELS if not few else _FEW_LABELS if self.memory is None else _FEWEST_LABELS
+        quick = Effort(self.effort.stopwatch, most)
         try:
             paths = graphs.find_path_sets(multipliers, allowance, quick)
             if self.value - most_value > allowance:

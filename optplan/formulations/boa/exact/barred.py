@@ -200,7 +200,8 @@ class _Lift:
         value = 0.0 if given.bound is None else given.bound
         if "rows" in given.content:
             rows = [self._raise_weights(row, names, value) for row in cast(list[list[float]], given.content["rows"])]
-            return given.replace(content={"rows": rows})
+            # A row of nothing but a barred quota says nothing any more.
+            return given.replace(content={"rows": [row for row in rows if any(row)]})
         parts: list[JsonValue] = []
         for entry in cast(list[dict[str, JsonValue]], given.content["tree"]):
             if "weights" in entry:

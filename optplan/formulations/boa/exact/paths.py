@@ -19,6 +19,7 @@ from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths import bounds, closing, families, mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.levels.blocks import layer_blocks
+from optplan.solvers.paths.levels.memory import Memory
 
 #: A limit of at most this fraction of the least use of it leaves a plan, or a mixture, nothing to gain.
 _NOTHING = 1e-10
@@ -48,6 +49,7 @@ def solve_costs(
     limits: FloatArray | None = None,
     gap: float = 1e-6,
     stopwatch: Stopwatch | None = None,
+    memory: Memory | None = None,
 ) -> PathsAnswer | None:
     """Find the best plan under given step costs.
 
@@ -63,6 +65,8 @@ def solve_costs(
         Relative gap at which a search for a pure plan may stop.
     stopwatch
         Time limit.
+    memory
+        What is known from problems of the same instance with most of the same costs; what this one finds is added.
 
     Returns
     -------
@@ -72,7 +76,7 @@ def solve_costs(
     amounts = np.array(list(instance.limits.values())) if limits is None else limits
     effort = Effort(stopwatch if stopwatch is not None else Stopwatch())
     if amounts.size > 1 or any(graph.num_groups > 1 for graph in costs):
-        return _solve_linked(instance, costs, amounts, gap, effort)
+        return _solve_linked(instance, costs, amounts, gap, effort, memory)
     graphs = switching.LinkedGraphs.from_costs(costs)
     budget = float(amounts[0])
     if instance.policy is Policy.MIXED:
@@ -88,11 +92,17 @@ def solve_costs(
 
 
 def _solve_linked(
-    instance: BoaInstance, costs: Sequence[PathCosts], amounts: FloatArray, gap: float, effort: Effort
+    instance: BoaInstance,
+    costs: Sequence[PathCosts],
+    amounts: FloatArray,
+    gap: float,
+    effort: Effort,
+    memory: Memory | None,
 ) -> PathsAnswer | None:
-    family = _state_linked(costs, amounts)
-    if family is None:
+    stated = _state_linked(costs, amounts)
+    if stated is None:
         return None
+    family, costs = stated
     if instance.policy is Policy.MIXED:
         bound = bounds.maximise_bound(family, effort=effort)
         if isinstance(bound, bounds.LinkedShortfall):
@@ -102,7 +112,8 @@ def _solve_linked(
         mixture = bound.mixture
         return PathsAnswer(write_mixture(instance, mixture), mixture.value, min(bound.bound, mixture.value))
     kinds = [instance.options(name).group for name in instance.classes]
-    found = closing.solve_pure(family, gap=gap, effort=effort, blocks=lambda: layer_blocks(costs, kinds))
+    lay_out = layer_blocks if memory is None else memory.lay_out
+    found = closing.solve_pure(family, gap=gap, effort=effort, blocks=lambda: lay_out(costs, kinds), memory=memory)
     if isinstance(found, bounds.LinkedShortfall):
         return None
     if found.paths is None:  # only a search that ran to its end proves that there is no plan
@@ -111,12 +122,15 @@ def _solve_linked(
     return PathsAnswer(write_columns(instance, found.paths.payload), value, min(found.bound, value))
 
 
-def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> switching.LinkedGraphs | None:
-    """State the graphs with the nodes closed that the limits forbid; forbidden nodes are closed anyway.
+def _state_linked(
+    costs: Sequence[PathCosts], amounts: FloatArray
+) -> tuple[switching.LinkedGraphs, Sequence[PathCosts]] | None:
+    """State the graphs, and their costs, with the nodes closed that the limits forbid; forbidden nodes are anyway.
 
     A limit of nothing, or less than any use of it, forbids what uses it. None when no node is left in some layer.
     """
     forbidden = [np.isinf(graph.run_value) for graph in costs]
+    given = [closed.sum() for closed in forbidden]
     for limit, amount in enumerate(amounts.tolist()):
         uses = [graph.run_consumption[limit] for graph in costs]
         least = min(float(use[use > 0.0].min(initial=np.inf)) for use in uses)
@@ -126,9 +140,10 @@ def _state_linked(costs: Sequence[PathCosts], amounts: FloatArray) -> switching.
     if any(closed.all(axis=1).any() for closed in forbidden):
         return None
     open_costs = [
-        replace(g, run_value=np.where(closed, np.inf, g.run_value)) for g, closed in zip(costs, forbidden, strict=True)
+        each if closed.sum() == count else replace(each, run_value=np.where(closed, np.inf, each.run_value))
+        for each, closed, count in zip(costs, forbidden, given, strict=True)
     ]
-    return switching.LinkedGraphs.from_costs(open_costs, amounts)
+    return switching.LinkedGraphs.from_costs(open_costs, amounts), open_costs
 
 
 def write_branch(instance: BoaInstance, name: str, columns: IntArray, fraction: float = 1.0) -> Branch:

@@ -20,7 +20,7 @@ from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.data.options import Options
 from optplan.formulations.boa.judge.evaluation import evaluate, types_along
-from optplan.formulations.boa.study.forcing import Kept, solve_forced
+from optplan.formulations.boa.study.forcing import Kept, Shared, solve_forced
 from optplan.progress import Listener, Stopwatch
 
 
@@ -131,6 +131,7 @@ class _Forcing:
         self._instance = instance
         self._gap = gap
         self._time_limit_s = time_limit_s
+        self._shared = Shared.of_instance(instance)
         self._best = _Forced(None, None)
         self._known: dict[tuple[str, bytes], _Forced] = {}
 
@@ -185,7 +186,8 @@ class _Forcing:
         return max(self._gap, MEETING) * objective
 
     def _solve(self, kept: Kept) -> _Forced:
-        found = solve_forced(self._instance, kept, gap=self._gap, stopwatch=Stopwatch(self._time_limit_s))
+        watch = Stopwatch(self._time_limit_s)
+        found = solve_forced(self._instance, kept, self._shared, gap=self._gap, stopwatch=watch)
         return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
 
 

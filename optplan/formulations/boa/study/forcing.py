@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.paths import PathsAnswer, solve_costs
 from optplan.progress import Stopwatch
+from optplan.solvers.paths.levels.memory import Memory
 
 #: By class, which options (E, K) its jobs may hold in which epochs; classes that are not named keep all.
 Kept = Mapping[str, NDArray[np.bool_]]
 
 
-def solve_forced(instance: BoaInstance, kept: Kept, *, gap: float, stopwatch: Stopwatch) -> PathsAnswer | None:
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What re-solves of one instance have in common: costs by class, and what is known of their graphs."""
+
+    costs: Sequence[PathCosts]
+    memory: Memory
+
+    @classmethod
+    def of_instance(cls, instance: BoaInstance) -> Shared:
+        """Compute the costs of an instance, of which nothing else is known yet."""
+        return cls(cost_steps(instance), Memory())
+
+
+def solve_forced(
+    instance: BoaInstance, kept: Kept, shared: Shared, *, gap: float, stopwatch: Stopwatch
+) -> PathsAnswer | None:
     """Find the best plan whose classes hold only what they may.
 
     Parameters
@@ -26,6 +43,8 @@ def solve_forced(instance: BoaInstance, kept: Kept, *, gap: float, stopwatch: St
         Problem whole or rescaling, with a budget.
     kept
         At least one option for every epoch of a named class.
+    shared
+        From the re-solves before; this one adds to it.
     gap
         Relative gap at which a pure plan may stop.
     stopwatch
@@ -38,6 +57,6 @@ def solve_forced(instance: BoaInstance, kept: Kept, *, gap: float, stopwatch: St
     """
     costs = [
         replace(graph, run_value=np.where(kept[graph.name], graph.run_value, np.inf)) if graph.name in kept else graph
-        for graph in cost_steps(instance)
+        for graph in shared.costs
     ]
-    return solve_costs(instance, costs, gap=gap, stopwatch=stopwatch)
+    return solve_costs(instance, costs, gap=gap, stopwatch=stopwatch, memory=shared.memory)

@@ -20,7 +20,7 @@ from optplan.solvers.paths.families import FloatArray, IntArray
 #: Most kinds of nodes of one graph: their sets are twice as many with each.
 MOST_KINDS = 4
 #: Nodes that may not be used cost this many times what any plan without them does.
-_PROHIBITIVE = 16.0
+PROHIBITIVE = 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,7 @@ class BlockGraph:
             visited[moved] = np.where(better, smaller, own)
         return nodes.T.reshape(batch, num_sets, layers)
 
-    def add_up(self, nodes: NDArray[np.int16]) -> FloatArray:
+    def add_up(self, nodes: NDArray[np.int16] | NDArray[np.int32]) -> FloatArray:
         """Return (P, D) value and consumptions of paths (P, E)."""
         layers, last = np.arange(self.num_layers), self.entries.shape[2] - 1
         left = np.concatenate([nodes[:, :1], nodes[:, :-1]], axis=1)
@@ -168,4 +168,4 @@ def layer_blocks(costs: Sequence[PathCosts], kinds: Sequence[IntArray]) -> list[
         + len(each.run_value) * float(each.enter_value.max())
         for each in costs
     )
-    return [BlockGraph.from_costs(each, kind, _PROHIBITIVE * dearest) for each, kind in zip(costs, kinds, strict=True)]
+    return [BlockGraph.from_costs(each, kind, PROHIBITIVE * dearest) for each, kind in zip(costs, kinds, strict=True)]

@@ -19,8 +19,9 @@ from optplan.solvers.paths.dominance import find_undominated_vectors
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, keep_limits
 from optplan.solvers.paths.levels.blocks import BlockGraph
+from optplan.solvers.paths.levels.memory import Memory
 from optplan.solvers.paths.levels.rows import Rows
-from optplan.solvers.paths.levels.segments import BlockSearch, KnownPath, PathList
+from optplan.solvers.paths.levels.segments import KnownPath, PathList
 
 #: Labels for listing a graph at first, before others are; and paths that it may have then.
 _FEW_LABELS = (300, 3_000)
@@ -43,11 +44,11 @@ COARSE = (400, 0.016)
 _BATCH = 8
 #: A total's bound is known well enough when multipliers cannot take away more than this of the room that rows leave.
 _EXACT = 0.5
+#: Times in a row that nothing new is found for some totals; then the others are not asked.
+_MOST_IDLE = 12
 #: Totals, and numbers that are looked at at once.
 _MOST_TOTALS = 400_000
 _CHUNK = 1 << 20
-#: Numbers kept by searches.
-_MOST_KNOWN = 20_000_000
 #: Lists that all levels together may take.
 _MOST_LISTS = 30_000
 
@@ -102,10 +103,18 @@ class Board:
         (L,) With which it holds.
     effort
         Limit on time, and who counts.
+    memory
+        What is known of the graphs from other problems.
     """
 
     def __init__(
-        self, graphs: Sequence[BlockGraph], limits: FloatArray, bound: float, multipliers: FloatArray, effort: Effort
+        self,
+        graphs: Sequence[BlockGraph],
+        limits: FloatArray,
+        bound: float,
+        multipliers: FloatArray,
+        effort: Effort,
+        memory: Memory | None = None,
     ) -> None:
         self.graphs = graphs
         self.limits = limits
@@ -113,15 +122,18 @@ class Board:
         self.root = bound
         #: No plan has less value.
         self.bound = bound
-        self.rows = Rows(graphs, limits, effort)
-        self.rows.add(np.concatenate([[np.append(1.0, multipliers)], np.diag(np.append(1.0, bound / limits))[1:]]))
+        self.memory = Memory() if memory is None else memory
+        #: Whether this is one of several problems with graphs in common.
+        self.is_one_of_many = memory is not None
+        self.rows = Rows(graphs, limits, effort, self.memory)
+        own = np.concatenate([[np.append(1.0, multipliers)], np.diag(np.append(1.0, bound / limits))[1:]])
+        self.rows.add(np.concatenate([own, self.memory.find_near(multipliers, limits, bound)]))
         #: Nodes (G, E) of the best plan found, and its value.
         self.plan: list[NDArray[np.int16]] | None = None
         self.value = math.inf
         self._ceiling = bound
         self._unit = np.concatenate([[bound], limits * bound / np.maximum(multipliers * limits, 0.05 * bound)])
         self._lists: list[PathList | KnownPath] = []
-        self._searches: dict[tuple[int, int], BlockSearch] = {}
         self._listed = 0
         #: Lists that there may have been so far.
         self._may_list = _MOST_LISTS
@@ -314,18 +326,13 @@ class Board:
         if (least > room).any():
             return None
         tightest = np.argsort(room - least, kind="stable")[: _TIGHTEST if share == 1.0 else _TIGHTEST_SHARED]
-        if (number, block) not in self._searches:
-            self._searches[number, block] = BlockSearch(self.graphs[number], block)
-        if sum(search.num_known for search in self._searches.values()) > _MOST_KNOWN:
-            for search in self._searches.values():
-                search.forget()
         self._listed += 1
         if self._listed > self._may_list:
             raise OutOfEffortError("lists")
         effort = Effort(self.effort.stopwatch, labels)
         try:
             weights, most = self.rows.weights[tightest], (least + share * (room - least))[tightest]
-            paths = self._searches[number, block].list_paths(weights, most, effort, whole=whole)
+            paths = self.memory.search(self.graphs[number], block).list_paths(weights, most, effort, whole=whole)
         finally:
             self.effort.labels += effort.labels
         return paths if len(paths.sums) else None
@@ -368,10 +375,11 @@ class Board:
         return totals.take(room >= 0.0), room[room >= 0.0]
 
     def _tighten(self, totals: Totals) -> Totals:
-        """Add rows until every total is given up or its bound is known well enough."""
+        """Add rows until every total is given up or its bound is known well enough, of all that are looked at."""
         totals, room = self._prune(totals)
         exact = np.zeros(len(totals), dtype=np.bool_)
-        while not exact.all():
+        idle = 0
+        while not exact.all() and idle < _MOST_IDLE:
             picked = self._pick(totals, room, exact)
             left = totals.chosen[picked, :, 0] < 0
             fresh: list[FloatArray] = []
@@ -383,6 +391,7 @@ class Board:
                     exact[place] = True
                 else:
                     fresh.append(weights)
+            idle = 0 if fresh else idle + 1
             if not fresh:
                 continue
             seen = len(self.rows)

@@ -8,6 +8,7 @@ of a plan can be given up as soon as any row says that the rest takes it beyond.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from optplan.solvers.limits import most_within
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray
 from optplan.solvers.paths.levels.blocks import BlockGraph
+from optplan.solvers.paths.levels.memory import Memory
 from optplan.solvers.paths.master import run_engine
 
 if TYPE_CHECKING:
@@ -42,10 +44,13 @@ class Rows:
         (L,) What total consumptions may be.
     effort
         Charged for every sweep.
+    memory
+        Keeps what sweeps find.
     """
 
-    def __init__(self, graphs: Sequence[BlockGraph], limits: FloatArray, effort: Effort) -> None:
+    def __init__(self, graphs: Sequence[BlockGraph], limits: FloatArray, effort: Effort, memory: Memory) -> None:
         self.graphs = graphs
+        self._memory = memory
         self.most = most_within(limits)
         self.effort = effort
         self.weights = np.empty((0, limits.size + 1))
@@ -87,13 +92,16 @@ class Rows:
     def _sweep(self, number: int, rows: IntArray) -> None:
         for first in range(0, rows.size, _BATCH):
             part = rows[first : first + _BATCH]
-            least, sums, _ = self.graphs[number].sweep(self.weights[part])
-            self.effort.charge_pass()
+            least, sums = self._memory.sweep(self.graphs[number], self.weights[part], partial(self._find, number))
             self.least[number][part, 1:] = least
             self.least[number][part, 0] = least.min(axis=1)
             for block in range(least.shape[1]):
                 fits = np.isfinite(least[:, block])
                 self._keep(number, block + 1, sums[fits, block])
+
+    def _find(self, number: int, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        self.effort.charge_pass()
+        return self.graphs[number].sweep(weights)[:2]
 
     def _keep(self, number: int, block: int, sums: FloatArray) -> None:
         known = self.columns.get((number, block), sums[:0])

@@ -136,15 +136,13 @@ class BlockSearch:
         nothing = np.zeros((len(self._steps), 1, self.nodes.size))
         self._prefix = np.concatenate([nothing, self._steps.cumsum(axis=1)], axis=1)
         self._outlooks: dict[bytes, _Outlook] = {}
-
-    @property
-    def num_known(self) -> int:
-        """How many numbers are kept."""
-        return sum(each.entering.size for each in self._outlooks.values())
+        #: How many numbers are kept.
+        self.num_known = 0
 
     def forget(self) -> None:
         """Keep nothing of what rows know."""
         self._outlooks.clear()
+        self.num_known = 0
 
     def _look_back(self, weights: FloatArray) -> None:
         """Compute what rows (R, D) know."""
@@ -170,6 +168,7 @@ class BlockSearch:
         for row, each in enumerate(weights):
             found = _Outlook(each, entering[row], leaving[row], paid[row], float(least[row]))
             self._outlooks[each.tobytes()] = found
+            self.num_known += found.entering.size
 
     def list_paths(self, weights: FloatArray, most: FloatArray, effort: Effort, *, whole: bool = True) -> PathList:
         """List the paths whose weighted sums are at most what each row allows.

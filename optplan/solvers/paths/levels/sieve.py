@@ -53,7 +53,8 @@ class Sieve(Seeker):
             When time ran out, or a level is too large; ``bound`` and ``plan`` are what is known then.
         """
         self.value = value
-        distance, sought = _FIRST, False
+        # With rows and plans of other problems levels take little work, and seeking would take most of it.
+        distance, sought = _FIRST, self.is_one_of_many
         while self.bound < self.value * (1.0 - gap) and distance <= _FURTHEST:
             lists = self._listed
             self._try_level(min(self.root * (1.0 + distance), self.value * (1.0 - ROUNDING)))

@@ -280,6 +280,25 @@ def join_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(rows_judge, name, few)
 
 
+def test_rows_with_a_quota_of_nothing_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that weighs nothing but the quota of a type that no plan can use is left out of the certificate."""
+    monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
+    proven = 0
+    for seed in range(12):
+        instance = draw_instance(seed)
+        types = {
+            name: kind.replace(quota_gpus=0.0) if name == "b" else kind for name, kind in instance.gpu_types.items()
+        }
+        barred = instance.replace(gpu_types=types)
+        best = best_of(barred)
+        result = solve(barred)
+        if not result.certificates or not isinstance(result.certificates[-1], TreeCertificate) or math.isinf(best):
+            continue
+        proven += result.certificates[-1].rule == rows_judge.RULE
+        assert result.objective == pytest.approx(best, rel=1e-9)
+    assert proven >= 1
+
+
 def test_what_others_undercut_is_left_out_among_the_same_sets_only() -> None:
     """Of (1, 1), (2, 1), (1, 2) and (3, 0) the first makes two superfluous; with other sets to come it makes none."""
     sums = np.array([[2.0, 1.0], [1.0, 1.0], [1.0, 2.0], [3.0, 0.0]])

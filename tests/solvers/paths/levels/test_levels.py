@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 
@@ -20,6 +21,7 @@ from optplan.solvers.paths.closing import solve_pure
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import keep_limits
 from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
+from optplan.solvers.paths.levels.memory import Memory
 from optplan.solvers.paths.levels.segments import BlockSearch
 from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solvers.paths.switching import LinkedGraphs
@@ -220,3 +222,38 @@ def test_time_ends_levels_with_what_is_known(random_costs: Maker) -> None:
     assert len(events) > 3
     with pytest.raises(OutOfEffortError, match="time"):
         Sieve(blocks, limits, 1e-3, np.zeros(limits.size), Effort(Stopwatch(0.0)))
+
+
+def test_problems_with_graphs_in_common_are_solved_as_if_alone(
+    random_costs: Maker,
+    random_limits: Callable[..., FloatArray],
+    path_table: Callable[[PathCosts], FloatArray],
+    pure_optimum: Callable[..., float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With what earlier problems left behind, rows and plans with nodes that are forbidden now, optima are the same."""
+    monkeypatch.setattr("optplan.solvers.paths.closing._Closing._enumerate_all", lambda _: None)
+    by_rows = kept = 0
+    for seed in range(10):
+        costs = random_costs(seed, hubs=False)
+        limits = random_limits(seed, [path_table(each) for each in costs])
+        kinds, memory, rng = draw_kinds(seed, costs), Memory(), np.random.default_rng(seed)
+        for number in [-1, *range(len(costs)), *range(len(costs))]:
+            forced = list(costs)
+            if number >= 0:
+                values = costs[number].run_value.copy()
+                values[rng.integers(len(values)), : rng.integers(1, values.shape[1])] = np.inf
+                forced[number] = replace(costs[number], run_value=values)
+            expected = pure_optimum([path_table(each) for each in forced], limits)
+            family = LinkedGraphs.from_costs(forced, limits)
+            blocks = partial(memory.lay_out, forced, kinds)
+            found = solve_pure(family, gap=1e-9, blocks=blocks, memory=memory)
+            if isinstance(found, LinkedShortfall) or math.isinf(expected):
+                continue
+            assert found.paths is not None
+            assert found.paths.total_value == pytest.approx(expected, rel=1e-8)
+            assert found.bound == pytest.approx(expected, rel=1e-8)
+            by_rows += found.rows is not None
+            kept += number >= 0 and len(memory.find_near(found.lagrangian.multipliers, limits, found.lagrangian.bound))
+    assert by_rows >= 10
+    assert kept >= 10
