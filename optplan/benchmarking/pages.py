@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 _DASHES = ("solid", "dash", "dot")
-_LEGEND = {"orientation": "h", "y": -0.25, "x": 0.0}
-_HEIGHT = 360
+_LEGEND = {"orientation": "h", "yref": "container", "y": 0.0, "yanchor": "bottom", "x": 0.0}
+#: Of a chart, and what each line in its key beyond the third adds: on a phone each has a row of its own.
+_HEIGHT, _KEY_HEIGHT = 360, 18
 #: What the parts of a profile are called, and at which factors they are known.
 _PROFILES = {
     "objective": ("share of the questions with an objective within this factor of the best", OBJECTIVE_FACTORS),
@@ -27,7 +28,7 @@ _PROFILES = {
 }
 
 #: Factors that have room for their labels.
-_TICKS = {"objective": [1, 1.05, 1.1, 1.2, 1.5, 2], "time": [1, 2, 5, 10, 100, 1000]}
+_TICKS = {"objective": [1, 1.1, 1.2, 1.5, 2], "time": [1, 2, 5, 10, 100, 1000]}
 
 
 def build_sweep_page(document: Mapping[str, Any]) -> Page:
@@ -43,7 +44,7 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
     form = "quick" if document["quick"] else "full" if document["full"] else "usual"
     cards = [
         Card("rows measured", f"{rows:,}"),
-        Card("time in all", format_seconds(document["seconds"]), _say_where(document)),
+        Card("time in all", format_seconds(document["seconds"]), f"suites {_say_where(document)}"),
     ]
     sections = [Section("protocol", "How this was measured", _tell_protocol(document, form))]
     warnings = []
@@ -67,7 +68,7 @@ def build_sweep_page(document: Mapping[str, Any]) -> Page:
 
 
 def _say_where(document: Mapping[str, Any]) -> str:
-    return "on a Ray cluster" if document["engine"] == Engine.RAY else f"{document['processes']} suites at a time"
+    return "on a Ray cluster" if document["engine"] == Engine.RAY else f"{document['processes']} at a time"
 
 
 def _tell_protocol(document: Mapping[str, Any], form: str) -> list[Block]:
@@ -135,7 +136,7 @@ def _list_solvers(solvers: Mapping[str, Mapping[str, Any]]) -> Table:
 
 def _draw_profile(profiles: Mapping[str, Mapping[str, Sequence[float]]], part: str) -> Figure:
     label, factors = _PROFILES[part]
-    figure = new_figure(height=_HEIGHT)
+    figure = new_figure(height=_HEIGHT + _KEY_HEIGHT * max(0, len(profiles) - 3))
     for number, (name, told) in enumerate(profiles.items()):
         line = {
             "shape": "hv",
@@ -143,7 +144,7 @@ def _draw_profile(profiles: Mapping[str, Mapping[str, Sequence[float]]], part: s
             "dash": _DASHES[number // len(_COLORS) % len(_DASHES)],
         }
         figure.add_scatter(x=list(factors), y=list(told[part]), name=name, mode="lines+markers", line=line)
-    figure.update_xaxes(title_text=f"factor of the best {part}", type="log", tickvals=_TICKS[part])
+    figure.update_xaxes(title_text=f"factor of the best {part}", type="log", tickvals=_TICKS[part], tickangle=0)
     figure.update_yaxes(title_text="share of the questions", range=[-0.03, 1.03])
     figure.update_layout(showlegend=True, legend=_LEGEND, meta=label)
     return figure
@@ -163,7 +164,11 @@ def _draw_growth(growth: Mapping[str, Sequence[Sequence[float]]]) -> Figure:
 
 def _say_row(row: Mapping[str, Any]) -> str:
     """Say what a row measured that is no answer to a question."""
-    work = ", ".join(f"{name} {value:,.4g}" for name, value in row["extra"].items() if isinstance(value, float))
+    work = ", ".join(
+        f"{name} {value:,.0f}" if abs(value) >= 1000.0 else f"{name} {value:.4g}"
+        for name, value in row["extra"].items()
+        if isinstance(value, float)
+    )
     return f"{row['instance']}, {row['solver']}: {row['status']} in {format_seconds(row['seconds'])}" + (
         f" ({work})" if work else ""
     )

@@ -104,7 +104,7 @@ def test_all_suites_give_one_document_and_one_page(
     assert json.loads(json_file.read_text(encoding="utf-8")) == document
     shown = page.read_text(encoding="utf-8")
     assert "not reached, or its proof does not hold: boa-one-table@1.25gpu" in shown
-    assert "2 suites at a time" in shown
+    assert "suites 2 at a time" in shown
     assert "1 rows in 1\xa0s, on another." in shown
     document["engine"] = "ray"
     run("bench", "all", "--engine", "ray", "--report", page, "--force")

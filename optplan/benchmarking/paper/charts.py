@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from optplan.reporting.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
 
 COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, GREY, "#8c6d31")
+#: Of lines beyond the colours.
+_DASHES = ("", ' stroke-dasharray="7 4"', ' stroke-dasharray="2 3"')
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 330, 62, 12, 12, 46
 _LEGEND_STEP, _LEGEND_COLUMNS = 18, 2
 #: Ticks of an axis, at most.
@@ -30,8 +32,8 @@ class Line:
         Whether points are marked.
     steps
         Whether values hold until the next point.
-    joined
-        Whether points are joined.
+    falling
+        Whether only points below all those to their left are joined.
     """
 
     name: str
@@ -39,7 +41,7 @@ class Line:
     y: Sequence[float]
     marks: bool = True
     steps: bool = False
-    joined: bool = True
+    falling: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,12 +115,14 @@ def draw(title: str, lines: Sequence[Line], x_axis: Axis, y_axis: Axis) -> str:
         *_draw_axes(x, y, x_axis, y_axis),
     ]
     for number, line in enumerate(lines):
-        color = COLORS[number % len(COLORS)]
-        parts += _draw_line([(x.place(a), y.place(b)) for a, b in zip(line.x, line.y, strict=True)], line, color)
+        color, dash = COLORS[number % len(COLORS)], _DASHES[number // len(COLORS) % len(_DASHES)]
+        stroke = f'stroke="{color}"{dash}'
+        points = [(x.place(a), y.place(b)) for a, b in zip(line.x, line.y, strict=True)]
+        parts += _draw_line(points, line, stroke, color)
         column, row = number % _LEGEND_COLUMNS, number // _LEGEND_COLUMNS
         left = _LEFT + column * (_WIDTH - _LEFT - _RIGHT) / _LEGEND_COLUMNS
         top = _HEIGHT + 4 + row * _LEGEND_STEP
-        parts.append(f'<path d="M{left:.0f} {top}h18" stroke="{color}" stroke-width="3"/>')
+        parts.append(f'<path d="M{left:.0f} {top}h18" {stroke} stroke-width="3"/>')
         parts.append(f'<text x="{left + 24:.0f}" y="{top + 4}">{html.escape(line.name)}</text>')
     return "\n".join([*parts, "</svg>"])
 
@@ -142,15 +146,16 @@ def _draw_axes(x: _Scale, y: _Scale, x_axis: Axis, y_axis: Axis) -> Iterator[str
     )
 
 
-def _draw_line(points: Sequence[tuple[float, float]], line: Line, color: str) -> Iterator[str]:
-    if line.joined:
-        path = [points[0]]
-        for one in points[1:]:
-            if line.steps:
-                path.append((one[0], path[-1][1]))
-            path.append(one)
-        text = " ".join(f"{a:.1f},{b:.1f}" for a, b in path)
-        yield f'<polyline points="{text}" fill="none" stroke="{color}" stroke-width="1.8" stroke-linejoin="round"/>'
+def _draw_line(points: Sequence[tuple[float, float]], line: Line, stroke: str, color: str) -> Iterator[str]:
+    path = [points[0]]
+    for one in points[1:]:
+        if line.falling and one[1] <= path[-1][1]:  # on the screen, upwards is less
+            continue
+        if line.steps:
+            path.append((one[0], path[-1][1]))
+        path.append(one)
+    text = " ".join(f"{a:.1f},{b:.1f}" for a, b in path)
+    yield f'<polyline points="{text}" fill="none" {stroke} stroke-width="1.8" stroke-linejoin="round"/>'
     if line.marks:
         yield from (f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3.6" fill="{color}"/>' for a, b in points)
 

@@ -44,7 +44,7 @@ POLLUX, AUTOSCALED = "Pollux", "Pollux with autoscaling"
 #: How Pollux with the published search is called; the size of the search follows.
 SEARCHED = "Pollux, NSGA-II"
 #: Figure 9: exact widths at the budget at which they rent what the rival rents.
-EXACT_ALIKE = "BOA, exact widths, at the GPU-hours of autoscaling"
+EXACT_ALIKE = "BOA at the GPU-hours of autoscaling"
 #: Of fixed clusters, those that take less than a second.
 _QUICK = ("least attained service", "reservation, fixed cluster")
 #: The only one of the Sia artifact's width tables that the quick form replays.

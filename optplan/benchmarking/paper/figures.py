@@ -59,7 +59,7 @@ def _draw_curves(curves: Curves, what: str, word: str, span_h: float) -> str:
     lines = []
     for curve in curves.values():
         points = sorted((point.node_gpu_hours / span_h, getattr(point, what)) for point in curve.points)
-        lines.append(Line(curve.name, [x for x, _ in points], [y for _, y in points], joined=len(points) > 1))
+        lines.append(Line(curve.name, [x for x, _ in points], [y for _, y in points], falling=True))
     return draw(
         f"{word} of the completion times over GPUs rented on average",
         lines,

@@ -65,7 +65,10 @@ def _write_claims(told: Gathered) -> Iterator[str]:
         "powers, at every point of the rival for which BOA has one as cheap."
     )
     yield ""
-    rows = [[claim.where, claim.says, claim.here, claim.verdict] for claim in list_claims(told)]
+    rows = [
+        [claim.where.replace(" ", "\N{NO-BREAK SPACE}"), claim.says, claim.here, claim.verdict]
+        for claim in list_claims(told)
+    ]
     yield from write_table(["where", "the paper", "here", "it"], rows)
 
 
@@ -89,7 +92,7 @@ def _write_predictions(told: Gathered) -> Iterator[str]:
             rows.append(
                 [
                     f"{planned.budget_gpus:g}",
-                    name,
+                    f"`{name}`",
                     f"{planned.mean_jct_s:,.0f}",
                     f"{one['mean_jct_s']:,.0f}",
                     say_change(one["mean_jct_s"] / planned.mean_jct_s),
@@ -127,7 +130,7 @@ def _write_elsewhere(told: Gathered) -> Iterator[str]:
         for point in exact.points if exact is not None else ():
             if point.label not in _COMPARED and not told.quick:
                 continue
-            cells = [trace, point.label, f"{point.node_gpu_hours:,.0f}", f"{point.mean_s:,.0f}"]
+            cells = [f"`{trace}`", point.label, f"{point.node_gpu_hours:,.0f}", f"{point.mean_s:,.0f}"]
             for name in (PUBLISHED, SINGLE, ONE_WIDTH):
                 for what in ("mean_s", "p95_s"):
                     other = curves[name].at(point.node_gpu_hours, what) if name in curves else None
@@ -172,7 +175,7 @@ def _write_sia(told: Gathered) -> Iterator[str]:
         far = max(classes, key=lambda name: abs(classes[name]))
         rows.append(
             [
-                row["plan"],
+                f"`{row['plan']}`",
                 "measured" if row["timing"] == "tables" else "model's",
                 percent(row["mean"]),
                 f"{percent(classes[far])} ({far})",
@@ -180,7 +183,7 @@ def _write_sia(told: Gathered) -> Iterator[str]:
                 percent(row["p50"]),
                 percent(row["p95"]),
                 percent(row["most"]),
-                f"{100 * row['within_5']:.0f} %",
+                f"{100 * row['within_5']:.0f}\N{NO-BREAK SPACE}%",
             ]
         )
     head = ["plan", "batches", "mean", "farthest class", "P5 of the jobs", "P50", "P95", "farthest job", "within 5 %"]
@@ -205,7 +208,7 @@ def _write_protocol(told: Gathered, command: str) -> Iterator[str]:
     yield from write_table(["policy", "cells", "minutes of processor time"], rows)
     rows = [
         [
-            name,
+            f"`{name}`",
             f"{one['jobs']:,}",
             f"{one['span_h']:g}",
             f"{one['variation']:.2f}",

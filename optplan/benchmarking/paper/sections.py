@@ -16,7 +16,10 @@ def write_sections(told: Gathered, figures: set[str]) -> Iterator[str]:
     """Write a section for each figure."""
     hours = "Node-rounded GPU-hours are those of rented nodes; averages divide by the hours in which jobs arrive"
     yield from ("## Figure 4: the 85 jobs", "")
-    yield "The jobs of the three smaller applications in Pollux' workload-1, as the paper cut its trace (6.1); 8 h."
+    yield (
+        "The jobs of the three smaller applications in Pollux' workload-1, as the paper cut its trace (6.1); 8 h. In "
+        "all charts of completion times over GPUs, lines join the points that no cheaper one of the same policy beats."
+    )
     yield from ("", *include(figures, "figure4-mean", "figure4-p95"))
     yield from _write_points(told.few, told.spans_h["few"])
     yield from (f"## Figure 5: GPUs in use over time, at {FIGURE5_GPUS:g} GPUs", "", *include(figures, "figure5"))

@@ -76,7 +76,7 @@ QUICK = Scope(
     seeds=(1,),
     max_width=16,
     searched="pollux-nsga2:10x10",
-    jobs=24,
+    jobs=12,
 )
 
 

@@ -18,6 +18,7 @@ from optplan.benchmarking.paper.curves import Curve, Point
 from optplan.benchmarking.paper.experiments import AUTOSCALED, EXACT, EXACT_ALIKE
 from optplan.benchmarking.paper.gathering import Gathered, add_up
 from optplan.benchmarking.paper.pages import write_page
+from optplan.benchmarking.paper.tables import percent, write_table
 from optplan.errors import UsageError
 
 #: Smaller still than the quick form.
@@ -59,9 +60,9 @@ def test_the_page_is_made_and_resumed(data_pack: Path, tmp_path: Path, monkeypat
     for figure in figures:
         ElementTree.fromstring((tmp_path / "docs" / figure).read_text(encoding="utf-8"))
     # What was planned on a trace is what is simulated on it.
-    predicted = re.findall(r"^\| \d+ \| newtrace-1 \| .* \|$", page, re.MULTILINE)
+    predicted = re.findall(r"^\| \d+ \| `newtrace-1` \| .* \|$", page, re.MULTILINE)
     assert predicted
-    assert all(row.count("+0.0 %") + row.count("-0.0 %") == 2 for row in predicted)
+    assert all(len(re.findall(r"[+-]0\.0\s%", row)) == 2 for row in predicted)
 
     def refuse(*_: object, **__: object) -> list[dict[str, Any]]:
         message = "simulated again"
@@ -125,10 +126,8 @@ def test_what_was_not_run_says_so(tmp_path: Path) -> None:
     write_page(told, tmp_path, command="make bench-paper")
     page = (tmp_path / "paper.md").read_text(encoding="utf-8")
     assert "**7 cells are not run yet**" in page
-    assert (
-        "| figure 6a | mean up to 1.7 times shorter than Pollux with autoscaling, filterTrace | not run | not run |"
-        in page
-    )
+    says = "mean up to 1.7 times shorter than Pollux with autoscaling, filterTrace"
+    assert f"| figure\N{NO-BREAK SPACE}6a | {says} | not run | not run |" in page
     assert "| 6.1 | interarrival times of newTrace have C² = 2.65 | 2.65 to 2.65 in its 1 samples | holds |" in page
 
 
@@ -204,6 +203,25 @@ def test_bursts_are_judged_at_equal_hours(tmp_path: Path) -> None:
     assert [claim.verdict for claim in claims] == ["holds", "not run"]
     write_page(told, tmp_path, command="make bench-paper")
     assert f"| 30 | 30.00 | 1 | {EXACT_ALIKE} | 100 |" in (tmp_path / "paper.md").read_text(encoding="utf-8")
+
+
+def test_charts_tell_many_lines_apart_and_leave_out_what_is_dominated() -> None:
+    """The ninth line has the first one's colour, dashed; a point above a cheaper one is marked, but not joined."""
+    lines = [Line(f"line {number}", [1.0, 2.0, 3.0], [3.0, 4.0, 1.0], falling=True) for number in range(9)]
+    svg = ElementTree.fromstring(draw("chart", lines, Axis("x"), Axis("y")))
+    drawn = list(svg.iter("{http://www.w3.org/2000/svg}polyline"))
+    assert drawn[8].get("stroke") == drawn[0].get("stroke") != drawn[7].get("stroke")
+    assert [one.get("stroke-dasharray") is None for one in drawn] == [True] * 8 + [False]
+    assert len(str(drawn[0].get("points")).split()) == 2
+    assert len(list(svg.iter("{http://www.w3.org/2000/svg}circle"))) == 27
+
+
+def test_columns_of_numbers_stand_to_the_right() -> None:
+    """Shares and what stands in their place count as numbers; names, and names beside numbers, do not."""
+    rows = [["a", "1,000", percent(0.1), "2"], ["b", "-3.5", "no such", "two"]]
+    head, rule, *_ = write_table(["name", "hours", "off", "mixed"], rows)
+    assert head == "| name | hours | off | mixed |"
+    assert rule == "| --- | --: | --: | --- |"
 
 
 def test_what_was_run_adds_up_by_policy() -> None:
