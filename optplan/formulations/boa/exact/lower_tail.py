@@ -30,6 +30,7 @@ from optplan.contracts import SolveRequest, TreeCertificate
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.peak_limit import PeakLimit
+from optplan.formulations.boa.exact.barred import find_barred
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.demand import list_stays
 from optplan.schema import FloatArray
@@ -101,6 +102,8 @@ def prove_bound(
         Seconds of (weighted) mean completion time, and its certificate; None where the plan breaks no condition, or
         they prove nothing.
     """
+    if find_barred(instance):  # limits of nothing are none that others can be added to
+        return None
     conditions = [
         condition
         for kind, numbers in (("width", _list_widths(instance, limit)), ("slope", _SLOPES / limit.gpus))

@@ -105,6 +105,16 @@ def test_the_least_jobs_can_prove_it() -> None:
     assert verify(instance, result).ok
 
 
+@pytest.mark.parametrize(("quota", "bound"), [(None, 1405.07), (0.0, 1080.0)])
+def test_a_type_that_nobody_may_use(quota: float | None, bound: float) -> None:
+    """Quotas of nothing are no limits that conditions are added to: the bound is that without the limit."""
+    types = {"t4": GpuType(), "idle": GpuType(quota_gpus=quota)}
+    instance = one_class(gpu_types=types, most_gpus={"gpus": 20, "probability": 0.95})
+    result = solve(instance)
+    assert result.bound == pytest.approx(bound, rel=1e-5)
+    assert verify(instance, result).ok
+
+
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 10_000), share=st.floats(0.4, 0.99), dispersion=st.sampled_from([None, 1.0, 4.0]))
 def test_no_plan_is_claimed_that_is_not_there(seed: int, share: float, dispersion: float | None) -> None:
