@@ -151,8 +151,8 @@ def test_an_error_in_the_judges_costs_is_noticed(monkeypatch: pytest.MonkeyPatch
     assert all(check.holds for check in verify(instance, result).checks)
     least, path = duality._least_continuous, duality._path_costs
 
-    def wrong_path(asked: BoaInstance, name: str) -> PathCosts:
-        right = path(asked, name)
+    def wrong_path(*asked: Any) -> PathCosts:  # noqa: ANN401 - whatever it is asked
+        right = path(*asked)
         return replace(right, run_value=right.run_value * error, run_consumption=right.run_consumption * error)
 
     monkeypatch.setattr(duality, "_least_continuous", lambda *asked: least(*asked) * error)
