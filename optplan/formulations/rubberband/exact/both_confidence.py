@@ -21,11 +21,20 @@ from optplan.contracts.result import (
     TreeCertificate,
     closes_gap,
 )
-from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, RubberBandInstance, RubberBandSolution
+from optplan.formulations.rubberband.data.instance import (
+    BUDGET,
+    DEADLINE,
+    Objective,
+    RubberBandInstance,
+    RubberBandSolution,
+)
 from optplan.formulations.rubberband.data.rules import BOTH_CHANCE
 from optplan.formulations.rubberband.exact.both_search import BothPlan, BothSearch
 from optplan.formulations.rubberband.exact.both_steps import BothSteps
+from optplan.formulations.rubberband.exact.confidence import solve_confident_deadline
 from optplan.formulations.rubberband.exact.feasibility import write_apart
+from optplan.formulations.rubberband.laws.both import both_chance
+from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 
 #: Points of the grid in either direction, and numbers that what may follow takes at most.
@@ -59,6 +68,9 @@ def solve_both_confident(instance: RubberBandInstance, request: SolveRequest) ->
         The bound has a tree as its certificate: all plans below it keep the limits less often. Infeasible where all
         plans do, with the relaxation of either limit.
     """
+    alone = _try_deadline_alone(instance, request)
+    if alone is not None:
+        return alone
     try:
         case = _Case(instance, request)
         search = case.search(instance.limits)
@@ -74,6 +86,22 @@ def solve_both_confident(instance: RubberBandInstance, request: SolveRequest) ->
     except OutOfEffortError as stop:
         stopped_by = stop.limit
     return case.conclude(search, found, stopped_by)
+
+
+def _try_deadline_alone(instance: RubberBandInstance, request: SolveRequest) -> _Answer | None:
+    """Return the cheapest plan within the deadline alone where it keeps the budget, too, often enough: the usual case.
+
+    None beats it, as fewer plans keep both than the deadline: its proof is one here, too.
+    """
+    if instance.objective is Objective.TIME:
+        return None
+    answer = solve_confident_deadline(instance.without_ceiling(), request)
+    if answer.status is not Status.OPTIMAL or answer.solution is None:
+        return None
+    (chain,) = answer.solution.brackets
+    limits = (instance.limits[limit] * (1.0 + LIMIT_TOLERANCE) for limit in (DEADLINE, BUDGET))
+    chance = both_chance(instance, [one.instances for one in chain], [one.gpus for one in chain], *limits)
+    return answer if chance >= (instance.confidence or 0.0) - _SHORT_OF else None
 
 
 class _Case:

@@ -20,7 +20,8 @@ one beats or from which no plan is better than claimed. There are four rules.
 
 ``rubberband-both-chance``
     For a budget that is kept with a confidence, alone or together with a deadline; see
-    :mod:`optplan.formulations.rubberband.judge.both_chance`.
+    :mod:`optplan.formulations.rubberband.judge.both_chance`. Fewer plans keep both than the deadline alone, so that
+    what ``rubberband-labels`` proves about that holds for both, too.
 
 Bounds hold to a relative 1e-9.
 """
@@ -67,6 +68,10 @@ def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopw
         message = f"there is no limit {certificate.limit!r}"
         raise RefutedError(message)
     if instance.asks_for_both:
+        if certificate.rule == LABELS and instance.objective is Objective.COST and not certificate.limit:
+            # Fewer plans keep both than the deadline alone.
+            _check_labels(instance.without_ceiling(), certificate, stopwatch)
+            return
         if certificate.rule != BOTH_CHANCE:
             message = f"{certificate.rule!r} proves nothing about a probability that the budget is kept"
             raise RefutedError(message)

@@ -208,7 +208,7 @@ def _change(result: Result[Any], **changes: Any) -> Result[Any]:  # noqa: ANN401
 
 @pytest.mark.parametrize(
     "changes",
-    [{"rule": "rubberband-labels"}, {"content": {"points": 1}}, {"content": {"points": True}}, {"content": {}}],
+    [{"rule": "rubberband-charges"}, {"content": {"points": 1}}, {"content": {"points": True}}, {"content": {}}],
     ids=str,
 )
 def test_forged_proofs_are_refused(changes: dict[str, Any]) -> None:
