@@ -21,6 +21,10 @@ class RefutedError(Exception):
     """A certificate does not prove what it claims; the message says why. The judge's own, never a user's."""
 
 
+class UnlistedError(RefutedError):
+    """A certificate leaves more to list than the judge lists; one of another kind may prove the same."""
+
+
 class Check(FrozenModel):
     """One thing that was checked.
 
@@ -80,12 +84,15 @@ class Verification(FrozenModel):
         What no verification looks at, such as the words of a sentence.
     seconds
         Wall time.
+    unlisted
+        Certificates among the failures that leave more to list than the judge lists: true or not, they prove nothing.
     """
 
     checks: tuple[Check, ...]
     on_trust: tuple[str, ...] = ()
     never_checked: tuple[str, ...] = ()
     seconds: float = 0.0
+    unlisted: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

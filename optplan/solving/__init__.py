@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import optplan
@@ -156,14 +157,19 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
     stopwatch = Stopwatch(time_limit_s, trajectory.listen)
     request = SolveRequest(gap=gap, seed=seed, stopwatch=stopwatch, certify=certify, near=near)
     start = time.perf_counter()
-    with blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
-        answer = run(instance, request)
-        seconds = time.perf_counter() - start
-        result = _assemble(formulation, instance, entry, request, answer, seconds, trajectory)
-    if not check:
-        return result
-    with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
-        verification = verify(instance, result)
+    # What leaves the judge too much to list is proven by division instead; where that does, too, it is on trust.
+    attempts = [request, replace(request, divide=True), replace(request, certify=False)]
+    for attempt in attempts if check and certify else attempts[:1]:
+        with blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
+            answer = run(instance, attempt)
+            seconds = time.perf_counter() - start
+            result = _assemble(formulation, instance, entry, attempt, answer, seconds, trajectory)
+        if not check:
+            return result
+        with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
+            verification = verify(instance, result)
+        if not verification.unlisted:
+            break
     verification.require()
     return result.replace(verify_seconds=verification.seconds, on_trust=verification.on_trust)
 

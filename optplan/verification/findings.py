@@ -17,7 +17,7 @@ from optplan.contracts import (
     Solution,
     TreeCertificate,
 )
-from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, RefutedError
+from optplan.contracts.judgement import JUDGE_ROUNDING, JUDGE_TOLERANCE, RefutedError, UnlistedError
 from optplan.contracts.registry import Formulation
 from optplan.progress import OutOfTime, Stopwatch
 
@@ -38,7 +38,7 @@ class Findings:
         What is judged.
     stopwatch
         When to end: what is not checked by then is named, and taken on trust.
-    checks, on_trust, never_checked
+    checks, on_trust, never_checked, unlisted
         As in :class:`~optplan.contracts.Verification`.
     evaluation
         What the decisions amount to; None without decisions that can be evaluated.
@@ -51,6 +51,7 @@ class Findings:
     checks: list[Check] = field(default_factory=list)
     on_trust: list[str] = field(default_factory=list)
     never_checked: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
     evaluation: Evaluation | None = None
     _duals: dict[tuple[float, ...], float] = field(default_factory=dict)
 
@@ -103,6 +104,7 @@ class Findings:
             self.formulation.check_tree(self.instance, certificate, self.stopwatch)
         except RefutedError as error:
             self.fail(family, index, f"the certificate does not prove what it claims: {error}")
+            self.unlisted += [f"{family} {index}"] if isinstance(error, UnlistedError) else []
             return False
         except OutOfTime:
             self.on_trust.append(f"{family} {index}: not checked within {self.stopwatch.limit_s:g} s")

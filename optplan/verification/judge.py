@@ -57,6 +57,7 @@ def verify(
         checks=tuple(checks),
         on_trust=tuple(found.on_trust),
         never_checked=tuple(found.never_checked),
+        unlisted=tuple(found.unlisted),
         seconds=found.stopwatch.elapsed_s,
     )
 

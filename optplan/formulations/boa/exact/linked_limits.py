@@ -52,7 +52,7 @@ def solve_linked_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
             gap=request.gap,
             effort=effort,
             follow=lambda: follow_types(instance),
-            blocks=lambda: divide_types(instance),
+            blocks=None if request.divide else lambda: divide_types(instance),
         )
         if isinstance(closed, bounds.LinkedShortfall):
             return explain_shortfall(instance, family, closed)

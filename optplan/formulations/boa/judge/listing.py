@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import JUDGE_ROUNDING, PathCosts, RefutedError
+from optplan.contracts.judgement import JUDGE_ROUNDING, PathCosts, UnlistedError
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
 
@@ -121,7 +121,7 @@ class OpenPaths:
 
         Raises
         ------
-        RefutedError
+        UnlistedError
             When there are too many.
         """
         _, remaining, onward = self.find_least()
@@ -145,7 +145,7 @@ class OpenPaths:
             sums = np.concatenate([sums[staying], came[1]]) + self.steps[:, epoch, nodes].T
             if nodes.size > _MOST:
                 message = f"a listed part has more than {_MOST:,} beginnings of paths"
-                raise RefutedError(message)
+                raise UnlistedError(message)
             kept = find_undominated(nodes, sums)
             nodes, sums = nodes[kept], sums[kept]
         return sums[find_undominated(np.zeros(nodes.size, dtype=np.int64), sums)]
@@ -189,7 +189,7 @@ def find_least_plan(graphs: list[OpenPaths], most_value: float, limits: FloatArr
 
     Raises
     ------
-    RefutedError
+    UnlistedError
         When there is too much to list.
     """
     weights = graphs[0].weights
@@ -240,7 +240,7 @@ def _join(
         count += len(sums)
         if count > _MOST:
             message = f"a listed part has more than {_MOST:,} totals"
-            raise RefutedError(message)
+            raise UnlistedError(message)
     joined = np.concatenate(chunks)
     return joined[find_undominated(np.zeros(len(joined), dtype=np.int64), joined)]
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import PathCosts, RefutedError
+from optplan.contracts.judgement import PathCosts, RefutedError, UnlistedError
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.duality import path_costs
@@ -192,7 +192,7 @@ def _lengthen_all(search: _Search, totals: _Totals) -> _Totals:
             waiting += halves
         else:
             message = f"the rows leave more than {_FORMED_AT_LAST[-1]:,} beginnings of paths"
-            raise RefutedError(message)
+            raise UnlistedError(message)
     return _Totals.join(longer)
 
 
@@ -276,7 +276,7 @@ def _list_paths(search: _Search, totals: _Totals, number: int, kinds: int, most:
     search.formed += found[1]
     if search.formed > _MOST_FORMED:
         message = f"the rows leave more than {_MOST_FORMED:,} beginnings of paths"
-        raise RefutedError(message)
+        raise UnlistedError(message)
     return found[0]
 
 
@@ -325,4 +325,4 @@ def _join(search: _Search, totals: _Totals, number: int, paths: FloatArray) -> _
 def _require(count: int) -> None:
     if count > _MOST_TOTALS:
         message = f"the rows leave more than {_MOST_TOTALS:,} beginnings of plans"
-        raise RefutedError(message)
+        raise UnlistedError(message)

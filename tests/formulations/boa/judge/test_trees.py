@@ -19,6 +19,7 @@ from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.exact.feasibility import divide_types, follow_types, state_linked
 from optplan.formulations.boa.exact.linked_limits import solve_linked_paths
 from optplan.formulations.boa.exact.trees import write_rows, write_tree
+from optplan.formulations.boa.judge import listing
 from optplan.formulations.boa.judge import rows as rows_judge
 from optplan.formulations.boa.judge.duality import path_costs
 from optplan.formulations.boa.judge.listing import OpenPaths, find_least_plan, find_undominated
@@ -349,6 +350,30 @@ def test_too_few_rows_leave_too_much_to_list(monkeypatch: pytest.MonkeyPatch) ->
     content: dict[str, Any] = {"rows": [[1.0, 0.0, 0.0, 0.0]]}
     with pytest.raises(RefutedError, match="beginnings of paths"):
         check_tree(instance, TreeCertificate(rule="boa-rows", bound=764.0, content=content), Stopwatch())
+
+
+@pytest.mark.parametrize("divided", [True, False])
+def test_what_the_judge_does_not_list_is_divided_or_on_trust(monkeypatch: pytest.MonkeyPatch, divided: bool) -> None:
+    """Rows that leave too much give way to a division; where that leaves too much, too, the bound is on trust."""
+    monkeypatch.setattr(rows_judge, "_FEW_FORMED", 0)
+    monkeypatch.setattr(rows_judge, "_FORMED", (0,))
+    monkeypatch.setattr(rows_judge, "_FORMED_AT_LAST", (0,))
+    monkeypatch.setattr(closing._Closing, "_enumerate_all", lambda _: None)
+    monkeypatch.setattr(closing, "_NEAR", 10.0)
+    if not divided:
+        monkeypatch.setattr(listing, "_MOST", 0)
+    kinds = []
+    for seed in range(12):
+        instance = draw_instance(seed)
+        result = solve(instance)
+        refused = find_rows(instance)
+        if result.status is not Status.OPTIMAL or result.bound_proof is BoundProof.LAGRANGIAN or refused is None:
+            continue
+        assert verify(instance, result.replace(certificates=(refused,), bound_proof=BoundProof.TREE)).unlisted
+        assert result.objective == pytest.approx(best_of(instance), rel=1e-9)
+        assert all(getattr(each, "rule", "") != rows_judge.RULE for each in result.certificates)
+        kinds.append(result.bound_proof)
+    assert (BoundProof.TREE if divided else BoundProof.SEARCHED) in kinds
 
 
 @settings(max_examples=40)
