@@ -184,6 +184,85 @@ class _Pieces:
         return min(max(budget, float(self.budgets[place - 1])), float(self.budgets[place]))
 
 
+class _Line:
+    """The frontier of one problem: its ends, the points known, its pieces where all are, and what is asked of it.
+
+    ``in_pieces`` says whether its breakpoints are to be found; without, it is drawn from some points.
+    """
+
+    def __init__(self, instance: BoaInstance, solver: _Solver, stopwatch: Stopwatch, *, in_pieces: bool) -> None:
+        self._instance = instance
+        self._solver = solver
+        self._least = least = solver.find_least()
+        ample = solver.solve(_AMPLE * least)
+        if isinstance(ample, bounds.LinkedShortfall) or ample.mixture is None:
+            raise InfeasibleError(too_little(instance, least, _AMPLE * least))
+        most = max(least, float(ample.mixture.consumption[0]))
+        self._fastest_s = ample.mixture.value
+        has_length = most > least * (1.0 + _REACHED)
+        ends = (self.locate(least)[0], self.locate(most)[0]) if in_pieces and has_length else None
+        traced = None if ends is None else solver.trace(*ends, stopwatch)
+        self.pieces = _Pieces(solver.at_budget(least), traced[0]) if traced is not None and traced[1] else None
+        if traced is not None:
+            self.budgets, self.objectives = _list_points(traced[0])
+        else:
+            budgets = np.geomspace(least, most, _POINTS) if has_length else np.array([least])
+            self.budgets, self.objectives = self._draw(budgets, stopwatch)
+
+    def _draw(self, budgets: FloatArray, stopwatch: Stopwatch) -> tuple[FloatArray, FloatArray]:
+        """Return those of some budgets that are solved in time, both ends among them, and their objectives."""
+        known = {float(end): self.locate(float(end))[1].value for end in budgets[[0, -1]]}
+        for budget in budgets[1:-1].tolist():
+            if stopwatch.expired:
+                break
+            known[budget] = self.locate(budget)[1].value
+        return np.array(sorted(known)), np.array([known[budget] for budget in sorted(known)])
+
+    def locate(self, budget: float) -> tuple[bounds.LinkedBound, mixing.Mixture]:
+        """Return the bound at a budget, and the mixture that attains it."""
+        found = self._solver.solve(max(budget, self._least) if budget >= self._least * (1.0 - _REACHED) else budget)
+        if isinstance(found, bounds.LinkedShortfall) or found.mixture is None:
+            raise InfeasibleError(too_little(self._instance, self._least, budget))
+        return found, found.mixture
+
+    def at(self, budget: float) -> FrontierPoint:
+        """Return the point at a budget."""
+        known = None if self.pieces is None else self.pieces.look_up(budget)
+        if known is not None:
+            return known
+        found, mixture = self.locate(budget)
+        asked = self._solver.at_budget(float(found.limits[0]))
+        price = find_price(asked, self._solver.family(float(found.limits[0])), found, 0, Effort())
+        return FrontierPoint(
+            budget=budget if mixture.consumption[0] >= budget * (1.0 - _REACHED) else float(mixture.consumption[0]),
+            objective=min(mixture.value, found.bound) if found.bound > 0 else mixture.value,
+            shadow_price=price,
+            certificate=certify(asked, found),
+        )
+
+    def budget_for(self, objective_s: float) -> FrontierPoint:
+        """Return the point of the least budget with which an objective is reached."""
+        if objective_s < self._fastest_s * (1.0 - _REACHED):
+            raise InfeasibleError(too_fast(self._fastest_s, objective_s))
+        known = None if self.pieces is None else self.pieces.find_budget(objective_s)
+        if known is not None:
+            return self.at(known)
+        # The drawn points are known already: the last one that is not quick enough is the nearest start.
+        slow = np.flatnonzero(self.objectives >= objective_s)
+        budget = float(self.budgets[slow[-1]]) if slow.size else self._least
+        while True:
+            found, mixture = self.locate(budget)
+            excess = mixture.value - objective_s
+            multiplier = float(found.multipliers[0])
+            # A convex line lies above its tangents, so a step never goes too far.
+            if excess <= _REACHED * objective_s or multiplier <= 0.0:
+                return self.at(budget)
+            step = excess / multiplier
+            if budget + step <= budget * (1.0 + _REACHED):
+                return self.at(budget)
+            budget += step
+
+
 def build_linked_frontier(
     instance: BoaInstance,
     *,
@@ -218,83 +297,18 @@ def build_linked_frontier(
     costs = cost_steps(instance) if state is None else []
     state = state or (lambda limits: switching.LinkedGraphs.from_costs(costs, limits))
     write = write or partial(write_mixture, instance)
-    solver = _Solver(instance.replace(budget=None), state)
-    least = solver.find_least()
-    ample = solver.solve(_AMPLE * least)
-    if isinstance(ample, bounds.LinkedShortfall) or ample.mixture is None:
-        raise InfeasibleError(too_little(instance, least, _AMPLE * least))
-    most = max(least, float(ample.mixture.consumption[0]))
-    fastest_s = ample.mixture.value
-
-    def locate(budget: float) -> tuple[bounds.LinkedBound, mixing.Mixture]:
-        found = solver.solve(max(budget, least) if budget >= least * (1.0 - _REACHED) else budget)
-        if isinstance(found, bounds.LinkedShortfall) or found.mixture is None:
-            raise InfeasibleError(too_little(instance, least, budget))
-        return found, found.mixture
-
-    is_line = most > least * (1.0 + _REACHED)
-    traced = solver.trace(locate(least)[0], locate(most)[0], stopwatch) if costs and is_line else None
-    pieces = _Pieces(solver.at_budget(least), traced[0]) if traced is not None and traced[1] else None
-    if traced is not None:
-        budgets, objectives = _list_points(traced[0])
-    else:
-        budgets = np.geomspace(least, most, _POINTS) if is_line else np.array([least])
-        known = {float(end): locate(float(end))[1].value for end in budgets[[0, -1]]}
-        for budget in budgets[1:-1].tolist():
-            if stopwatch.expired:
-                break
-            known[budget] = locate(budget)[1].value
-        budgets, objectives = np.array(sorted(known)), np.array([known[budget] for budget in sorted(known)])
-
-    def at(budget: float) -> FrontierPoint:
-        known = None if pieces is None else pieces.look_up(budget)
-        if known is not None:
-            return known
-        found, mixture = locate(budget)
-        asked = solver.at_budget(float(found.limits[0]))
-        price = find_price(asked, solver.family(float(found.limits[0])), found, 0, Effort())
-        return FrontierPoint(
-            budget=budget if mixture.consumption[0] >= budget * (1.0 - _REACHED) else float(mixture.consumption[0]),
-            objective=min(mixture.value, found.bound) if found.bound > 0 else mixture.value,
-            shadow_price=price,
-            certificate=certify(asked, found),
-        )
-
-    def budget_for(objective_s: float) -> FrontierPoint:
-        if objective_s < fastest_s * (1.0 - _REACHED):
-            raise InfeasibleError(too_fast(fastest_s, objective_s))
-        known = None if pieces is None else pieces.find_budget(objective_s)
-        if known is not None:
-            return at(known)
-        # The drawn points are known already: the last one that is not quick enough is the nearest start.
-        slow = np.flatnonzero(objectives >= objective_s)
-        budget = float(budgets[slow[-1]]) if slow.size else least
-        while True:
-            found, mixture = locate(budget)
-            excess = mixture.value - objective_s
-            multiplier = float(found.multipliers[0])
-            # A convex line lies above its tangents, so a step never goes too far.
-            if excess <= _REACHED * objective_s or multiplier <= 0.0:
-                return at(budget)
-            step = excess / multiplier
-            if budget + step <= budget * (1.0 + _REACHED):
-                return at(budget)
-            budget += step
-
-    def solution_at(budget: float) -> BoaSolution:
-        return write(locate(budget)[1])
-
+    line = _Line(instance, _Solver(instance.replace(budget=None), state), stopwatch, in_pieces=bool(costs))
     return Frontier(
         formulation=instance.formulation,
         instance_name=instance.name,
         instance_hash=instance.content_hash(),
         budget_unit=instance.budget_unit.value,
         objective_unit="s",
-        budgets=budgets,
-        objectives=objectives,
-        at=at,
-        budget_for=budget_for,
-        solution_at=solution_at,
-        exact_between=pieces is not None,
+        budgets=line.budgets,
+        objectives=line.objectives,
+        at=line.at,
+        budget_for=line.budget_for,
+        solution_at=lambda budget: write(line.locate(budget)[1]),
+        exact_between=line.pieces is not None,
         solve_seconds=time.perf_counter() - start,
     )
