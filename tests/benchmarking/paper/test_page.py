@@ -20,6 +20,8 @@ from optplan.benchmarking.paper.gathering import Gathered, add_up
 from optplan.benchmarking.paper.pages import write_page
 from optplan.benchmarking.paper.tables import percent, write_table
 from optplan.errors import UsageError
+from optplan.simulation.cluster.policies.pollux import Pollux
+from optplan.simulation.cluster.pollux.beliefs import Knowledge
 
 #: Smaller still than the quick form.
 _LEAST = dataclasses.replace(
@@ -43,6 +45,8 @@ _LEAST = dataclasses.replace(
 def test_the_page_is_made_and_resumed(data_pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every section and figure is there; what was simulated is not simulated again, and figures stay the same."""
     monkeypatch.setattr("optplan.benchmarking.paper.__main__.QUICK", _LEAST)
+    # A thirtieth of Pollux' rounds.
+    monkeypatch.setattr(Pollux.__init__, "__defaults__", (Knowledge.TRUTH, 1800.0))
     (tmp_path / "docs" / "assets").mkdir(parents=True)
     asked = ["--data", str(data_pack), "--cells", str(tmp_path / "cells"), "--docs", str(tmp_path / "docs"), "--quick"]
     assert main([*asked, "--processes", "1"]) == 0
