@@ -76,13 +76,15 @@ class Curve:
 def compare(curve: Curve, rival: Curve, what: str = "mean_s", use: str = "node_gpu_hours") -> list[tuple[Point, float]]:
     """Return by which factor each point of a rival is above the curve at the same GPU-hours.
 
-    Points at which the curve has none as cheap are left out.
+    Points at which the curve has none as cheap are left out, and those that a cheaper one of the rival's beats: nobody
+    would choose them.
     """
     found = []
     for point in rival.points:
-        own = curve.at(getattr(point, use), what, use)
-        if own is not None:
-            found.append((point, getattr(point, what) / own))
+        hours, value = getattr(point, use), getattr(point, what)
+        own, best = curve.at(hours, what, use), rival.at(hours, what, use)
+        if own is not None and best is not None and value <= best * (1 + 1e-9):
+            found.append((point, value / own))
     return found
 
 

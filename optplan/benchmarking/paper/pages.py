@@ -60,9 +60,9 @@ def _write(told: Gathered, figures: set[str], command: str) -> Iterator[str]:
 def _write_claims(told: Gathered) -> Iterator[str]:
     yield from ("## The paper's claims", "")
     yield (
-        "Factors are between completion times at equal GPU-hours of rented nodes, with BOA's curve between its "
-        "points on a line of "
-        "powers, at every point of the rival for which BOA has one as cheap."
+        "Factors are between completion times at equal GPU-hours of rented nodes, with BOA's curve between its points "
+        "on a line of powers, at every point of the rival that no cheaper one of its own beats and for which BOA has "
+        "one as cheap."
     )
     yield ""
     rows = [

@@ -35,6 +35,9 @@ def test_rivals_are_compared_at_their_own_hours() -> None:
     assert [factor for _, factor in compare(own, rival)] == pytest.approx([1.5, 1.1])
     assert largest_factor(own, rival) == pytest.approx(1.5)
     assert largest_factor(own, make_curve("cheap", (50.0, 900.0))) is None
+    # Who gets 300 for 200 does not choose 800 for 300.
+    worse = make_curve("rival", (200.0, 300.0), (300.0, 800.0))
+    assert [factor for _, factor in compare(own, worse)] == pytest.approx([1.5])
 
 
 def test_the_nearest_point_is_nearest_as_a_factor() -> None:
