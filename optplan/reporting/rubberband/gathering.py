@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from optplan.contracts import Instance, ParetoFrontier, Result, Solution
 from optplan.errors import UnsupportedError
+from optplan.reporting.rubberband.words import require_search
 from optplan.solving import choose_solver, pareto, solve
 
 #: The solver that an elastic plan is set beside.
@@ -26,7 +27,9 @@ class Background:
 def gather_background(instance: Instance, result: Result[Solution], rivals: Sequence[Result[Solution]]) -> Background:
     """Solve what the report shows; without rivals the plan is set beside the best cluster of constant size."""
     static = None if rivals else _solve_static(instance, result)
-    return Background(pareto(instance, time_limit_s=_FRONTIER_LIMIT_S), static)
+    # A frontier is of expected times and costs, with a confidence, too: what is asked for keeps some room before them.
+    means = require_search(instance).replace(confidence=None)
+    return Background(pareto(means, time_limit_s=_FRONTIER_LIMIT_S), static)
 
 
 def _solve_static(instance: Instance, result: Result[Solution]) -> Result[Solution] | None:

@@ -194,6 +194,8 @@ def _tell_frontier(instance: RubberBandInstance, found: ParetoFrontier, results:
     reading = (
         "Each step is a plan that no other beats in both time and cost. The dotted line is the limit that was asked."
     )
+    if instance.confidence is not None:
+        reading += " Times and costs are expected ones: to be kept with a confidence, a limit has to leave some room."
     complete = "Every such plan is shown." if found.exact else "Not every such plan is shown: the search was cut short."
     return Section("frontier", "Time against cost", [Charts([(label, figure)], f"{reading} {complete}")])
 

@@ -98,6 +98,17 @@ def test_the_page_says_what_the_terminal_says(
     assert "<img src=x" not in text
 
 
+def test_a_page_says_how_likely_both_limits_are_kept(search: RubberBandInstance) -> None:
+    """The frontier is of expected times and costs, as without a confidence, and the page says so."""
+    noise = {"form": "normal", "sd_fraction": 0.1}
+    varying = search.training.to_json_data() | {"iteration_noise": noise}
+    asked = search.replace(training=varying, deadline_s=290.0, budget="0.4usd", confidence=0.95)
+    page = page_of(asked, solve(asked))
+    assert "are both kept with probability 0.95" in page
+    assert "(asked: 0.95)" in page
+    assert "to be kept with a confidence, a limit has to leave some room" in page
+
+
 def test_a_page_without_a_plan_says_what_would_help(search: RubberBandInstance, infeasible: Result[Solution]) -> None:
     """The title is short, the reasons stand below it, and the frontier shows what there is instead."""
     hurried = search.replace(deadline_s=120.0)
