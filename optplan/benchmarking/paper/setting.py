@@ -75,7 +75,7 @@ QUICK = Scope(
     variations=(1.0, 10.0),
     seeds=(1,),
     max_width=16,
-    searched="pollux-nsga2:10x10",
+    searched="pollux-nsga2:4x4",
     jobs=12,
 )
 
