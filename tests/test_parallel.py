@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,12 @@ from optplan.errors import DataError, MissingExtraError, UsageError
 from optplan.parallel import spread
 
 TASKS = {"a": 8.0, "b": 2.0, "c": 4.0}
+
+
+@pytest.fixture(autouse=True)
+def _find_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let processes that are spawned find it, under -P too."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
 
 
 def divide(number: float, by: float) -> tuple[float, int]:

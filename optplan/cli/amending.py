@@ -100,8 +100,9 @@ def _make_amendments() -> dict[str, Callable[[Any], Any]]:
             "--problem",
             metavar="NAME",
             help=(
-                "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest or fastest, also "
-                "-with-confidence, for rubberband; spend or informed for seer; cheapest or fastest for srift."
+                "Which problem of the formulation: continuous, whole or rescaling for boa; cheapest, fastest, "
+                "cheapest-with-confidence or fastest-with-confidence for rubberband; spend or informed for seer; "
+                "cheapest or fastest for srift."
             ),
             **known_name("problem", list_problems),
         ),
