@@ -129,10 +129,17 @@ class Experiments:
         groups |= {ONE_WIDTH: self.width_cells(trace), "reservation": {"": self.setting.cell(trace, "reservation")}}
         return gather(self.runner, trace.name, groups | self._fix(trace, _QUICK, self.setting.scope.nodes))
 
-    def compare_pollux(self, trace: Trace, nodes: Sequence[int], *, knowledge: Knowledge = Knowledge.TRUTH) -> Curves:
+    def compare_pollux(
+        self,
+        trace: Trace,
+        nodes: Sequence[int],
+        targets: Sequence[float],
+        *,
+        knowledge: Knowledge = Knowledge.TRUTH,
+    ) -> Curves:
         """Figures 4, 6 and 8: Pollux on clusters of so many nodes, and on one that it sizes."""
         told = {} if knowledge is Knowledge.TRUTH else {"knowledge": knowledge}
-        scaled = {f"{c:g}": f"{_AUTOSCALED_NAME}:{c:g}" for c in self.setting.scope.targets}
+        scaled = {f"{c:g}": f"{_AUTOSCALED_NAME}:{c:g}" for c in targets}
         groups = {
             POLLUX: {str(4 * n): self.setting.cell(trace, FIXED[POLLUX], nodes=n, **told) for n in nodes},
             AUTOSCALED: {label: self.setting.cell(trace, name, **told) for label, name in scaled.items()},

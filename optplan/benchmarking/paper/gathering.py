@@ -71,11 +71,13 @@ def gather_all(runner: Runner) -> Gathered:
     # A cluster of the 85 jobs is as much smaller as their budgets are.
     few_nodes = sorted({max(1, round(gpus / 4)) for gpus in scope.few_gpus[::3]})
     filtered_nodes = [max(1, nodes * 3 // 4) for nodes in scope.nodes]
-    on_few = experiments.compare_policies(few, scope.few_gpus) | experiments.compare_pollux(few, few_nodes)
+    on_few = experiments.compare_policies(few, scope.few_gpus) | experiments.compare_pollux(
+        few, few_nodes, scope.targets
+    )
     on_new = experiments.compare_policies(newtrace, scope.budgets_gpus)
-    on_new |= experiments.compare_pollux(newtrace, scope.nodes)
+    on_new |= experiments.compare_pollux(newtrace, scope.nodes, scope.targets)
     on_filtered = experiments.compare_policies(filtered, scope.filtered_gpus)
-    on_filtered |= experiments.compare_pollux(filtered, filtered_nodes)
+    on_filtered |= experiments.compare_pollux(filtered, filtered_nodes, scope.targets)
     watched_few = experiments.watch_policies(few, at_few, on_few)
     watched = experiments.watch_policies(newtrace, at_new, on_new)
     information = experiments.compare_information(newtrace, scope.budgets_gpus)
@@ -85,8 +87,10 @@ def gather_all(runner: Runner) -> Gathered:
     sia = replay_sia_tables(setting)
     elsewhere = experiments.replay_elsewhere()
     arrivals = experiments.vary_arrivals(newtrace, at_bursts, on_new)
-    learning = experiments.compare_pollux(newtrace, scope.nodes, knowledge=Knowledge.LEARNED)
-    agents = experiments.follow_agents(newtrace, scope.nodes)
+    learning = experiments.compare_pollux(
+        newtrace, scope.learning_nodes, scope.learning_targets, knowledge=Knowledge.LEARNED
+    )
+    agents = experiments.follow_agents(newtrace, scope.learning_nodes)
     on_new |= experiments.compute_again(newtrace, scope.online_gpus)
     on_few |= experiments.share_equally(few, few_nodes) | experiments.search_as_published(few, few_nodes[-2:][0])
     on_filtered |= experiments.share_equally(filtered, filtered_nodes)

@@ -29,6 +29,8 @@ class Scope:
         Sizes of fixed clusters, in nodes of 4.
     targets
         Target efficiencies of Pollux with autoscaling.
+    learning_nodes, learning_targets
+        Those at which jobs learn their speeds; a replay then takes minutes, nearly all of them for fits.
     others
         How many of newTrace's and Philly's traces beside the first are replayed.
     variations
@@ -52,6 +54,8 @@ class Scope:
     widths: tuple[int, ...] = (4, 6, 8, 10, 12, 14, 16, 20, 24, 32)
     nodes: tuple[int, ...] = (24, 28, 32, 40, 48)
     targets: tuple[float, ...] = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    learning_nodes: tuple[int, ...] = (24, 28, 32)
+    learning_targets: tuple[float, ...] = (0.5, 0.7, 0.9)
     others: int = 4
     variations: tuple[float, ...] = (1.0, 2.65, 5.0, 10.0, 20.0, 30.0)
     seeds: tuple[int, ...] = (1, 2, 3)
@@ -71,6 +75,8 @@ QUICK = Scope(
     widths=(2, 4),
     nodes=(2, 3),
     targets=(0.5,),
+    learning_nodes=(2,),
+    learning_targets=(0.5,),
     others=1,
     variations=(1.0, 10.0),
     seeds=(1,),
