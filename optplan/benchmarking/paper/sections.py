@@ -110,9 +110,9 @@ def _write_pollux(told: Gathered) -> Iterator[str]:
     yield (
         "The same trace on the same nodes; here every division is computed, there it is searched for by NSGA-II. "
         "There, jobs learn their speeds as they run and choose their batches by them, as *with agents* here "
-        "(`--batch learned --knowledge learned`); everywhere else on this page speeds are known and batches the best "
-        "measured ones, which makes Pollux the stronger rival. At most 10 % apart was wanted; [what explains the "
-        "rest](simulation.md#pollux-against-the-artifact)."
+        "(`--batch learned --knowledge learned`); elsewhere on this page, but for figure 8, speeds are known "
+        "and batches the best measured ones, which makes Pollux the stronger rival. At most 10 % apart was wanted; "
+        "[what explains the rest](simulation.md#pollux-against-the-artifact)."
     )
     yield ""
     here = {
