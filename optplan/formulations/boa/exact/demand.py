@@ -45,13 +45,15 @@ def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence
         with ``steady_`` in front of them as if arrivals were steady. Without patterns of arrivals these are all.
         Empty where more GPUs are in use than can be listed one by one.
     """
-    if not _is_countable(gather_crowd(instance, list_stays(instance, solution), steady=True)):
+    stays = list_stays(instance, solution)
+    if not _is_countable(gather_crowd(instance, stays, steady=True)):
         return {}
     told: dict[str, float] = {}
     known: dict[tuple[str, bool], Demand] = {}
     for name, figure, steady, gpu_type in name_figures(instance, over):
         if (gpu_type, steady) not in known:
-            known[gpu_type, steady] = find_demand(instance, solution, gpu_type, steady=steady)
+            some = [stay for stay in stays if gpu_type in {"", stay.gpu_type}]
+            known[gpu_type, steady] = transform(gather_crowd(instance, some, steady=steady))
         told[name] = read_figure(known[gpu_type, steady], figure) or 0.0
     return told
 
@@ -124,8 +126,10 @@ def _follow_real(
             speed[own] = formula_speed(curve, branch.widths)[own]
         else:
             allowed, table = instance.allowed_widths(name, gpu_type), instance.speeds(name, gpu_type)
-            rows = np.broadcast_to(table, (own.size, allowed.size))[own]
-            speed[own] = speed_on_hull(branch.widths[own], allowed, rows)
+            if len(table) == 1:  # one hull for all epochs
+                speed[own] = speed_on_hull(branch.widths[None, own], allowed, table)[0]
+            else:
+                speed[own] = speed_on_hull(branch.widths[own], allowed, table[own])
     return instance.classes[name].epoch_size_gpu_hours / speed, wall, held
 
 

@@ -45,6 +45,7 @@ def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str
         By name, with all that are told of every plan; figures that do not exist are absent.
     """
     found: dict[str, float] = {}
+    stays = list_stays(instance, solution)
     known: dict[tuple[str, bool], Demand] = {}
     for name in dict.fromkeys([*(name for name, *_ in name_figures(instance)), *figures]):
         figure, _, gpu_type = name.partition(".")
@@ -52,17 +53,17 @@ def judge_demand(instance: BoaInstance, solution: BoaSolution, figures: list[str
         if gpu_type and gpu_type not in instance.gpu_types:
             continue
         if (gpu_type, steady) not in known:
-            known[gpu_type, steady] = find_demand(instance, solution, gpu_type, steady=steady)
+            some = [stay for stay in stays if gpu_type in {"", stay.gpu_type}]
+            known[gpu_type, steady] = recur(gather_crowd(instance, some, steady=steady))
         value = read_figure(known[gpu_type, steady], figure.removeprefix(STEADY))
         if value is not None:
             found[name] = value
     return found
 
 
-def find_demand(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "", *, steady: bool = False) -> Demand:
-    """Find the distribution of GPUs in use of one type, or of all types where none is named."""
-    stays = [stay for stay in list_stays(instance, solution) if gpu_type in {"", stay.gpu_type}]
-    return recur(gather_crowd(instance, stays, steady=steady))
+def find_demand(instance: BoaInstance, solution: BoaSolution, *, steady: bool = False) -> Demand:
+    """Find the distribution of GPUs in use, of all types together."""
+    return recur(gather_crowd(instance, list_stays(instance, solution), steady=steady))
 
 
 def list_stays(instance: BoaInstance, solution: BoaSolution) -> list[Stay]:
