@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,9 @@ from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.solving import analyse_sensitivity, build_plan, explain, frontier, solve
 from optplan.verification import verify
 
-ENGINES = ("highs", "pyomo-highs")
+from .class_limits import ENGINES, make_two_streams
 
-
-def two_streams(policy: str = "pure", **floors: str | float) -> BoaInstance:
-    """Make two like classes of one job an hour: 1 h on 1 GPU, 0.6 h (1.2 GPU-hours) on 2, which one can have."""
-    curve = {"form": "table", "gpus": [1, 2], "speedup": [1.0, 1.0 / 0.6]}
-    job_class: dict[str, Any] = {"arrival_rate_per_hour": 1.0, "epoch_size_gpu_hours": [1.0], "speedup": {"t4": curve}}
-    classes = {name: job_class | {"weight": weight} for name, weight in (("heavy", 2.0), ("light", 1.0))}
-    for name, gpus in floors.items():
-        classes[name] = classes[name] | {"least_mean_gpus": gpus}
-    fields = {"classes": classes, "gpu_types": {"t4": {}}, "problem": "whole", "policy": policy, "budget": "2.2gpu"}
-    return BoaInstance.parse({"formulation": "boa"} | fields)
+two_streams = partial(make_two_streams, "least_mean_gpus")
 
 
 def random_floors(seed: int) -> BoaInstance:
@@ -134,34 +126,6 @@ def test_pure_plans_may_miss_what_mixed_ones_keep() -> None:
     assert verify(instance, result).ok
     for solver in ENGINES:
         assert solve(instance, solver=solver).status is Status.INFEASIBLE
-
-
-@pytest.mark.parametrize("first", [0, 8, 16])
-def test_all_plans_of_random_instances(first: int) -> None:
-    """Over 24 instances the optimum is the best of all plans, or there is none, and the judge finds no fault."""
-    seen = set()
-    for seed in range(first, first + 8):
-        instance = random_floors(seed)
-        own, listed = solve(instance), solve(instance, solver="enumeration")
-        seen.add(own.status)
-        assert own.status is listed.status, seed
-        assert verify(instance, own).nothing_wrong, seed
-        if listed.objective is not None:
-            assert own.objective == pytest.approx(listed.objective, rel=1e-9), seed
-    assert seen == {Status.OPTIMAL, Status.INFEASIBLE}
-
-
-@pytest.mark.parametrize("policy", ["pure", "mixed"])
-def test_general_engines_agree(policy: str) -> None:
-    """HiGHS on paths and the model of the sheet in Pyomo have the same optima over 4 instances."""
-    for seed in range(40, 44):
-        instance = random_floors(seed).replace(policy=policy)
-        own = solve(instance)
-        for solver in ENGINES:
-            other = solve(instance, solver=solver)
-            assert other.status is own.status, (seed, solver)
-            if own.objective is not None:
-                assert other.objective == pytest.approx(own.objective, rel=1e-6), (seed, solver)
 
 
 def test_the_judge_catches_a_class_below_its_floor() -> None:
