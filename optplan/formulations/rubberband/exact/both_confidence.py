@@ -33,6 +33,7 @@ from optplan.formulations.rubberband.exact.both_search import BothPlan, BothSear
 from optplan.formulations.rubberband.exact.both_steps import BothSteps
 from optplan.formulations.rubberband.exact.confidence import solve_confident_deadline
 from optplan.formulations.rubberband.exact.feasibility import write_apart
+from optplan.formulations.rubberband.exact.least_deadlines import find_too_low
 from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
@@ -45,10 +46,8 @@ _MOST_LABELS = 400_000
 _MOST_LABELS_OF_LIMITS = 20_000
 #: By how much a plan's probability may fall short of the confidence: what the judge allows, too.
 _SHORT_OF = 1e-6
-#: By what a limit grows until some plan keeps both, how often, and how near the ends of the search come.
-_GROWTH = 1.5
-_MOST_GROWTHS = 40
-_NEAR, _NEAREST = 1e-3, 1e-6
+#: How often a limit grows until some plan keeps both, and how near the ends of that search come.
+_MOST_GROWTHS, _NEAREST = 40, 1e-6
 _UNITS = {DEADLINE: "s", BUDGET: "usd"}
 
 _Answer = Answer[RubberBandSolution]
@@ -186,30 +185,10 @@ class _Case:
         return reason
 
     def _find_least(self, limit: str) -> float:
-        """Return an amount of a limit that is too low, near one that is not; infinity where all are."""
-        given = low = high = self.instance.limits[limit]
+        """Return an amount of a limit that is too low, near one that may not be; infinity where all are."""
 
         def decide(amount: float) -> bool:
-            """Say whether an amount is too low; where that takes too much work, it is taken not to be."""
-            try:
-                return self.search(self.instance.limits | {limit: amount}, priced=False).find_any() is None
-            except OutOfEffortError as stop:
-                if stop.limit == "time":
-                    raise
-                return False
+            return self.search(self.instance.limits | {limit: amount}, priced=False).find_any() is None
 
-        try:
-            if decide(math.inf):
-                return math.inf
-            for _ in range(_MOST_GROWTHS):
-                high *= _GROWTH
-                if not decide(high):
-                    break
-                low = high
-            # Near enough is not enough while nothing beyond the limit given is known to be too low.
-            while high - low > (_NEAR if low > given else _NEAREST) * high:
-                middle = 0.5 * (low + high)
-                low, high = (middle, high) if decide(middle) else (low, middle)
-        except OutOfEffortError:
-            return low
-        return low
+        given = self.instance.limits[limit]
+        return find_too_low(given, decide, most_growths=_MOST_GROWTHS, nearest=_NEAREST, endless=True)

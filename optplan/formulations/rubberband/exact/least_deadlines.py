@@ -6,6 +6,7 @@ Times are rounded down to a grid, so that what is too late there is too late.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,11 +31,10 @@ from optplan.solvers.paths.held import HeldGraph
 #: Points of the grid on which deadlines are decided, and labels that may be kept.
 POINTS = 512
 _MOST_LABELS = 20_000
-#: By what the deadline grows until one is not too early, how often, and how near the ends of the search come
-#: at most and at least.
-_GROWTH = 1.5
-_MOST_GROWTHS = 60
-_NEAR, _NEAREST = 1e-3, 1e-8
+#: By what a limit grows until it is not too low, and how near, relatively, the ends of a search for it come.
+_GROWTH, _NEAR = 1.5, 1e-3
+#: Of deadlines: how often they grow, and how near the ends come while none later than the one given is too early.
+_MOST_GROWTHS, _NEAREST = 60, 1e-8
 
 
 def is_too_early(
@@ -92,7 +92,13 @@ def refuse(
         Time limit, and whether certificates are wanted.
     """
     given_s, points = instance.limits[DEADLINE], max(points, POINTS)
-    least_s, wished = _find_least(instance, chains, wanted, points, request), instance.confidence or 0.0
+
+    def decide(deadline_s: float) -> bool:
+        effort = Effort(request.stopwatch, max_labels=_MOST_LABELS)
+        return is_too_early(instance, chains, deadline_s, wanted, effort, points)
+
+    least_s = find_too_low(given_s, decide, most_growths=_MOST_GROWTHS, nearest=_NEAREST)
+    wished = instance.confidence or 0.0
     relaxations: tuple[Relaxation, ...] = ()
     reason = f"no plan completes within {given_s:,.6g} s with a probability of {wished:g}"
     if least_s > given_s:
@@ -120,35 +126,46 @@ def refuse(
     )
 
 
-def _find_least(
-    instance: RubberBandInstance, chains: tuple[Chain, ...], wanted: float, points: int, request: SolveRequest
+def find_too_low(
+    given: float, decide: Callable[[float], bool], *, most_growths: int, nearest: float, endless: bool = False
 ) -> float:
-    """Return a deadline that is too early, near one that may not be: by growing, then by halving."""
-    given_s = low = high = instance.limits[DEADLINE]
+    """Return an amount of a limit that is too low, near one that may not be: by growing, then by halving.
 
-    def decide(deadline_s: float) -> bool:
-        """Say whether a deadline is too early; where that takes too many labels, it is taken not to be."""
+    Parameters
+    ----------
+    given
+        An amount that is too low.
+    decide
+        Says whether an amount is certainly too low. Where that takes too much work, it is taken not to be; at the end
+        of the time, what is known by then is returned.
+    most_growths
+        How often the amount grows.
+    nearest
+        How near, relatively, the ends of the search come while nothing beyond ``given`` is known to be too low.
+    endless
+        Whether infinity is tried first; it is returned where that is too low.
+    """
+    low = high = given
+
+    def is_too_low(amount: float) -> bool:
         try:
-            effort = Effort(request.stopwatch, max_labels=_MOST_LABELS)
-            return is_too_early(instance, chains, deadline_s, wanted, effort, points)
+            return decide(amount)
         except OutOfEffortError as stop:
             if stop.limit == "time":
                 raise
             return False
 
     try:
-        for _ in range(_MOST_GROWTHS):
+        if endless and is_too_low(math.inf):
+            return math.inf
+        for _ in range(most_growths):
             high *= _GROWTH
-            if not decide(high):
+            if not is_too_low(high):
                 break
             low = high
-        # Near enough is not enough while nothing later than the deadline given is known to be too early.
-        while high - low > (_NEAR if low > given_s else _NEAREST) * high:
+        while high - low > (_NEAR if low > given else nearest) * high:
             middle = 0.5 * (low + high)
-            if decide(middle):
-                low = middle
-            else:
-                high = middle
+            low, high = (middle, high) if is_too_low(middle) else (low, middle)
     except OutOfEffortError:
         return low
     return low
