@@ -15,7 +15,7 @@ from optplan.cli.parameters import naming_options
 _SECTIONS = {
     "Change the instance": ("set", "budget", "deadline", "problem", "policy"),
     "Write and print": ("output", "plan", "plot", "report", "new_instance", "force", "as_json"),
-    "Common options": ("quiet", "traceback", "help"),
+    "Common options": ("quiet", "traceback", "help", "_click_default_help"),  # click has had both names for it
 }
 
 #: Where a command keeps the arguments that it was called with.
@@ -75,6 +75,8 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then those that many commands have, under their headings."""
         shared = {name: heading for heading, names in _SECTIONS.items() for name in names}
+        if not any("--set" in param.opts for param in self.params):  # elsewhere, such options change no instance
+            shared = {name: heading for name, heading in shared.items() if heading != "Change the instance"}
         sections: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *_SECTIONS)}
         for param in self.get_params(ctx):
             if isinstance(param, click.Argument):  # they stand in the first line

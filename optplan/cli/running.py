@@ -53,6 +53,7 @@ def _read_part(_: click.Context, option: click.Parameter, text: str | None) -> f
         "optplan run plan.json --train train.py:Trainable --space space.yaml --executor local --out runs/first",
         "optplan run --resume runs/first",
     ),
+    renamed={"grace_s": "--grace", "checkpoint_bytes": "--checkpoint-space", "lucky": "--sample"},
 )
 @click.argument("plan", required=False, metavar="PLAN", type=_FOLDER)
 @click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable.")

@@ -31,6 +31,7 @@ _RENAMED = {
     "world.spot_trace": "--interruptions",
     "world.warm_start_s": "--warm-start",
     "world.loses_epoch": "--loses-epoch",
+    "reclaim_s": "--reclaim",
     "world.straggling": "--stragglers",
     "world.straggling_law": "--stragglers",
 }

@@ -30,7 +30,7 @@ _AT_LEAST_ONE = click.IntRange(min=1)
         "optplan stream plan.json jobs.yaml --learn instance.json --train train.py:train --executor local --out s1",
         "optplan stream --resume s1",
     ),
-    renamed={"terms.every_s": "--every", "terms.window_h": "--window"},
+    renamed={"grace_s": "--grace", "terms.every_s": "--every", "terms.window_h": "--window"},
 )
 @click.argument("plan", required=False, metavar="PLAN", type=_FILE)
 @click.argument("jobs", required=False, metavar="JOBS", type=_FILE)

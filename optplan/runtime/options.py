@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,6 +17,13 @@ from optplan.schema import FrozenModel
 
 _Amount = Annotated[float, Field(ge=0)]
 _Limit = Annotated[float, Field(gt=0)]
+_REAL = ("local", "ray")
+#: Options that only some executors look at.
+_LOOKED_AT = {
+    **dict.fromkeys(("retries", "grace_s", "launcher", "checkpoint_every_s", "checkpoint_bytes", "setup"), _REAL),
+    "step_wait_s": _REAL,
+    "lucky": ("virtual",),
+}
 
 
 class RunOptions(FrozenModel):
@@ -114,8 +122,33 @@ def make_limits(plan: Plan, options: RunOptions) -> Limits:
     )
 
 
+def require_effect(
+    options: FrozenModel, executor: str, looked_at: Mapping[str, Collection[str]], instead: Mapping[str, str]
+) -> None:
+    """Refuse options that the executor does not look at.
+
+    Parameters
+    ----------
+    options
+        What users chose; what is as by default may stay.
+    executor
+        Where it runs.
+    looked_at
+        By option, the executors that look at it.
+    instead
+        By option, what to do about it, where that is not just to leave it out.
+    """
+    for name, executors in looked_at.items():
+        value = getattr(options, name)
+        field = type(options).model_fields[name]
+        if executor not in executors and value != field.get_default(call_default_factory=True):
+            fix = instead.get(name, f"leave it out, or use {' or '.join(executors)}")
+            raise UsageError(f"{name}: got {value!r}, which means nothing to executor {executor!r}; {fix}")
+
+
 def require_training(options: RunOptions) -> None:
     """Refuse options that do not fit together: who trains, and where."""
+    require_effect(options, options.executor, _LOOKED_AT, {})
     if options.address and options.executor != "ray":
         raise UsageError(f"address: executor {options.executor!r} has none; give --executor ray, or leave it out")
     if options.train and options.command:

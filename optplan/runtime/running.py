@@ -111,16 +111,16 @@ def resume(out: Path | str, *, listener: Listener | None = None, **changes: Any)
     Raises
     ------
     UsageError
-        When no run is there, or another driver follows it.
+        When no run is there, another driver follows it, or an option means nothing to its executor.
     """
     if not Path(out).is_dir():
         raise UsageError(f"{out}: no run is there; give the folder that --out named")
     journal = Journal(Path(out))
     try:
         plan, options = _read_meta(journal, Path(out))
-        return _follow(
-            plan, options.replace(**changes), journal, list(journal.replay()), resumed=True, listener=listener
-        )
+        chosen = options.replace(**changes)
+        require_training(chosen)
+        return _follow(plan, chosen, journal, list(journal.replay()), resumed=True, listener=listener)
     finally:
         journal.close()
 

@@ -66,7 +66,9 @@ def test_shared_options_stand_under_headings(run: Runner) -> None:
     assert "--report" in writes
     assert "--json" in writes
     assert "--quiet" in common
+    assert "--help" in common
     assert "Change the instance:" not in run("list", "--help").out
+    assert "Change the instance:" not in run("run", "--help").out  # its --budget is a limit of the run
 
 
 @pytest.mark.parametrize(

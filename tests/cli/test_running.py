@@ -65,6 +65,19 @@ def test_a_run_stops_at_a_limit_and_goes_on(run: Runner, plan: Path, tmp_path: P
     assert "asked" not in run("stop", out).err
 
 
+@pytest.mark.parametrize("option", [("--retries", "5"), ("--grace", "1min"), ("--launcher", "torchrun")])
+def test_options_of_real_trials_mean_nothing_on_the_virtual_clock(
+    run: Runner, plan: Path, tmp_path: Path, option: tuple[str, str]
+) -> None:
+    """Nothing fails or is stopped there, so they are refused by their own names, also when a run goes on."""
+    told = run("run", plan, *option)
+    assert told.code == 2
+    assert told.err.startswith(f"error: {option[0]}: got ")
+    assert "which means nothing to executor 'virtual'; leave it out, or use local or ray" in told.err
+    assert run("run", plan, "--out", tmp_path / "run", "--budget", "0.20usd").code == 4
+    assert "means nothing to executor 'virtual'" in run("run", "--resume", tmp_path / "run", *option).err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -109,6 +109,15 @@ def test_options_without_effect_are_refused(
     assert ("--reclaim" if option[0] == "--warm-start" else "--interruptions") in told.err
 
 
+def test_nodes_that_stay_are_not_reclaimed(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
+    """A cluster of fixed size gives no node back, unless the policy sizes it."""
+    told = run("simulate", trace, *profiles, "--policy", "one-gpu", "--nodes", "4", "--reclaim", "3min")
+    assert told.code == 1
+    assert told.err.startswith("error: --reclaim: got 180, and one-gpu gives none of its 4 nodes back; let nodes be")
+    sized = run("simulate", trace, *profiles, "--policy", "pollux-autoscaled:0.5", "--nodes", "4", "--reclaim", "3min")
+    assert sized.code == 0
+
+
 def test_the_cost_of_nodes(run: Runner, profiles: tuple[str, str], trace: Path) -> None:
     """Whole nodes are paid, until they are reclaimed, at the price of each of their GPUs."""
     trace.write_text("\n".join(trace.read_text().splitlines()[:3]))

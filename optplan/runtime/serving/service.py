@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -35,7 +34,6 @@ from optplan.runtime.serving.sources import list_events
 if TYPE_CHECKING:
     from aiohttp import web
 
-_LOG = logging.getLogger(__name__)
 
 #: Bytes of a request's body at most: some 5,000 events.
 MOST_BYTES = 1024 * 1024

@@ -22,6 +22,7 @@ from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
 from optplan.runtime.folders import FolderSettings
 from optplan.runtime.journal import JOURNAL, Journal
+from optplan.runtime.options import require_effect
 from optplan.runtime.protocol import Executor, Progressed
 from optplan.runtime.records import Record
 from optplan.runtime.running import interruptible
@@ -41,7 +42,7 @@ _Amount = Annotated[float, Field(ge=0)]
 _REAL = ("local", "ray", "slurm")
 #: Executors that look at an option; others refuse it.
 _LOOKED_AT = {
-    **dict.fromkeys(("train", "command", "launcher", "metric"), _REAL),
+    **dict.fromkeys(("train", "command", "launcher", "metric", "retries", "grace_s"), _REAL),
     "slots": ("local", "ray"),
     "address": ("ray",),
     "sbatch": ("slurm",),
@@ -236,11 +237,7 @@ def _parse_known(data: Any) -> BoaInstance | None:  # noqa: ANN401 - plain data,
 
 
 def _check(options: StreamOptions, truth: BoaInstance | None, instance: BoaInstance | None, out: object) -> None:
-    for name, executors in _LOOKED_AT.items():
-        value = getattr(options, name)
-        if options.executor not in executors and value not in (StreamOptions.model_fields[name].default, {}):
-            fix = "most_gpus bounds the GPUs" if name == "slots" else f"leave it out, or use {' or '.join(executors)}"
-            raise UsageError(f"{name}: got {value!r}, which means nothing to executor {options.executor!r}; {fix}")
+    require_effect(options, options.executor, _LOOKED_AT, {"slots": "most_gpus bounds the GPUs"})
     if options.inbox and not Path(options.inbox).is_dir():
         raise UsageError(f"inbox: there is no folder {options.inbox}; give the one that `optplan serve --watch` names")
     if options.executor == "virtual":

@@ -68,7 +68,7 @@ def replay(
     Raises
     ------
     DataError
-        When a job arrives before zero or two have the same name.
+        When a job arrives before zero, two have the same name, or nodes that stay are to be reclaimed.
     UsageError
         When the cluster has no GPU, or the policy's interval is no time.
     """
@@ -79,6 +79,9 @@ def replay(
     if nodes is None and isinstance(policy, SizingPolicy):
         nodes = 1
     world = world or World()
+    if nodes is not None and world.reclaim_s and not isinstance(policy, SizingPolicy):
+        problem = f"got {world.reclaim_s:g}, and {policy.name} gives none of its {nodes} nodes back"
+        raise DataError("reclaim_s", problem, "let nodes be rented when they are needed (no --nodes), or leave it out")
     there = Nodes(gpus_per_node, nodes, start_s=start_s, warm_start_s=world.warm_start_s, reclaim_s=world.reclaim_s)
     cluster = _Cluster(ordered, policy, there, world, seed)
     cluster.run()

@@ -178,8 +178,8 @@ def test_everything_is_accounted_for(
 ) -> None:
     """With all of it at once every job is completed, sums agree, and the order of the rows changes nothing."""
     world = World(
-        reclaim_s=20.0,
-        warm_start_s=1.0,
+        reclaim_s=0.0 if nodes else 20.0,  # nodes that stay are never given back
+        warm_start_s=None if nodes else 1.0,
         interference=0.3,
         interruptions_per_node_hour=20.0,
         loses_epoch=loses_epoch,

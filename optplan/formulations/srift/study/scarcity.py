@@ -42,11 +42,6 @@ class OneMoreVm:
     proven: bool
     groups: tuple[VmGroup, ...]
 
-    @property
-    def scarce(self) -> bool:
-        """Whether the result has all VMs of the type that can be had."""
-        return self.used == self.available
-
 
 def value_of_one_more(
     instance: SriftInstance,

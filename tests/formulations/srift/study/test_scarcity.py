@@ -39,7 +39,7 @@ def test_case_3_wants_more_p3(golden: Callable[[str], SriftInstance]) -> None:
     """All VMs are in use: a fifth p3 saves 0.247 usd of 2.739, a ninth g3 a quarter of a cent, a ninth g4dn nothing."""
     instance = golden("case3")
     values = {value.type: value for value in value_of_one_more(instance, solve(instance))}
-    assert all(value.scarce and value.proven for value in values.values())
+    assert all(value.used == value.available and value.proven for value in values.values())
     assert values["p3.8xlarge"].saving == pytest.approx(0.24685, abs=1e-4)
     assert values["g3.8xlarge"].saving == pytest.approx(0.00254, abs=1e-4)
     assert values["g4dn.8xlarge"].saving == 0.0
