@@ -1,8 +1,11 @@
-"""What each part of a formulation is called with and returns: one protocol a part, and how a part is found on use."""
+"""What each part of a formulation is called with and returns, the instance first, and how a part is found on use.
+
+A protocol says what a part of which callers need to know more than that: keywords, and what it raises.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
@@ -115,18 +118,11 @@ class Solve(Protocol):
         """
 
 
-class Supports(Protocol):
-    """Beside a solver: whether it takes an instance, where its entry alone cannot tell."""
+#: Beside a solver, where its entry alone cannot tell: why it does not take an instance; empty when it does.
+Supports = Callable[[Any], str]
 
-    def __call__(self, instance: Any, /) -> str:  # noqa: ANN401 - the formulation's
-        """Say why it does not take the instance; empty when it does."""
-
-
-class Evaluate(Protocol):
-    """The independent judge."""
-
-    def __call__(self, instance: Any, solution: Any, /) -> Evaluation:  # noqa: ANN401 - the formulation's
-        """Recompute objective, consumption and every constraint from the decisions alone."""
+#: The independent judge: objective, consumption and every constraint, from instance and decisions alone.
+Evaluate = Callable[[Any, Any], Evaluation]
 
 
 class ForecastDemand(Protocol):
@@ -136,25 +132,15 @@ class ForecastDemand(Protocol):
         """Return figures by name, with the shares of the time in which more than some numbers are in use."""
 
 
-class JudgeDemand(Protocol):
-    """The judge of such figures."""
+#: The judge of such figures: computes those of some names from the decisions alone, and leaves out what there is not.
+JudgeDemand = Callable[[Any, Any, list[str]], dict[str, float]]
 
-    def __call__(self, instance: Any, solution: Any, figures: list[str], /) -> dict[str, float]:  # noqa: ANN401
-        """Compute the figures of these names from the decisions alone; leave out what there is not."""
+#: What solvers are matched against: what an instance asks for, and how large it is.
+Describe = Callable[[Any], Description]
 
-
-class Describe(Protocol):
-    """What solvers are matched against."""
-
-    def __call__(self, instance: Any, /) -> Description:  # noqa: ANN401 - the formulation's
-        """Say what an instance asks for, and how large it is."""
-
-
-class ListProofs(Protocol):
-    """What proves anything about an instance, by its problem, policy and objective."""
-
-    def __call__(self, instance: Any, /) -> frozenset[BoundProof]:  # noqa: ANN401 - the formulation's
-        """List the kinds of certificate that do; the judge refuses all others."""
+#: The kinds of certificate that prove anything about an instance, by its problem, policy and objective; the judge
+#: refuses all others.
+ListProofs = Callable[[Any], frozenset[BoundProof]]
 
 
 class CheckTree(Protocol):
@@ -172,39 +158,18 @@ class CheckTree(Protocol):
         """
 
 
-class DualBound(Protocol):
-    """Re-derives a Lagrangian bound, written apart from solvers."""
+#: Re-derives a Lagrangian bound, apart from solvers: the dual function at multipliers of all limits.
+DualBound = Callable[[Any, dict[str, float]], float]
 
-    def __call__(self, instance: Any, multipliers: dict[str, float], /) -> float:  # noqa: ANN401
-        """Return the dual function at multipliers of all limits, in objective units."""
+#: What enumerated certificates are checked against, where plans are sums of paths: what steps of graphs cost.
+ListPathCosts = Callable[[Any], list[PathCosts]]
 
+#: What they are checked against elsewhere: the least objective of the plans that keep the limits, at multipliers by
+#: limit, within an allowance of the dual bound.
+LeastWithin = Callable[[Any, dict[str, float], float, Stopwatch], float]
 
-class ListPathCosts(Protocol):
-    """What enumerated certificates are checked against, where plans are sums of paths."""
-
-    def __call__(self, instance: Any, /) -> list[PathCosts]:  # noqa: ANN401 - the formulation's
-        """Return what every step of every graph costs."""
-
-
-class LeastWithin(Protocol):
-    """What enumerated certificates are checked against, where plans are no sums of paths."""
-
-    def __call__(
-        self,
-        instance: Any,  # noqa: ANN401 - the formulation's
-        multipliers: dict[str, float],
-        allowance: float,
-        stopwatch: Stopwatch,
-        /,
-    ) -> float:
-        """Return the least objective of the plans that keep the limits within the allowance of the dual bound."""
-
-
-class LeastConsumption(Protocol):
-    """What proves that limits cannot be kept."""
-
-    def __call__(self, instance: Any, weights: FloatArray, /) -> dict[str, float]:  # noqa: ANN401
-        """Return by part the least consumption, weighted (L,), of any plan."""
+#: What proves that limits cannot be kept: by part the least consumption, weighted (L,), of any plan.
+LeastConsumption = Callable[[Any, FloatArray], dict[str, float]]
 
 
 class BuildPlan(Protocol):
@@ -240,11 +205,8 @@ class ContinuePlan(Protocol):
         """
 
 
-class Retime(Protocol):
-    """The same decisions, elsewhere."""
-
-    def __call__(self, instance: Any, plan: Any, /) -> Plan:  # noqa: ANN401 - the formulation's
-        """Return the plan with what its segments take under another instance's times and prices."""
+#: The same decisions, elsewhere: a plan with what its segments take under another instance's times and prices.
+Retime = Callable[[Any, Any], Plan]
 
 
 class Calibrate(Protocol):
@@ -274,11 +236,8 @@ class BuildFrontier(Protocol):
         """Compute it at all limits at once; out of time, only what is known by then."""
 
 
-class BuildPareto(Protocol):
-    """The trade-off where plans cannot be mixed."""
-
-    def __call__(self, instance: Any, request: SolveRequest, /) -> ParetoFrontier:  # noqa: ANN401
-        """Find every plan that no other beats in both the limit and the objective."""
+#: The trade-off where plans cannot be mixed: every plan that no other beats in both the limit and the objective.
+BuildPareto = Callable[[Any, SolveRequest], ParetoFrontier]
 
 
 class Explain(Protocol):
@@ -297,11 +256,8 @@ class Explain(Protocol):
         """Hold every choice against its neighbours, alone and with everything else re-solved."""
 
 
-class AnalyseSensitivity(Protocol):
-    """What becomes of a solution when the estimates are wrong."""
-
-    def __call__(self, instance: Any, solution: Any, errors: Any, request: SensitivityRequest, /) -> Sensitivity:  # noqa: ANN401
-        """Run it under sampled errors, of the formulation's ``estimate_errors``."""
+#: What becomes of a solution under sampled errors, which the formulation's ``estimate_errors`` makes.
+AnalyseSensitivity = Callable[[Any, Any, Any, SensitivityRequest], Sensitivity]
 
 
 class ListInstances(Protocol):
