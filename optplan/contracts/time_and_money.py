@@ -1,4 +1,4 @@
-"""What is asked of one training job: least cost or least time, within a deadline, a budget, both or neither."""
+"""What is asked of one job or search: least cost or least time, within a deadline, a budget, both or neither."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TimeAndMoney:
         budget: Amount | None
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> StrEnum:
         """Which problem is asked."""
         return Problem.FASTEST if self.objective is Objective.TIME else Problem.CHEAPEST
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from optplan.contracts.instance import Instance, Solution
+from optplan.contracts.time_and_money import BUDGET, DEADLINE, Objective, TimeAndMoney
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.rubberband.data.cloud import Cloud
 from optplan.formulations.rubberband.data.experiment import Experiment, Stage, brackets
@@ -23,18 +24,16 @@ from optplan.quantities import MoneyBudget
 from optplan.schema import NUMBER, Fields, FrozenModel, PositiveAmount
 from optplan.units import Amount
 
-#: The limits' names in certificates, shadow prices and relaxations.
-DEADLINE = "deadline"
-BUDGET = "budget"
-
-
-class Objective(StrEnum):
-    """What is made least; the other one is limited."""
-
-    #: Expected cost, within a deadline.
-    COST = "cost"
-    #: Expected completion time, within a budget.
-    TIME = "time"
+__all__ = [
+    "BUDGET",
+    "DEADLINE",
+    "Mode",
+    "Objective",
+    "Problem",
+    "RubberBandInstance",
+    "RubberBandSolution",
+    "StageAllocation",
+]
 
 
 class Problem(StrEnum):
@@ -55,7 +54,7 @@ class Mode(StrEnum):
     FAIR = "fair"
 
 
-class RubberBandInstance(Instance):
+class RubberBandInstance(TimeAndMoney, Instance):
     """One problem of RubberBand: a search on a cluster that may change its size between stages.
 
     Parameters
@@ -174,11 +173,6 @@ class RubberBandInstance(Instance):
         return {"objective": objective}
 
     @property
-    def objective_unit(self) -> str:
-        """US dollars, or seconds."""
-        return "usd" if self.objective is Objective.COST else "s"
-
-    @property
     def limit_name(self) -> str:
         """The name of the limit that is traded against the objective."""
         return DEADLINE if self.objective is Objective.COST else BUDGET
@@ -228,16 +222,14 @@ class RubberBandInstance(Instance):
         UsageError
             When the instance has none of that name.
         """
-        if limit == DEADLINE and self.deadline_s is not None:
-            return self.deadline_s, "s"
-        if limit == BUDGET and self.budget is not None:
-            return self.budget.value, self.budget.unit.value
-        example = "--deadline 20min or deadline_s=1200" if limit == DEADLINE else "--budget 25usd or budget='25usd'"
-        message = f"instance {self.name!r} has no {limit}; give one, as in {example}"
-        if limit == self.limit_name and self.ceiling is not None:
+        try:
+            return super().limit_as_given(limit)
+        except UsageError as missing:
+            if limit != self.limit_name or self.ceiling is None:
+                raise
             other = Problem.FASTEST if limit == DEADLINE else Problem.CHEAPEST
-            message += f", or ask what the {self.ceiling_name} alone buys: --problem {other}"
-        raise UsageError(message)
+            message = f"{missing}, or ask what the {self.ceiling_name} alone buys: --problem {other}"
+            raise UsageError(message) from None
 
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""
