@@ -23,6 +23,80 @@ MOST_KINDS = 4
 PROHIBITIVE = 16.0
 
 
+def weigh(weights: FloatArray, costs: FloatArray) -> FloatArray:
+    """Return (B, ...) the sums of costs (D, ...) under weights (B, D).
+
+    Criterion by criterion: products of such narrow matrices gain nothing from an engine of linear algebra, whose
+    threads would wait for each other all the time.
+    """
+    shape = (-1, *[1] * (costs.ndim - 1))
+    total = weights[:, 0].reshape(shape) * costs[0]
+    for weight, each in zip(weights.T[1:], costs[1:], strict=True):
+        if weight.any():
+            total += weight.reshape(shape) * each
+    return np.asarray(total)
+
+
+@dataclass(frozen=True, eq=False)
+class _States:
+    """A node held, and the set of kinds visited with it: what a sweep keeps apart.
+
+    Parameters
+    ----------
+    sets
+        (S',) The sets that there are, as sums of powers of two.
+    set, group, node
+        (C,) Of each state, by set, then by group.
+    pair
+        (C,) Set and kind of each state, as one number Q.
+    own, smaller
+        (Q,) Which sets may have been visited before: the same, or that without the kind; S' for the empty one.
+    parts, part_set, part_group
+        (P,) Where the states of a set and group begin, and which these are.
+    """
+
+    sets: IntArray
+    set: IntArray
+    group: IntArray
+    node: IntArray
+    pair: IntArray
+    own: IntArray
+    smaller: IntArray
+    parts: IntArray
+    part_set: IntArray
+    part_group: IntArray
+
+    @classmethod
+    def of_nodes(cls, group: IntArray, kind: IntArray) -> _States:
+        """List the states of nodes of some groups (K,) and kinds (K,)."""
+        present = int(np.bitwise_or.reduce(1 << kind))
+        sets = np.array([part for part in range(1, present + 1) if part & ~present == 0])
+        which, node = np.nonzero((sets[:, None] >> kind) & 1)
+        order = np.lexsort((node, group[node], which))
+        which, node = which[order], node[order]
+        pairs, pair = np.unique(which * (kind.max() + 1) + kind[node], return_inverse=True)
+        own, last = np.divmod(pairs, kind.max() + 1)
+        without = sets[own] & ~(1 << last)
+        smaller = np.where(without == 0, sets.size, np.searchsorted(sets, without))
+        part = which * (group.max() + 1) + group[node]
+        parts = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
+        return cls(sets, which, group[node], node, pair.ravel(), own, smaller, parts, which[parts], group[node[parts]])
+
+    def find_least(self, reach: FloatArray) -> FloatArray:
+        """Return (B, S') the least sums by set, given those of the states (B, C)."""
+        return np.asarray(np.minimum.reduceat(reach, self._starts, axis=1))
+
+    def find_ends(self, reach: FloatArray) -> IntArray:
+        """Return (B, S') the states of the least sums."""
+        ends = np.append(self._starts[1:], self.set.size)
+        bounds = zip(self._starts.tolist(), ends.tolist(), strict=True)
+        return np.stack([first + reach[:, first:end].argmin(axis=1) for first, end in bounds], axis=1)
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return np.searchsorted(self.set, np.arange(self.sets.size))
+
+
 @dataclass(frozen=True, eq=False)
 class BlockGraph:
     """One graph with kinds of nodes; K nodes in each of E layers, G groups, D = 1 + L criteria: value and limits.
@@ -65,16 +139,8 @@ class BlockGraph:
         return int((1 << (int(self.kind.max()) + 1)) - 1)
 
     @cached_property
-    def _places(self) -> tuple[NDArray[np.bool_], IntArray]:
-        """Whether a node may be held having visited a set (S, K), and which set (S, F) was visited before a kind."""
-        sets, kinds = np.arange(1, self.num_sets + 1), np.arange(int(self.kind.max()) + 1)
-        before = (sets[:, None] & ~(1 << kinds)) - 1
-        before[before < 0] = self.num_sets
-        return ((sets[:, None] >> self.kind) & 1).astype(bool), before
-
-    @cached_property
-    def _members(self) -> list[IntArray]:
-        return [np.flatnonzero(self.group == group) for group in range(self.entries.shape[1])]
+    def _states(self) -> _States:
+        return _States.of_nodes(self.group, self.kind)
 
     def sweep(self, weights: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.int16]]:
         """Find a path of least weighted sum in each block, for several weights at once.
@@ -93,60 +159,61 @@ class BlockGraph:
         nodes : ndarray
             (B, S, E) The paths.
         """
-        run, enter = np.tensordot(weights, self.steps, 1), np.tensordot(weights, self.entries, 1)
+        states = self._states
+        run, enter = (weigh(weights, costs).take(states.node, axis=-1) for costs in (self.steps, self.entries))
         batch, layers, width = run.shape
-        allowed, before = self._places
-        num_sets, last = self.num_sets, enter.shape[2] - 1
-        single = allowed & (before[:, self.kind] == num_sets)
-        reach = np.full((layers, batch, num_sets, width), np.inf)
-        first = enter[:, self.group, 0, np.arange(width)] + run[:, 0]
-        reach[0] = np.where(single, first[:, None], np.inf)
-        may = np.where(((np.arange(1, num_sets + 1)[:, None] >> np.arange(before.shape[1])) & 1) > 0, 0.0, np.inf)
-        leads = np.empty((layers, enter.shape[1], *reach.shape[1:3], before.shape[1]))
-        padded = np.full((batch, num_sets + 1), np.inf)
+        groups, last, count = enter.shape[1], enter.shape[2] - 1, states.sets.size
+        reach = np.empty((layers, batch, width))
+        moved = np.zeros((layers, batch, width), dtype=np.bool_)
+        #: The least sum before each layer by group left and set visited; the last stands for the empty set.
+        best = np.full((layers, batch, groups, count + 1), np.inf)
+        first = enter[:, states.group, 0, np.arange(width)] + run[:, 0]
+        reach[0] = np.where(states.smaller[states.pair] == count, first, np.inf)
         for layer in range(1, layers):
-            earlier = reach[layer - 1]
-            now = reach[layer]
-            now[:] = earlier
-            for group, members in enumerate(self._members):
-                own = earlier if members.size == width else earlier[:, :, members]
-                padded[:, :-1] = own.min(axis=2, initial=np.inf)
-                lead = np.minimum(padded[:, :-1, None], padded[:, before]) + may
-                leads[layer, group] = lead
-                coming = lead[:, :, self.kind]
-                coming += enter[:, group, min(layer, last), None]
-                np.minimum(now, coming, out=now)
-            now += run[:, layer, None]
-        least = reach[-1].min(axis=2)
-        nodes = self._trace(reach, leads, enter, before)
-        return least, self.add_up(nodes.reshape(-1, layers)).reshape(batch, num_sets, -1), nodes
+            earlier, now, place = reach[layer - 1], reach[layer], min(layer, last)
+            best[layer, :, states.part_group, states.part_set] = np.minimum.reduceat(earlier, states.parts, axis=1).T
+            lead = np.minimum(best[layer][..., states.own], best[layer][..., states.smaller])
+            coming = lead[:, 0].take(states.pair, axis=1)
+            coming += enter[:, 0, place]
+            for group in range(1, groups):
+                np.minimum(coming, lead[:, group].take(states.pair, axis=1) + enter[:, group, place], out=coming)
+            np.less(coming, earlier, out=moved[layer])
+            np.minimum(coming, earlier, out=now)
+            now += run[:, layer]
+        nodes = self._trace(reach, moved, best, enter)
+        least = np.full((batch, self.num_sets), np.inf)
+        least[:, states.sets - 1] = states.find_least(reach[-1])
+        sums = np.zeros((batch, self.num_sets, self.steps.shape[0]))
+        sums[:, states.sets - 1] = self.add_up(nodes.reshape(-1, layers)).reshape(batch, count, -1)
+        whole = np.zeros((batch, self.num_sets, layers), dtype=np.int16)
+        whole[:, states.sets - 1] = nodes
+        return least, sums, whole
 
-    def _trace(self, reach: FloatArray, leads: FloatArray, enter: FloatArray, before: IntArray) -> NDArray[np.int16]:
-        """Return the paths (B, S, E) that :meth:`sweep` found, from the end to the beginning."""
-        layers, batch, num_sets, _ = reach.shape
-        row, last = np.repeat(np.arange(batch), num_sets), enter.shape[2] - 1
-        visited = np.tile(np.arange(num_sets), batch)
-        node = reach[-1].argmin(axis=2).ravel()
-        nodes = np.empty((layers, node.size), dtype=np.int16)
-        for layer in range(layers - 1, -1, -1):
-            nodes[layer] = node
-            if not layer:
-                break
-            coming = leads[layer][:, row, visited, self.kind[node]].T + enter[row, :, min(layer, last), node]
-            moved = np.flatnonzero(coming.min(axis=1) < reach[layer - 1, row, visited, node])
-            if not moved.size:
-                continue
-            whose, group, own = row[moved], coming[moved].argmin(axis=1), visited[moved]
-            smaller = before[own, self.kind[node[moved]]]
-            found = []
-            for candidates in (own, np.where(smaller == num_sets, own, smaller)):
-                costs = np.where(self.group == group[:, None], reach[layer - 1, whose, candidates], np.inf)
-                place = costs.argmin(axis=1)
-                found.append((costs[np.arange(moved.size), place], place))
-            better = found[1][0] < found[0][0]
-            node[moved] = np.where(better, found[1][1], found[0][1])
-            visited[moved] = np.where(better, smaller, own)
-        return nodes.T.reshape(batch, num_sets, layers)
+    def _trace(
+        self, reach: FloatArray, moved: NDArray[np.bool_], best: FloatArray, enter: FloatArray
+    ) -> NDArray[np.int16]:
+        """Return the paths (B, S', E) that :meth:`sweep` found, from the end to the beginning, switch by switch."""
+        states, (layers, batch, _) = self._states, reach.shape
+        count, last = states.sets.size, enter.shape[2] - 1
+        row, state = np.repeat(np.arange(batch), count), states.find_ends(reach[-1]).ravel()
+        nodes = np.empty((batch * count, layers), dtype=np.int16)
+        whose, until, later = np.arange(row.size), np.full(row.size, layers), np.arange(layers)
+        while whose.size:
+            came = moved[:, row, state].T & (later < until[:, None])
+            since = np.where(came.any(axis=1), layers - 1 - came[:, ::-1].argmax(axis=1), 0)
+            held = (later >= since[:, None]) & (later < until[:, None])
+            place, layer = np.nonzero(held)
+            nodes[whose[place], layer] = states.node[state[place]]
+            goes_on = since > 0
+            whose, row, state, until = whose[goes_on], row[goes_on], state[goes_on], since[goes_on]
+            pair, each = states.pair[state], np.arange(whose.size)
+            own, smaller = best[until, row, :, states.own[pair]], best[until, row, :, states.smaller[pair]]
+            group = (np.minimum(own, smaller) + enter[row, :, np.minimum(until, last), state]).argmin(axis=1)
+            stays = own[each, group] <= smaller[each, group]
+            source = np.where(stays, states.own[pair], states.smaller[pair])
+            fits = (states.set == source[:, None]) & (states.group == group[:, None])
+            state = np.where(fits, reach[until - 1, row], np.inf).argmin(axis=1)
+        return nodes.reshape(batch, count, layers)
 
     def add_up(self, nodes: NDArray[np.int16] | NDArray[np.int32]) -> FloatArray:
         """Return (P, D) value and consumptions of paths (P, E)."""
