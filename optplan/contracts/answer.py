@@ -39,6 +39,13 @@ class Termination(StrEnum):
     #: Somebody asked for an end: a signal, or :meth:`optplan.progress.Stopwatch.interrupt`.
     INTERRUPTED = "interrupted"
 
+    @classmethod
+    def after(cls, stopped_by: str | None) -> Termination:
+        """Return how a search ended, by the name of the limit on its effort that it met; None where it met none."""
+        if stopped_by is None:
+            return cls.COMPLETED
+        return cls.TIME_LIMIT if stopped_by == "time" else cls.WORK_LIMIT
+
 
 class ProvenBefore(Protocol):
     """What a solver may look at of the result of another instance."""

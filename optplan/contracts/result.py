@@ -45,6 +45,7 @@ __all__ = [
     "relative_gap",
     "require_result",
     "require_solution",
+    "status_of",
     "upgraded",
 ]
 
@@ -286,6 +287,13 @@ def closes_gap(objective: float | None, bound: float | None, target: float, sens
     """Whether the bound is within the target of the objective, or meets it up to rounding (:data:`MEETING`)."""
     gap = relative_gap(objective, bound, sense)
     return gap is not None and gap <= max(target, MEETING)
+
+
+def status_of(objective: float | None, bound: float | None, target: float, sense: Sense = Sense.MINIMISE) -> Status:
+    """Return OPTIMAL, FEASIBLE or UNKNOWN by whether there is an objective and how far the bound is from it."""
+    if objective is None:
+        return Status.UNKNOWN
+    return Status.OPTIMAL if closes_gap(objective, bound, target, sense) else Status.FEASIBLE
 
 
 def _write_headline(result: Result[Any]) -> str:

@@ -18,12 +18,11 @@ from optplan.contracts import (
     Sensitivity,
     Solution,
     SolveRequest,
-    Status,
     Termination,
     Verification,
 )
 from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.result import closes_gap, require_result, require_solution
+from optplan.contracts.result import require_result, require_solution, status_of
 from optplan.contracts.sensitivity import SensitivityRequest
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
@@ -380,8 +379,7 @@ def _assemble(
         if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
             Verification(checks=evaluation.checks).require()
         objective, measures = evaluation.objective, evaluation.measures
-        closed = closes_gap(objective, answer.bound, request.gap, instance.sense)
-        status = Status.OPTIMAL if closed else Status.FEASIBLE
+        status = status_of(objective, answer.bound, request.gap, instance.sense)
         if formulation.declares("forecast_demand"):
             demand = formulation.forecast_demand(instance, answer.solution)
     result: Result[Solution] = formulation.result_type()(

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.contracts import BoundProof, Infeasibility, Relaxation, Result, Status
-from optplan.contracts.result import closes_gap, relative_gap
+from optplan.contracts import BoundProof, Infeasibility, Relaxation, Result, Status, Termination
+from optplan.contracts.result import closes_gap, relative_gap, status_of
 from optplan.errors import DataError
 from optplan.formulations.boa.data.instance import BoaSolution
 
@@ -208,3 +208,30 @@ def test_version_1_is_read_in_the_words_of_version_2(fields: Fields) -> None:
 def test_what_rests_on_trust(fields: Fields, changes: Fields, trust: bool) -> None:
     """A bound without a certificate; no bound claims nothing."""
     assert Result[BoaSolution](**fields | changes).rests_on_trust is trust
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound", "gap", "status"),
+    [
+        (None, 1.0, 0.0, Status.UNKNOWN),
+        (100.0, None, 0.5, Status.FEASIBLE),
+        (100.0, 99.0, 0.01, Status.OPTIMAL),  # 1 / 100
+        (100.0, 98.9, 0.01, Status.FEASIBLE),
+        (100.0, 100.0 * (1 - 9e-10), 0.0, Status.OPTIMAL),
+        (100.0, 100.0 * (1 - 2e-9), 0.0, Status.FEASIBLE),
+    ],
+)
+def test_the_status_goes_by_objective_and_bound(
+    objective: float | None, bound: float | None, gap: float, status: Status
+) -> None:
+    """Optimal within the gap that was asked for; a relative 1e-9 is rounding and closes every gap."""
+    assert status_of(objective, bound, gap) is status
+
+
+@pytest.mark.parametrize(
+    ("stopped_by", "termination"),
+    [(None, Termination.COMPLETED), ("time", Termination.TIME_LIMIT), ("labels", Termination.WORK_LIMIT)],
+)
+def test_a_search_ends_as_its_effort_did(stopped_by: str | None, termination: Termination) -> None:
+    """Time is one limit; all others are on the work."""
+    assert Termination.after(stopped_by) is termination

@@ -14,7 +14,7 @@ from optplan.contracts.result import (
     ShadowPrice,
     SolveRequest,
     Status,
-    closes_gap,
+    status_of,
 )
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
@@ -70,13 +70,6 @@ def certify_bound(instance: BoaInstance, bound: float, *multipliers: float) -> L
     return LagrangianCertificate(
         multipliers=dict(zip(instance.limit_names, weights.tolist(), strict=True)), bound=bound
     )
-
-
-def status_of(objective: float | None, bound: float | None, request: SolveRequest) -> Status:
-    """Return OPTIMAL, FEASIBLE or UNKNOWN by whether there is an objective and how far the bound is from it."""
-    if objective is None:
-        return Status.UNKNOWN
-    return Status.OPTIMAL if closes_gap(objective, bound, request.gap) else Status.FEASIBLE
 
 
 def solution_of(instance: BoaInstance, choice: Choice) -> BoaSolution:
@@ -146,7 +139,7 @@ def answer_from_paths(
     elif objective is not None and outcome.status is Status.OPTIMAL and abs(bound - objective) <= TOLERANCE * objective:
         bound = objective  # the engine closed the gap; what is left is rounding on its own scale
     return Answer(
-        status=status_of(objective, bound, request),
+        status=status_of(objective, bound, request.gap),
         termination=outcome.termination,
         solution=solution_of(instance, outcome.choice) if outcome.choice is not None else None,
         objective=objective,

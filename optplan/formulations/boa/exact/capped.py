@@ -31,10 +31,9 @@ from optplan.contracts import (
     TreeCertificate,
 )
 from optplan.contracts.judgement import PathCosts
-from optplan.contracts.result import Hopeless
+from optplan.contracts.result import Hopeless, status_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.formulations.boa.data.peak_limit import PeakLimit
-from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.demand import find_demand, transform
 from optplan.formulations.boa.exact.description import describe
@@ -122,7 +121,7 @@ def solve_capped_paths(instance: BoaInstance, request: SolveRequest) -> Answer[B
         )
     return replace(
         base,
-        status=status_of(best.objective, base.bound, request),
+        status=status_of(best.objective, base.bound, request.gap),
         termination=ended,
         solution=best.solution,
         objective=best.objective,

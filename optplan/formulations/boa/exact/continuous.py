@@ -22,9 +22,10 @@ from optplan.contracts import (
     SolveRequest,
     Termination,
 )
+from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.answers import certify_bound, status_of
+from optplan.formulations.boa.exact.answers import certify_bound
 from optplan.formulations.boa.exact.choices import state_choices
 from optplan.formulations.boa.exact.feasibility import UNIT_WORDS, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.orders import in_order
@@ -52,7 +53,7 @@ def solve_sorted_slopes(instance: BoaInstance, request: SolveRequest) -> Answer[
         return infeasible_answer(instance, *least_budget(instance))
     certificate = certify_bound(instance, found.bound, found.multiplier_right)
     return Answer(
-        status=status_of(found.value, certificate.bound, request),
+        status=status_of(found.value, certificate.bound, request.gap),
         termination=Termination.COMPLETED,
         solution=stated.write_solution(found.choices),
         objective=found.value,

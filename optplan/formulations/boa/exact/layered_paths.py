@@ -28,9 +28,10 @@ from optplan.contracts import (
     TreeCertificate,
 )
 from optplan.contracts.judgement import PathCosts
+from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Policy, Problem
-from optplan.formulations.boa.exact.answers import certify_bound, status_of
+from optplan.formulations.boa.exact.answers import certify_bound
 from optplan.formulations.boa.exact.barred import find_barred, frontier_without_barred
 from optplan.formulations.boa.exact.continuous import build_continuous_frontier, price_of, too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_steps
@@ -78,8 +79,8 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
             )
         )
     return Answer(
-        status=status_of(found.value, found.bound, request),
-        termination=_termination(found.stopped_by),
+        status=status_of(found.value, found.bound, request.gap),
+        termination=Termination.after(found.stopped_by),
         solution=write_pure(instance, found.paths),
         objective=found.value,
         bound=found.bound,
@@ -123,7 +124,7 @@ def solve_fixed_width(instance: BoaInstance, request: SolveRequest) -> Answer[Bo
     }
     return Answer(
         status=Status.FEASIBLE,
-        termination=_termination(found.stopped_by),
+        termination=Termination.after(found.stopped_by),
         solution=BoaSolution(branches=branches),
         objective=found.value,
     )
@@ -217,7 +218,7 @@ def _solve_mixed(
         return infeasible_answer(instance, *least_budget(instance))
     plan, certificate = mixing.mix_paths(bound), _certify(instance, bound)
     return Answer(
-        status=status_of(plan.value, certificate.bound, request),
+        status=status_of(plan.value, certificate.bound, request.gap),
         termination=Termination.COMPLETED if bound.attained else Termination.TIME_LIMIT,
         solution=write_mixture(instance, plan),
         objective=plan.value,
@@ -231,12 +232,6 @@ def _solve_mixed(
 
 def _certify(instance: BoaInstance, bound: secants.LagrangianBound) -> LagrangianCertificate:
     return certify_bound(instance, bound.bound, bound.multiplier)
-
-
-def _termination(stopped_by: str | None) -> Termination:
-    if stopped_by is None:
-        return Termination.COMPLETED
-    return Termination.TIME_LIMIT if stopped_by == "time" else Termination.WORK_LIMIT
 
 
 def _price_budget(

@@ -21,8 +21,8 @@ from optplan.contracts import (
     Termination,
     TreeCertificate,
 )
+from optplan.contracts.result import status_of
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
-from optplan.formulations.boa.exact.answers import status_of
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.continuous import price_of
 from optplan.formulations.boa.exact.feasibility import (
@@ -120,7 +120,7 @@ def _answer_mixed(
     mixture, certificate = found.mixture, certify(instance, found)
     objective = None if mixture is None else mixture.value
     return Answer(
-        status=status_of(objective, certificate.bound, request),
+        status=status_of(objective, certificate.bound, request.gap),
         termination=Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED,
         solution=None if mixture is None else write_mixture(instance, mixture),
         objective=objective,
@@ -162,8 +162,8 @@ def _answer_pure(
         certificates += [] if tree is None else [tree]
     objective = None if closed.paths is None else closed.paths.total_value
     return Answer(
-        status=status_of(objective, bound, request),
-        termination=_end(closed.stopped_by),
+        status=status_of(objective, bound, request.gap),
+        termination=Termination.after(closed.stopped_by),
         solution=None if closed.paths is None else write_columns(instance, closed.paths.payload),
         objective=objective,
         bound=bound if objective is None else min(bound, objective),
@@ -177,9 +177,3 @@ def _answer_pure(
             "branches": float(closed.branches),
         },
     )
-
-
-def _end(stopped_by: str | None) -> Termination:
-    if stopped_by is None:
-        return Termination.COMPLETED
-    return Termination.TIME_LIMIT if stopped_by == "time" else Termination.WORK_LIMIT

@@ -39,9 +39,10 @@ from optplan.contracts import (
     SolveRequest,
     Termination,
 )
+from optplan.contracts.result import status_of
 from optplan.errors import InfeasibleError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, has_real_widths
-from optplan.formulations.boa.exact.answers import certify_bound, status_of
+from optplan.formulations.boa.exact.answers import certify_bound
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.continuous import price_of, too_fast, too_little
 from optplan.formulations.boa.exact.costs import cost_options, load_of, state_curve
@@ -173,7 +174,7 @@ def solve_typed_choices(instance: BoaInstance, request: SolveRequest) -> Answer[
     mixture = None if found.mixture is None else stated.family.merge_widths(found.mixture)
     objective, certificate = None if mixture is None else mixture.value, certify(instance, found)
     return Answer(
-        status=status_of(objective, certificate.bound, request),
+        status=status_of(objective, certificate.bound, request.gap),
         termination=Termination.TIME_LIMIT if request.stopwatch.expired else Termination.COMPLETED,
         solution=None if mixture is None else stated.write_solution(mixture),
         objective=objective,
@@ -193,7 +194,7 @@ def _solve_budget(stated: StatedTypes, request: SolveRequest) -> Answer[BoaSolut
         return infeasible_answer(instance, *least_budget(instance))
     objective, certificate = found.mixture.value, certify_bound(instance, found.bound, found.multiplier)
     return Answer(
-        status=status_of(objective, certificate.bound, request),
+        status=status_of(objective, certificate.bound, request.gap),
         termination=Termination.COMPLETED,
         solution=stated.write_solution(found.mixture),
         objective=objective,

@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination, status_of
 from optplan.errors import UnsupportedError
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Problem
-from optplan.formulations.boa.exact.answers import certificate_at, price_at, status_of
+from optplan.formulations.boa.exact.answers import certificate_at, price_at
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
 from optplan.formulations.boa.exact.orders import in_order
@@ -121,7 +121,7 @@ def solve_conic(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSolut
     if is_least:
         prices[BUDGET] = prices[BUDGET].replace(less=None)
     return Answer(
-        status=status_of(objective, bound, request),
+        status=status_of(objective, bound, request.gap),
         termination=found.run.termination,
         solution=solution,
         objective=objective,

@@ -16,6 +16,7 @@ relaxation: new tangents are added where its optimum lies until that touches the
 fractions and GPU-times of every such optimum keep the limits, so each also is a plan.
 
 This is the independent check of ``sorted-slopes`` and ``typed-choices`` by a simplex method. The bound is re-derived
+from optplan.contracts.result import status_of
 from the engine's multipliers.
 """
 
@@ -26,10 +27,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination, status_of
 from optplan.errors import EngineError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.formulations.boa.exact.answers import certificate_at, status_of
+from optplan.formulations.boa.exact.answers import certificate_at
 from optplan.formulations.boa.exact.barred import without_barred
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible
 from optplan.formulations.boa.exact.orders import in_order
@@ -115,7 +116,7 @@ def solve_highs_lp(instance: BoaInstance, request: SolveRequest) -> Answer[BoaSo
         solution, objective = pieces.write_solution(kept), pieces.value(kept)
     bound = certificate.bound if objective is None else min(certificate.bound, objective)
     return Answer(
-        status=status_of(objective, bound, request),
+        status=status_of(objective, bound, request.gap),
         termination=termination,
         solution=solution,
         objective=objective,

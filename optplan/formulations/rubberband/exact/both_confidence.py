@@ -11,7 +11,6 @@ import math
 
 from optplan.contracts.result import (
     Answer,
-    BoundProof,
     Hopeless,
     Infeasibility,
     Relaxation,
@@ -19,7 +18,6 @@ from optplan.contracts.result import (
     Status,
     Termination,
     TreeCertificate,
-    closes_gap,
 )
 from optplan.formulations.rubberband.data.instance import (
     BUDGET,
@@ -31,7 +29,7 @@ from optplan.formulations.rubberband.data.instance import (
 from optplan.formulations.rubberband.data.rules import BOTH_CHANCE
 from optplan.formulations.rubberband.exact.both_search import BothPlan, BothSearch
 from optplan.formulations.rubberband.exact.both_steps import BothSteps
-from optplan.formulations.rubberband.exact.confidence import solve_confident_deadline
+from optplan.formulations.rubberband.exact.confidence import conclude, solve_confident_deadline
 from optplan.formulations.rubberband.exact.feasibility import write_apart
 from optplan.formulations.rubberband.exact.least_deadlines import find_too_low
 from optplan.formulations.rubberband.laws.both import both_chance
@@ -128,21 +126,10 @@ class _Case:
 
     def conclude(self, search: BothSearch, found: BothPlan | None, stopped_by: str | None) -> _Answer:
         """Return what is known now."""
-        bound = search.bound if found is None else min(search.bound, found.objective)
-        closed = found is not None and closes_gap(found.objective, bound, self.request.gap)
-        termination = Termination.COMPLETED if closed else Termination.WORK_LIMIT
-        if stopped_by == "time":
-            termination = Termination.TIME_LIMIT
-        return Answer(
-            status=Status.UNKNOWN if found is None else Status.OPTIMAL if closed else Status.FEASIBLE,
-            termination=termination,
-            solution=None if found is None else found.solution,
-            objective=None if found is None else found.objective,
-            bound=bound,
-            bound_proof=BoundProof.TREE if self.request.certify else BoundProof.SEARCHED,
-            certificates=(self._certify(bound=bound),) if self.request.certify else (),
-            counters={"labels": float(search.effort.labels), "judged": float(search.judged)},
-        )
+        solution, objective = (None, math.inf) if found is None else (found.solution, found.objective)
+        certificate = self._certify(bound=min(search.bound, objective))
+        counters = {"labels": float(search.effort.labels), "judged": float(search.judged)}
+        return conclude(solution, objective, certificate, self.request, stopped_by, counters)
 
     def _certify(self, limit: str = "", bound: float | None = None) -> TreeCertificate:
         return TreeCertificate(rule=BOTH_CHANCE, limit=limit, bound=bound, content={"points": self.points})

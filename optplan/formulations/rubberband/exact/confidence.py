@@ -8,7 +8,6 @@ plans themselves are judged by their exact distribution. The grid is refined unt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from optplan.contracts.result import (
     Termination,
     TreeCertificate,
     closes_gap,
+    status_of,
 )
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.data.rules import LABELS
@@ -46,14 +46,6 @@ _JUDGED = 40
 _SHORT_OF, _LEFT_OUT = 0.5e-6, 1.5e-6
 #: Points of a grid that shows nothing but that no plan costs less than the cheapest.
 _LEAST_POINTS = 2
-
-
-@dataclass(frozen=True)
-class _Incumbent:
-    """A plan that keeps the deadline with the wanted probability."""
-
-    solution: RubberBandSolution
-    usd: float
 
 
 def solve_confident_deadline(instance: RubberBandInstance, request: SolveRequest) -> Answer[RubberBandSolution]:
@@ -90,7 +82,7 @@ def solve_confident_deadline(instance: RubberBandInstance, request: SolveRequest
     stopped_by = None
     try:
         search.start()
-        if search.incumbent is None and search.is_hopeless():
+        if search.solution is None and search.is_hopeless():
             return refuse(instance, chains, search.counted, POINTS, request)
         for points in _GRIDS:
             search.refine(points)
@@ -100,7 +92,9 @@ def solve_confident_deadline(instance: RubberBandInstance, request: SolveRequest
         stopped_by = stop.limit
     if search.bound == math.inf:
         return refuse(instance, chains, search.counted, search.points, request)
-    return search.conclude(stopped_by)
+    bound = min(search.bound, search.usd)
+    certificate = TreeCertificate(rule=LABELS, bound=bound, content={"points": search.points})
+    return conclude(search.solution, search.usd, certificate, request, stopped_by, {"labels": float(search.labels)})
 
 
 class _Search:
@@ -114,21 +108,18 @@ class _Search:
         self.wanted = (instance.confidence or 0.0) - _SHORT_OF
         #: The probability below which plans do not count.
         self.counted = (instance.confidence or 0.0) - _LEFT_OUT
-        self.incumbent: _Incumbent | None = None
+        #: The best plan so far that is on time often enough, and its cost; infinite without one.
+        self.solution: RubberBandSolution | None = None
+        self.usd = math.inf
         # Minimum charges only add; and without a deadline nothing is cheaper.
         self.bound = math.fsum(float(chain.graph.best_paths(np.zeros(1)).value[0]) for chain in chains)
         self.points = _LEAST_POINTS
         self.labels = 0
 
     @property
-    def usd(self) -> float:
-        """Cost of the best plan so far; infinite without one."""
-        return math.inf if self.incumbent is None else self.incumbent.usd
-
-    @property
     def closed(self) -> bool:
         """Whether the wanted gap is reached."""
-        return self.incumbent is not None and closes_gap(self.usd, self.bound, self.request.gap)
+        return self.solution is not None and closes_gap(self.usd, self.bound, self.request.gap)
 
     def is_hopeless(self) -> bool:
         """Whether it is certain that no plan is on time often enough."""
@@ -171,7 +162,7 @@ class _Search:
             return False
         usd = math.fsum(_price(chain, path) for chain, path in zip(self.chains, paths, strict=True))
         if usd < self.usd:
-            self.incumbent = _Incumbent(solution, usd)
+            self.solution, self.usd = solution, usd
         return True
 
     def refine(self, points: int) -> None:
@@ -195,26 +186,31 @@ class _Search:
         self._report()
 
     def _report(self) -> None:
-        self.request.stopwatch.emit("grid", objective=None if self.incumbent is None else self.usd, bound=self.bound)
+        self.request.stopwatch.emit("grid", objective=None if self.solution is None else self.usd, bound=self.bound)
 
-    def conclude(self, stopped_by: str | None) -> Answer[RubberBandSolution]:
-        """Return what is known now."""
-        found, bound = self.incumbent, min(self.bound, self.usd)
-        closed = found is not None and closes_gap(found.usd, bound, self.request.gap)
-        termination = Termination.COMPLETED if closed else Termination.WORK_LIMIT
-        if stopped_by == "time":
-            termination = Termination.TIME_LIMIT
-        certificate = TreeCertificate(rule=LABELS, bound=bound, content={"points": self.points})
-        return Answer(
-            status=Status.UNKNOWN if found is None else Status.OPTIMAL if closed else Status.FEASIBLE,
-            termination=termination,
-            solution=None if found is None else found.solution,
-            objective=None if found is None else found.usd,
-            bound=bound,
-            bound_proof=BoundProof.TREE if self.request.certify else BoundProof.SEARCHED,
-            certificates=(certificate,) if self.request.certify else (),
-            counters={"labels": float(self.labels)},
-        )
+
+def conclude(
+    solution: RubberBandSolution | None,
+    objective: float,
+    certificate: TreeCertificate,
+    request: SolveRequest,
+    stopped_by: str | None,
+    counters: dict[str, float],
+) -> Answer[RubberBandSolution]:
+    """Answer with the best plan that a search of probabilities has found, and the certificate of its bound."""
+    found = None if solution is None else objective
+    status = status_of(found, certificate.bound, request.gap)
+    ended = Termination.COMPLETED if status is Status.OPTIMAL else Termination.WORK_LIMIT
+    return Answer(
+        status=status,
+        termination=Termination.TIME_LIMIT if stopped_by == "time" else ended,
+        solution=solution,
+        objective=found,
+        bound=certificate.bound,
+        bound_proof=BoundProof.TREE if request.certify else BoundProof.SEARCHED,
+        certificates=(certificate,) if request.certify else (),
+        counters=counters,
+    )
 
 
 def _price(chain: Chain, path: IntArray) -> float:

@@ -10,6 +10,7 @@ from optplan.contracts.result import (
     Answer,
     Infeasibility,
     Relaxation,
+    ShadowPrice,
     SolveRequest,
     Status,
     Termination,
@@ -163,3 +164,9 @@ def write_apart(number: float, other: float) -> str:
     """Write a number with the digits that tell it from another, four at least."""
     digits = max(4, 2 - math.floor(math.log10(max(1e-9, abs(number - other) / max(number, other)))))
     return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"
+
+
+def price_limit(instance: RubberBandInstance, less: float, more: float) -> ShadowPrice:
+    """Write the price of a limit; an infinite one means that nothing less is feasible."""
+    ends = None if less == float("inf") else less
+    return ShadowPrice(less=ends, more=more, unit=instance.price_unit(instance.limit_name))

@@ -13,13 +13,12 @@ from optplan.contracts.result import (
     LagrangianCertificate,
     ShadowPrice,
     SolveRequest,
-    Status,
     Termination,
-    closes_gap,
+    status_of,
 )
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.chains import Chain, state_chains, write_solution
-from optplan.formulations.rubberband.exact.feasibility import explain_shortfall
+from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, price_limit
 from optplan.formulations.rubberband.exact.side_by_side import solve_side_by_side
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held import HeldShortfall, HeldSolution, exchange_charges, solve_held
@@ -83,10 +82,10 @@ def _answer(
     complete = len(paths) == len(found)
     value, bound = sum(one.value for one in found), sum(one.bound for one in found)
     certificates, proof = _certify(instance, found)
-    closed = complete and closes_gap(value, bound, request.gap)
+    stopped = {one.stopped_by for one in found if one.stopped_by is not None}
     return Answer(
-        status=(Status.OPTIMAL if closed else Status.FEASIBLE) if complete else Status.UNKNOWN,
-        termination=_termination(found),
+        status=status_of(value if complete else None, bound, request.gap),
+        termination=Termination.after("time" if "time" in stopped else next(iter(stopped), None)),
         solution=write_solution(chains, paths) if complete else None,
         objective=value if complete else None,
         bound=bound,
@@ -120,13 +119,6 @@ def _certify(
     return (lagrangian, enumerated), BoundProof.ENUMERATED
 
 
-def _termination(found: list[HeldSolution]) -> Termination:
-    stopped = {one.stopped_by for one in found} - {None}
-    if not stopped:
-        return Termination.COMPLETED
-    return Termination.TIME_LIMIT if "time" in stopped else Termination.WORK_LIMIT
-
-
 def _price(
     instance: RubberBandInstance, chains: tuple[Chain, ...], found: list[HeldSolution], request: SolveRequest
 ) -> dict[str, ShadowPrice]:
@@ -142,9 +134,3 @@ def _price(
             return {}
         less, more = less + prices[0], more + prices[1]
     return {instance.limit_name: price_limit(instance, less, more)}
-
-
-def price_limit(instance: RubberBandInstance, less: float, more: float) -> ShadowPrice:
-    """Write the price of a limit; an infinite one means that nothing less is feasible."""
-    ends = None if less == float("inf") else less
-    return ShadowPrice(less=ends, more=more, unit=instance.price_unit(instance.limit_name))

@@ -18,15 +18,14 @@ from optplan.contracts.result import (
     BoundProof,
     EnumeratedCertificate,
     LagrangianCertificate,
-    ShadowPrice,
     SolveRequest,
-    Status,
     Termination,
     closes_gap,
+    status_of,
 )
 from optplan.formulations.rubberband.data.instance import BUDGET, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.exact.chains import Chain, write_solution
-from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest
+from optplan.formulations.rubberband.exact.feasibility import explain_shortfall, find_cheapest, price_limit
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
@@ -85,23 +84,17 @@ def solve_side_by_side(
                 bound=bound_s,
             )
         )
-    closed = search.paths is not None and closes_gap(search.upper_s, bound_s, request.gap)
     incumbent = search.paths
+    objective_s = None if incumbent is None else search.upper_s
     return Answer(
-        status=Status.UNKNOWN if incumbent is None else Status.OPTIMAL if closed else Status.FEASIBLE,
+        status=status_of(objective_s, bound_s, request.gap),
         termination=Termination.COMPLETED if stopped_by is None else Termination.TIME_LIMIT,
         solution=None if incumbent is None else write_solution(chains, incumbent),
-        objective=None if incumbent is None else search.upper_s,
+        objective=objective_s,
         bound=bound_s,
         bound_proof=proof,
         certificates=tuple(certificates),
-        shadow_prices={
-            BUDGET: ShadowPrice(
-                less=None if convexified.less == math.inf else convexified.less,
-                more=convexified.more,
-                unit=instance.price_unit(BUDGET),
-            )
-        },
+        shadow_prices={BUDGET: price_limit(instance, convexified.less, convexified.more)},
         counters={"steps": float(search.steps)},
     )
 

@@ -24,7 +24,7 @@ from optplan.contracts.result import (
     SolveRequest,
     Status,
     Termination,
-    closes_gap,
+    status_of,
 )
 from optplan.errors import EngineError
 from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, RubberBandSolution
@@ -220,11 +220,8 @@ class _Run:
         solution = write_solution(chosen) if chosen is not None else None
         objective = price_plan(self.instance, chosen) if chosen is not None else None
         warnings: tuple[str, ...] = ()
-        if objective is None:
-            status = Status.UNKNOWN
-        else:
-            bound = min(bound, objective)
-            status = Status.OPTIMAL if closes_gap(objective, bound, self.request.gap) else Status.FEASIBLE
+        bound = bound if objective is None else min(bound, objective)
+        status = status_of(objective, bound, self.request.gap)
         if status is not Status.OPTIMAL and self.has_charges and self.termination is Termination.COMPLETED:
             warnings = (f"{self.engine_name} does not see minimum charges, so its bound is without them",)
         return Answer(

@@ -12,7 +12,7 @@ from optplan.contracts.result import (
     Status,
     Termination,
     TreeCertificate,
-    closes_gap,
+    status_of,
 )
 from optplan.formulations.seer.data.brackets import SHORTFALL
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
@@ -57,7 +57,7 @@ def answer_with(
         (rests_on, ()) if isinstance(rests_on, BoundProof) else (BoundProof(rests_on.form), (rests_on,))
     )
     return Answer(
-        status=Status.OPTIMAL if closes_gap(objective, limit, request.gap, Sense.MAXIMISE) else Status.FEASIBLE,
+        status=status_of(objective, limit, request.gap, Sense.MAXIMISE),
         termination=termination,
         solution=solution,
         objective=objective,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 
-from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap
+from optplan.contracts.result import Answer, BoundProof, SolveRequest, Status, Termination, closes_gap, status_of
 from optplan.errors import UnsupportedError
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmGroup
 from optplan.formulations.srift.exact.fleet_by_fleet import FleetSearch, answer_without_fleet
@@ -62,7 +62,7 @@ def _answer(
     objective = search.best.objective
     bound = objective if model.exhausted else min(objective, model.bound)
     return Answer(
-        status=Status.OPTIMAL if closes_gap(objective, bound, request.gap) else Status.FEASIBLE,
+        status=status_of(objective, bound, request.gap),
         termination=ended,
         solution=SriftSolution(groups=search.best.groups),
         objective=objective,
