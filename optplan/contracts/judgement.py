@@ -120,8 +120,7 @@ class Verification(FrozenModel):
         for check in self.failures:
             where = f"{check.family} {check.index}".strip()
             sides = f"left {check.left!r}, right {check.right!r}, tolerance {check.tolerance:.3g}"
-            message = f"{where}: {check.message} ({sides})"
-            raise VerificationError(message)
+            raise VerificationError(f"{where}: {check.message} ({sides})")
 
 
 @dataclass(frozen=True)

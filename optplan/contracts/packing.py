@@ -41,11 +41,9 @@ def unpack_integers(packed: object, most: int) -> IntArray:
     try:
         raw = engine.decompress(b64decode(packed, validate=True), most * _BYTES + 1)
     except (binascii.Error, zlib.error, ValueError) as error:
-        message = f"a packed list cannot be read: {error}"
-        raise ValueError(message) from None
+        raise ValueError(f"a packed list cannot be read: {error}") from None
     if len(raw) > most * _BYTES:
-        message = f"a packed list has more than {most:,} numbers"
-        raise ValueError(message)
+        raise ValueError(f"a packed list has more than {most:,} numbers")
     if len(raw) % _BYTES or not engine.eof or engine.unused_data:
         raise ValueError("a packed list is cut off, or goes on after its end")
     steps = np.frombuffer(raw, dtype=np.uint8).reshape(_BYTES, -1).T.copy().view("<i8").ravel()

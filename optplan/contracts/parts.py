@@ -63,8 +63,7 @@ class Part(Generic[PartT]):
             return ""  # of the class: the field's default
         fields = vars(declared)
         if not fields[self._name]:
-            message = f"formulation {fields['name']!r} has no {self._words or self._name}"
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"formulation {fields['name']!r} has no {self._words or self._name}")
         return cast(PartT, load(fields[self._name]))
 
     def __set__(self, declared: object, target: str) -> None:

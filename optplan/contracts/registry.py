@@ -212,8 +212,7 @@ class Formulation:
         """Refuse a declaration without what every formulation has."""
         missing = [part for part in REQUIRED_PARTS if not self.declares(part)]
         if missing:
-            message = f"formulation {self.name!r} declares no {', '.join(missing)}"
-            raise UsageError(message)
+            raise UsageError(f"formulation {self.name!r} declares no {', '.join(missing)}")
 
     def declares(self, part: str) -> bool:
         """Whether a part is there, by its field's name; loads nothing."""

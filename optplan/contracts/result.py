@@ -192,20 +192,17 @@ class Result(FrozenModel, Generic[SolutionT_co]):
     @model_validator(mode="after")
     def _keep_the_contract(self) -> Result[SolutionT_co]:
         if (self.solution is None) != (self.objective is None):
-            message = "solution and objective come together: give both or neither"
-            raise ValueError(message)
+            raise ValueError("solution and objective come together: give both or neither")
         if (self.status in (Status.OPTIMAL, Status.FEASIBLE)) != (self.solution is not None):
             message = f"status {self.status} {'needs a solution' if self.solution is None else 'has no solution'}"
             raise ValueError(message)
         if (self.status is Status.INFEASIBLE) != (self.infeasibility is not None):
-            message = "status infeasible and the field infeasibility come together"
-            raise ValueError(message)
+            raise ValueError("status infeasible and the field infeasibility come together")
         if (self.bound is None) != (self.bound_proof is BoundProof.NONE):
             message = "a bound and what it rests on come together: bound is None exactly when bound_proof is none"
             raise ValueError(message)
         if self.status is Status.OPTIMAL and not closes_gap(self.objective, self.bound, self.gap_target, self.sense):
-            message = f"status optimal needs a gap of at most {self.gap_target:g}, got {self.gap}"
-            raise ValueError(message)
+            raise ValueError(f"status optimal needs a gap of at most {self.gap_target:g}, got {self.gap}")
         return self
 
 
@@ -245,8 +242,7 @@ def require_result(result: object) -> None:
     """
     if not isinstance(result, Result):
         example = show_value(result) if isinstance(result, str) else "'result.json'"
-        message = f"result: got {show_value(result)}; a Result is needed, such as read_result({example})"
-        raise UsageError(message)
+        raise UsageError(f"result: got {show_value(result)}; a Result is needed, such as read_result({example})")
 
 
 def require_solution(result: Result[SolutionT_co]) -> SolutionT_co:
@@ -258,8 +254,7 @@ def require_solution(result: Result[SolutionT_co]) -> SolutionT_co:
         When it has none.
     """
     if result.solution is None:
-        message = f"the result has no solution to plan (status {result.status})"
-        raise UsageError(message)
+        raise UsageError(f"the result has no solution to plan (status {result.status})")
     return result.solution
 
 

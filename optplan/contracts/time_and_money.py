@@ -81,8 +81,7 @@ class TimeAndMoney:
         if limit == BUDGET and self.budget is not None:
             return self.budget.value, self.budget.unit.value
         example = "--deadline 20min or deadline_s=1200" if limit == DEADLINE else "--budget 25usd or budget='25usd'"
-        message = f"instance {self.name!r} has no {limit}; give one, as in {example}"
-        raise UsageError(message)
+        raise UsageError(f"instance {self.name!r} has no {limit}; give one, as in {example}")
 
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""

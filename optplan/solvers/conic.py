@@ -101,5 +101,4 @@ def _solve(problem: cp.Problem, stopwatch: Stopwatch) -> None:
                 failure = str(error)
             else:
                 return
-    message = f"Clarabel, called by CVXPY, failed: {failure}"
-    raise EngineError(message)
+    raise EngineError(f"Clarabel, called by CVXPY, failed: {failure}")

@@ -222,8 +222,7 @@ def solve_watched(
     """
     wrong = model.validate()
     if wrong:
-        message = f"CP-SAT refuses the model: {wrong}"
-        raise EngineError(message)
+        raise EngineError(f"CP-SAT refuses the model: {wrong}")
     if stopwatch.remaining_s is not None:
         solver.parameters.max_time_in_seconds = stopwatch.remaining_s
     solver.parameters.catch_sigint_signal = False  # it would be CP-SAT's alone, and go unnoticed here
@@ -311,8 +310,7 @@ def _solve_rounded(
     solver.parameters.relative_gap_limit = gap * _GAP_SHARE
     name = solve_watched(solver, model, stopwatch, None if tell is None else Listener())
     if name not in _ENDINGS:
-        message = f"CP-SAT ended with status {name}, which has no meaning for this problem"
-        raise EngineError(message)
+        raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
     status, termination = _ENDINGS[name]
     return _Run(
         status=status,

@@ -175,8 +175,7 @@ def _await(process: subprocess.Popen[bytes], messages: queue.Queue[tuple[str, An
         if kind == "raised":
             raise content
         if kind == "end":
-            message = f"the engine's process ended with code {process.wait()} and without a result"
-            raise EngineError(message)
+            raise EngineError(f"the engine's process ended with code {process.wait()} and without a result")
         last = content
     return last
 

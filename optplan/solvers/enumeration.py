@@ -38,11 +38,10 @@ def enumerate_choices(problem: BudgetedPaths, request: SolveRequest) -> PathsOut
     """
     numbers = [len(graph.labels) ** len(graph.run_value) for graph in problem.graphs]
     if math.prod(numbers) > MAX_CHOICES:
-        message = (
+        raise UnsupportedError(
             f"enumeration looks at {MAX_CHOICES:,} choices at most and this problem has {math.prod(numbers):.3g}; "
             "choose a solver that does not look at each of them"
         )
-        raise UnsupportedError(message)
     request.stopwatch.emit("enumeration")
     value, consumption = np.zeros(1), np.zeros((len(problem.limits), 1))
     for graph in problem.graphs:

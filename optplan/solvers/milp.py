@@ -126,8 +126,7 @@ def run_highs(
     watch.run(engine)
     name = engine.getModelStatus().name
     if name not in _ENDINGS:
-        message = f"HiGHS ended with status {name}, which has no meaning for this problem"
-        raise EngineError(message)
+        raise EngineError(f"HiGHS ended with status {name}, which has no meaning for this problem")
     status, termination = _ENDINGS[name]
     choice = _read_choice(engine, problem, blocks, relaxed=relaxed) if status is not Status.INFEASIBLE else None
     if status is Status.UNKNOWN and choice is not None:
@@ -315,8 +314,7 @@ def _start_engine(gap: float, seed: int) -> highspy.Highs:
 
 def _require_ok(status: highspy.HighsStatus, problem: str) -> None:
     if status.name == "kError":
-        message = f"HiGHS {problem}"
-        raise EngineError(message)
+        raise EngineError(f"HiGHS {problem}")
 
 
 def _read_choice(

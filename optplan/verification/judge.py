@@ -81,12 +81,11 @@ def require_own(instance: Instance, result: Result[Solution]) -> None:
     formulation = formulation_of(instance)
     require_result(result)
     if (result.formulation, result.instance_hash) != (formulation.name, instance.content_hash()):
-        message = (
+        raise UsageError(
             f"the result was made for {result.formulation} instance {result.instance_name!r} with hash "
             f"{result.instance_hash[:12]}, this one is {formulation.name} instance {instance.name!r} with hash "
             f"{instance.content_hash()[:12]}; give the instance it was made for"
         )
-        raise UsageError(message)
 
 
 def _check_solution(found: Findings) -> None:

@@ -152,10 +152,9 @@ class LazyTableBlock(Table):
         consumption, value = self.make(start, stop)
         shape = (stop - start, self.options)
         if consumption.shape != shape or value.shape != shape:
-            message = (
+            raise UsageError(
                 f"make({start}, {stop}) returned shapes {consumption.shape} and {value.shape}; both must be {shape}"
             )
-            raise UsageError(message)
         return _as_slab(consumption, value)
 
     def spread(self, column: IndexArray, mixture: SplitUnit | None) -> TableChoice:
@@ -209,14 +208,12 @@ class SharedTableBlock(Table):
         """Check shapes and numbers."""
         shape = self.consumption.shape
         if len(shape) != 1 or not shape[0] or shape != self.value.shape:
-            message = (
+            raise UsageError(
                 f"consumption has shape {shape} and value {self.value.shape}; "
                 "both must be (options,) with at least one option"
             )
-            raise UsageError(message)
         if self.scale.ndim != 1 or self.scale.shape != self.weight.shape:
-            message = f"scale has shape {self.scale.shape} and weight {self.weight.shape}; both must be (rows,)"
-            raise UsageError(message)
+            raise UsageError(f"scale has shape {self.scale.shape} and weight {self.weight.shape}; both must be (rows,)")
         require_factors("scale", self.scale)
         require_factors("weight", self.weight)
         require_entries(Slab(self.consumption[None], self.value[None]), 0)

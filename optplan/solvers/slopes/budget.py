@@ -115,8 +115,7 @@ def solve_budget(
     if bracket is None:
         bracket = guess_bracket(parts, budget)
     elif not 0.0 <= bracket.low <= bracket.high:
-        message = f"bracket: got {bracket.low:g} to {bracket.high:g}; 0 <= low <= high is needed"
-        raise UsageError(message)
+        raise UsageError(f"bracket: got {bracket.low:g} to {bracket.high:g}; 0 <= low <= high is needed")
     while True:
         segments = collect_segments(parts, bracket)
         least = segments.base_consumption + parts.smooth.consumption(bracket.high)
@@ -189,8 +188,7 @@ def evaluate_choices(blocks: Sequence[Block], choices: Sequence[Choice]) -> tupl
         When a choice is not of its block's kind, or their numbers differ.
     """
     if len(blocks) != len(choices):
-        message = f"got {len(choices)} choices for {len(blocks)} blocks; one per block is needed"
-        raise UsageError(message)
+        raise UsageError(f"got {len(choices)} choices for {len(blocks)} blocks; one per block is needed")
     totals = [_total(block, choice) for block, choice in zip(blocks, choices, strict=True)]
     return math.fsum(pair[0] for pair in totals), math.fsum(pair[1] for pair in totals)
 
@@ -211,8 +209,7 @@ def require_number(name: str, number: float) -> None:
         When it is not.
     """
     if not (number >= 0.0 and math.isfinite(number)):
-        message = f"{name}: got {number:g}; a finite number of at least 0 is needed"
-        raise UsageError(message)
+        raise UsageError(f"{name}: got {number:g}; a finite number of at least 0 is needed")
 
 
 def _total(block: Block, choice: Choice) -> tuple[float, float]:
@@ -220,8 +217,7 @@ def _total(block: Block, choice: Choice) -> tuple[float, float]:
         return block.totals(choice)
     if isinstance(block, Table) and isinstance(choice, TableChoice):
         return block.totals(choice)
-    message = f"a {type(choice).__name__} was given for a {type(block).__name__}"
-    raise UsageError(message)
+    raise UsageError(f"a {type(choice).__name__} was given for a {type(block).__name__}")
 
 
 def _spread_choices(parts: Parts, segments: Segments, crossing: Crossing) -> tuple[Choice, ...]:

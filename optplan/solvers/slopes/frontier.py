@@ -197,8 +197,7 @@ class SlopesFrontier:
             When the limit is below 8.
         """
         if limit < _LEAST_POINTS:
-            message = f"limit: got {limit}; at least {_LEAST_POINTS} points are needed"
-            raise UsageError(message)
+            raise UsageError(f"limit: got {limit}; at least {_LEAST_POINTS} points are needed")
         moving = self.parts.smooth.moving_range()
         if moving is None:
             taken = _thin(self.slope.size + 1, limit)

@@ -69,8 +69,7 @@ class Parts:
         self.smooth = SmoothPart([b for b in self.blocks if isinstance(b, SmoothBlock)])
         self.num_units = sum(table.units for table in self.tables)
         if not self.num_units and not any(block.rows for block in self.smooth.blocks):
-            message = "blocks has no row; give at least one choice to decide on"
-            raise UsageError(message)
+            raise UsageError("blocks has no row; give at least one choice to decide on")
 
 
 @dataclass(frozen=True, eq=False)

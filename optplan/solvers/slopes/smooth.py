@@ -126,8 +126,7 @@ class SmoothBlock:
 
     @cached_property
     def _widest_is_free(self) -> BoolArray:
-        free: BoolArray = self.parameter == 1.0 if self.form is SmoothForm.POWER_LAW else self.parameter < _NO_SHARE
-        return free
+        return self.parameter == 1.0 if self.form is SmoothForm.POWER_LAW else self.parameter < _NO_SHARE
 
     @cached_property
     def _moves(self) -> BoolArray:
@@ -135,8 +134,7 @@ class SmoothBlock:
         useless = self.parameter < _NO_SHARE if self.form is SmoothForm.POWER_LAW else self.parameter == 1.0
         still = self._widest_is_free | useless
         still |= (self.weight == 0.0) | (self.scale == 0.0)
-        moves: BoolArray = ~still & (self.width_min < self.width_max)
-        return moves
+        return ~still & (self.width_min < self.width_max)
 
     def widths(self, multiplier: float) -> FloatArray:
         """Return the best width of each row, shape (rows,), for a multiplier from 0 to ``inf``.

@@ -38,12 +38,10 @@ class ArrivalPattern(FrozenModel):
     @classmethod
     def _check_hours(cls, hourly: FloatArray) -> FloatArray:
         if hourly.size != HOURS_OF_DAY:
-            message = f"{hourly.size} numbers; {HOURS_OF_DAY} are needed, one for each hour of the day"
-            raise ValueError(message)
+            raise ValueError(f"{hourly.size} numbers; {HOURS_OF_DAY} are needed, one for each hour of the day")
         require_positive(hourly, strictly=False)
         if hourly.sum() <= 0.0:
-            message = "no hour has arrivals; at least one number above zero is needed"
-            raise ValueError(message)
+            raise ValueError("no hour has arrivals; at least one number above zero is needed")
         return freeze(hourly)
 
     @property

@@ -31,11 +31,10 @@ _LARGEST_NODE = 1024
 
 def _refuse_free(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool) and value == 0:
-        message = (
+        raise ValueError(
             "got 0; a price above zero is needed. Without prices a budget counts GPUs; for GPUs that are yours, "
             "limit them by quota_gpus and give what an hour of them costs you"
         )
-        raise ValueError(message)
     return value
 
 

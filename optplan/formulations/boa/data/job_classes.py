@@ -92,17 +92,13 @@ class Widths(FrozenModel):
     def _check(self) -> Widths:
         if self.only is not None:
             if self.max is not None or self.min != 1 or self.multiple_of != 1 or self.steps is not Steps.ALL:
-                message = "'only' lists the widths, so min, max, multiple_of and steps must be left out"
-                raise ValueError(message)
+                raise ValueError("'only' lists the widths, so min, max, multiple_of and steps must be left out")
             if self.only.ndim != 1:
-                message = f"'only' is {self.only.tolist()}; a list of widths is needed, as in [1, 2, 4]"
-                raise ValueError(message)
+                raise ValueError(f"'only' is {self.only.tolist()}; a list of widths is needed, as in [1, 2, 4]")
             if self.only.size == 0:
-                message = "'only' is empty; list at least one width"
-                raise ValueError(message)
+                raise ValueError("'only' is empty; list at least one width")
             if self.only.min() < 1 or np.any(np.diff(self.only) <= 0):
-                message = f"'only' is {self.only.tolist()}; widths of at least 1 in increasing order are needed"
-                raise ValueError(message)
+                raise ValueError(f"'only' is {self.only.tolist()}; widths of at least 1 in increasing order are needed")
         elif self.max is not None and self.rule().size == 0:
             message = f"no multiple of {self.multiple_of} lies between {self.min} and {self.max}; widen the range"
             raise ValueError(message)
@@ -122,8 +118,7 @@ class Widths(FrozenModel):
         if self.steps is Steps.POWERS_OF_TWO:
             return np.asarray(widths[powers])
         if gpus_per_node is None:
-            message = "steps are nodes, and how many GPUs a node has is not said"
-            raise ValueError(message)
+            raise ValueError("steps are nodes, and how many GPUs a node has is not said")
         return np.asarray(widths[np.where(widths < gpus_per_node, powers, widths % gpus_per_node == 0)])
 
     def rule(self) -> IntArray:
@@ -131,8 +126,7 @@ class Widths(FrozenModel):
         if self.only is not None:
             return self.only
         if self.max is None:
-            message = "an upper limit is needed"
-            raise ValueError(message)
+            raise ValueError("an upper limit is needed")
         first = math.ceil(self.min / self.multiple_of) * self.multiple_of
         return np.arange(first, self.max + 1, self.multiple_of, dtype=np.int64)
 
@@ -215,24 +209,21 @@ class JobClass(FrozenModel):
     def _check_sizes(cls, sizes: FloatArray) -> FloatArray:
         sizes = np.atleast_1d(sizes)
         if sizes.ndim != 1 or sizes.size == 0:
-            message = "a list with one size per epoch is needed, at least one epoch"
-            raise ValueError(message)
+            raise ValueError("a list with one size per epoch is needed, at least one epoch")
         require_amounts(sizes)
         return freeze(sizes)
 
     @model_validator(mode="after")
     def _check_speedups(self) -> JobClass:
         if not self.speedup:
-            message = "no speedup is given; add one for each GPU type that the class can run on"
-            raise ValueError(message)
+            raise ValueError("no speedup is given; add one for each GPU type that the class can run on")
         for gpu_type, curve in self.speedup.items():
             epochs = curve.num_epochs
             if epochs is not None and epochs != self.num_epochs:
-                message = (
+                raise ValueError(
                     f"the speedup on {gpu_type} has {epochs} epochs and epoch_size_gpu_hours has {self.num_epochs}; "
                     "give one row per epoch, or one for all"
                 )
-                raise ValueError(message)
         return self
 
     @property

@@ -40,18 +40,15 @@ class Policy(StrEnum):
 def _read_budget(value: object) -> Amount:
     amount = value if isinstance(value, Amount) else _parse_budget(value)
     if not (math.isfinite(amount.value) and amount.value > 0):
-        message = f"got {str(amount)!r}; a finite number above zero is needed"
-        raise ValueError(message)
+        raise ValueError(f"got {str(amount)!r}; a finite number above zero is needed")
     if not LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT:
-        message = f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit"
-        raise ValueError(message)
+        raise ValueError(f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit")
     return amount
 
 
 def _parse_budget(value: object) -> Amount:
     if not isinstance(value, str):
-        message = f"got {value!r}; write a number with its unit, as in 120gpu or 30000usd/month"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; write a number with its unit, as in 120gpu or 30000usd/month")
     try:
         return parse_budget(value)
     except UsageError as error:

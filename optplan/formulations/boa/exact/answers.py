@@ -165,8 +165,7 @@ def _exclude_pure(instance: BoaInstance, request: SolveRequest, engine: str) -> 
     if len(instance.limit_names) > 1 and instance.policy is Policy.PURE:
         found = closing.solve_pure(family, effort=Effort(request.stopwatch))
     if not isinstance(found, solutions.LinkedSolution) or found.paths is not None:
-        message = f"{engine} finds no plan within the limits, although there is one"
-        raise EngineError(message)
+        raise EngineError(f"{engine} finds no plan within the limits, although there is one")
     answer = explain_division(instance, family, found if math.isinf(found.bound) else None, request)
     return replace(answer, engine=engine)
 

@@ -114,10 +114,9 @@ def _refuse_floors(instance: BoaInstance, barred: Mapping[str, float]) -> None:
     """Refuse floors where types are barred: without these the most GPUs of a class would be others."""
     if barred and instance.floors:
         types = ", ".join(barred)
-        message = (
+        raise UnsupportedError(
             f"floors (least_mean_gpus) do not go with a quota of nothing ({types}): leave the type out of gpu_types"
         )
-        raise UnsupportedError(message)
 
 
 def find_barred(instance: BoaInstance) -> dict[str, float]:

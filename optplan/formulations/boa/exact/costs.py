@@ -148,8 +148,7 @@ def state_curve(instance: BoaInstance, name: str, gpu_type: str) -> slopes.Smoot
     elif isinstance(curve, PowerSpeedup):
         form, parameter = slopes.SmoothForm.POWER_LAW, curve.exponent
     else:
-        message = f"class {name} has no closed form on {gpu_type}"
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"class {name} has no closed form on {gpu_type}")
     load, widths = load_of(instance, name), instance.allowed_widths(name, gpu_type).astype(float)
     return slopes.SmoothBlock(
         form=form,

@@ -74,8 +74,7 @@ class Condition:
         if self.kind == "width":
             return np.where(gpus >= self.number, 1.0 - goes_on, 0.0)
         less = np.exp(-self.number * gpus)
-        weight: FloatArray = (1.0 - goes_on) * (1.0 - less) / (1.0 - goes_on * less)
-        return weight
+        return (1.0 - goes_on) * (1.0 - less) / (1.0 - goes_on * less)
 
     def measure(self, instance: BoaInstance, solution: BoaSolution) -> float:
         """Return how much a plan has."""

@@ -144,8 +144,7 @@ class OpenPaths:
             nodes = np.concatenate([nodes[staying], came[0]])
             sums = np.concatenate([sums[staying], came[1]]) + self.steps[:, epoch, nodes].T
             if nodes.size > _MOST:
-                message = f"a listed part has more than {_MOST:,} beginnings of paths"
-                raise UnlistedError(message)
+                raise UnlistedError(f"a listed part has more than {_MOST:,} beginnings of paths")
             kept = find_undominated(nodes, sums)
             nodes, sums = nodes[kept], sums[kept]
         return sums[find_undominated(np.zeros(nodes.size, dtype=np.int64), sums)]
@@ -239,8 +238,7 @@ def _join(
         chunks.append(sums)
         count += len(sums)
         if count > _MOST:
-            message = f"a listed part has more than {_MOST:,} totals"
-            raise UnlistedError(message)
+            raise UnlistedError(f"a listed part has more than {_MOST:,} totals")
     joined = np.concatenate(chunks)
     return joined[find_undominated(np.zeros(len(joined), dtype=np.int64), joined)]
 

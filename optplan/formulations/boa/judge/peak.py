@@ -71,8 +71,7 @@ def add_peak(instance: BoaInstance, certificate: TreeCertificate) -> tuple[list[
     """
     limit, listed = _limit_of(instance), certificate.content.get("conditions")
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_CONDITIONS:
-        message = f"the content needs a list 'conditions' of 1 to {_MOST_CONDITIONS}"
-        raise RefutedError(message)
+        raise RefutedError(f"the content needs a list 'conditions' of 1 to {_MOST_CONDITIONS}")
     read = [_read(instance, limit, condition) for condition in listed]
     return path_costs(instance, [weigh for weigh, _ in read]), [most for _, most in read]
 
@@ -92,8 +91,7 @@ def _read(instance: BoaInstance, limit: PeakLimit, condition: object) -> tuple[W
         share = find_least_over(int(limit.gpus // number), most, 1.0 - max(stops.values()), *rates)
         is_proven = share > 1.0 - limit.probability + TOLERANCE
     if not is_proven:
-        message = f"a plan with {most!r} of {kind} {number!r} may keep the limit ({share!r} of the time)"
-        raise RefutedError(message)
+        raise RefutedError(f"a plan with {most!r} of {kind} {number!r} may keep the limit ({share!r} of the time)")
 
     def weigh(name: str, gpus: FloatArray) -> FloatArray:
         if kind == "width":
@@ -143,8 +141,7 @@ def _limit_of(instance: BoaInstance) -> PeakLimit:
 def _read_number(condition: dict[str, Any], name: str) -> float:
     number = condition.get(name)
     if type(number) is not float or not 0.0 < number < _LARGEST:
-        message = f"a condition has a number {name!r} above zero"
-        raise RefutedError(message)
+        raise RefutedError(f"a condition has a number {name!r} above zero")
     return float(number)
 
 

@@ -100,8 +100,7 @@ def check_rows(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
         raise RefutedError("rows prove a bound on the objective, a finite number above zero")
     kinds = [instance.options(name).group for name in instance.classes]
     if max(int(kind.max()) for kind in kinds) >= _MOST_TYPES:
-        message = f"rows divide classes of at most {_MOST_TYPES} GPU types"
-        raise RefutedError(message)
+        raise RefutedError(f"rows divide classes of at most {_MOST_TYPES} GPU types")
     rows = _read(certificate.content.get("rows"), limits.size)
     rows = np.concatenate([rows, np.diag(np.append(0.0, 1.0 / np.maximum(limits, 1e-300)))[1:]])
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
@@ -117,12 +116,10 @@ def check_rows(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
 def _read(given: object, num_limits: int) -> FloatArray:
     """Return the rows (R, 1 + L) as they are listed."""
     if not isinstance(given, list) or not 0 < len(given) <= _MOST_ROWS:
-        message = f"the content needs a list 'rows' of 1 to {_MOST_ROWS:,} rows"
-        raise RefutedError(message)
+        raise RefutedError(f"the content needs a list 'rows' of 1 to {_MOST_ROWS:,} rows")
     for row in given:
         if not isinstance(row, list) or len(row) != 1 + num_limits:
-            message = f"a row has {1 + num_limits} weights, of the objective and of each limit"
-            raise RefutedError(message)
+            raise RefutedError(f"a row has {1 + num_limits} weights, of the objective and of each limit")
         if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in row) or not any(row):
             raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
     return np.array(given, dtype=float)
@@ -191,8 +188,7 @@ def _lengthen_all(search: _Search, totals: _Totals) -> _Totals:
         elif halves:
             waiting += halves
         else:
-            message = f"the rows leave more than {_FORMED_AT_LAST[-1]:,} beginnings of paths"
-            raise UnlistedError(message)
+            raise UnlistedError(f"the rows leave more than {_FORMED_AT_LAST[-1]:,} beginnings of paths")
     return _Totals.join(longer)
 
 
@@ -218,8 +214,7 @@ def _refuse(search: _Search, totals: _Totals) -> None:
     fits = (totals.sums[:, 1:] <= search.limits).all(axis=1)
     best = float(totals.sums[fits, 0].min(initial=np.inf))
     if best < search.bound * (1.0 - TOLERANCE):
-        message = f"the rows leave a plan of {best!r}"
-        raise RefutedError(message)
+        raise RefutedError(f"the rows leave a plan of {best!r}")
 
 
 def _join_small(search: _Search, totals: _Totals) -> tuple[_Totals, list[int]]:
@@ -275,8 +270,7 @@ def _list_paths(search: _Search, totals: _Totals, number: int, kinds: int, most:
     found = search.classes[number].list_sums(kinds, search.rows[tight], room[tight], most, search.stopwatch)
     search.formed += found[1]
     if search.formed > _MOST_FORMED:
-        message = f"the rows leave more than {_MOST_FORMED:,} beginnings of paths"
-        raise UnlistedError(message)
+        raise UnlistedError(f"the rows leave more than {_MOST_FORMED:,} beginnings of paths")
     return found[0]
 
 
@@ -324,5 +318,4 @@ def _join(search: _Search, totals: _Totals, number: int, paths: FloatArray) -> _
 
 def _require(count: int) -> None:
     if count > _MOST_TOTALS:
-        message = f"the rows leave more than {_MOST_TOTALS:,} beginnings of plans"
-        raise UnlistedError(message)
+        raise UnlistedError(f"the rows leave more than {_MOST_TOTALS:,} beginnings of plans")

@@ -142,8 +142,7 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
         peak.check_least_jobs(instance, certificate)
         return
     if certificate.rule not in {RULE, peak.RULE}:
-        message = f"BOA has no rule {certificate.rule!r}; it has {RULE!r}, {rows.RULE!r} and {peak.RULE!r}"
-        raise RefutedError(message)
+        raise RefutedError(f"BOA has no rule {certificate.rule!r}; it has {RULE!r}, {rows.RULE!r} and {peak.RULE!r}")
     question = _pose(instance, certificate)
     with np.errstate(all="ignore"):  # absurd weights overflow, and prove nothing by that
         batch: list[_Closed] = []
@@ -173,8 +172,7 @@ def _pose(instance: BoaInstance, certificate: TreeCertificate) -> _Question:
     if not certificate.limit:
         return _Question(costs, kinds, types, np.array(amounts), bound)
     if certificate.limit not in names or len(names) == 1:
-        message = f"{certificate.limit!r} is not one of several limits ({', '.join(names)})"
-        raise RefutedError(message)
+        raise RefutedError(f"{certificate.limit!r} is not one of several limits ({', '.join(names)})")
     dropped = names.index(certificate.limit)
     others = [number for number in range(len(names)) if number != dropped]
     limits = np.array(amounts)[others]
@@ -195,8 +193,7 @@ def _pose(instance: BoaInstance, certificate: TreeCertificate) -> _Question:
 def _read_parts(listed: object, question: _Question, stopwatch: Stopwatch) -> Iterator[_Closed]:
     """Walk through the parts as they are listed and yield those that are not divided."""
     if not isinstance(listed, list) or not 0 < len(listed) <= _MOST_PARTS:
-        message = f"the content needs a list 'tree' of 1 to {_MOST_PARTS:,} parts"
-        raise RefutedError(message)
+        raise RefutedError(f"the content needs a list 'tree' of 1 to {_MOST_PARTS:,} parts")
     costs = question.costs
     numbers = {each.name: number for number, each in enumerate(costs)}
     waiting = [_Part()]
@@ -227,8 +224,7 @@ def _read_parts(listed: object, question: _Question, stopwatch: Stopwatch) -> It
 def _read_weights(given: object, num_limits: int) -> FloatArray:
     """Return the weights (1 + L,) of objective and limits."""
     if not isinstance(given, list) or len(given) != 1 + num_limits:
-        message = f"a closed part has {1 + num_limits} weights, of the objective and of each limit"
-        raise RefutedError(message)
+        raise RefutedError(f"a closed part has {1 + num_limits} weights, of the objective and of each limit")
     if not all(type(number) in (int, float) and 0.0 <= number <= 1e300 for number in given) or not any(given):
         raise RefutedError("weights are finite numbers from 0 on, not all of them 0")
     return np.array(given, dtype=float)
@@ -237,11 +233,9 @@ def _read_weights(given: object, num_limits: int) -> FloatArray:
 def _read_types(given: object, known: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return (2^F,) the one set of types that is named, among all."""
     if len(known) > _MOST_TYPES:
-        message = f"a class with more than {_MOST_TYPES} types cannot be divided by these"
-        raise RefutedError(message)
+        raise RefutedError(f"a class with more than {_MOST_TYPES} types cannot be divided by these")
     if not isinstance(given, list) or not all(isinstance(each, str) and each in known for each in given):
-        message = f"a division by types names some of {', '.join(known)}"
-        raise RefutedError(message)
+        raise RefutedError(f"a division by types names some of {', '.join(known)}")
     sets = np.zeros(1 << len(known), dtype=np.bool_)
     sets[sum({1 << known.index(each) for each in given})] = True
     return sets
@@ -257,8 +251,7 @@ def _read_options(given: object, num_options: int) -> NDArray[np.bool_]:
             raise RefutedError("a range of options has a first position and the one behind its last")
         first, behind = pair
         if not 0 <= first < behind <= num_options:
-            message = f"a range of options lies between 0 and {num_options}"
-            raise RefutedError(message)
+            raise RefutedError(f"a range of options lies between 0 and {num_options}")
         kept[first:behind] = True
     return kept
 
@@ -346,5 +339,4 @@ def _check_listed(question: _Question, closed: _Closed, stopwatch: Stopwatch) ->
         return
     found = find_least_plan(graphs, bound, question.limits, stopwatch)
     if found < bound * (1.0 - TOLERANCE):
-        message = f"a listed part has a plan of {found!r}"
-        raise RefutedError(message)
+        raise RefutedError(f"a listed part has a plan of {found!r}")

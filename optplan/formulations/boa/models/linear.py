@@ -188,8 +188,7 @@ def _solve(pieces: Pieces, limits: FloatArray, tangents: _Tangents, stopwatch: S
     if found.status == 1:
         return None
     if found.status != 0:
-        message = f"HiGHS, called by SciPy, ended a linear program that has an optimum: {found.message}"
-        raise EngineError(message)
+        raise EngineError(f"HiGHS, called by SciPy, ended a linear program that has an optimum: {found.message}")
     y, p, use, time = np.split(found.x, np.cumsum([num_points, num_curves, num_curves]))
     multipliers = np.maximum(0.0, -np.asarray(found.ineqlin.marginals)[: limits.size]) * scale_s / limits
     return _Optimum(float(found.fun) * scale_s, Division(y, p, use), time, multipliers, int(found.nit))

@@ -131,8 +131,7 @@ def _run(
         )
     name = results.termination_condition.name
     if name not in _ENDINGS:
-        message = f"HiGHS, called by Pyomo, ended with {name}, which has no meaning for this problem"
-        raise EngineError(message)
+        raise EngineError(f"HiGHS, called by Pyomo, ended with {name}, which has no meaning for this problem")
     status, termination = _ENDINGS[name]
     choice = multipliers = None
     # An interrupted linear program leaves values that need not be feasible; an interrupted search leaves an incumbent.

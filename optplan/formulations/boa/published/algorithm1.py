@@ -242,10 +242,9 @@ def _run_program(program: cp.Problem) -> None:
             message = f"CVXPY could not solve the glued problem ({error}); use solver published-algorithm1"
             raise EngineError(message) from None
     if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
-        message = (
+        raise EngineError(
             f"CVXPY calls the glued problem {program.status}, although the least budget does not exceed the budget"
         )
-        raise EngineError(message)
 
 
 @dataclass

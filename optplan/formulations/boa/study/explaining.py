@@ -81,19 +81,16 @@ def explain(
         For the continuous problem, whose widths all have the same marginal rate, the shadow price; with ``most_gpus``.
     """
     if result.solution is None or result.objective is None:
-        message = f"there is no solution to explain (status {result.status})"
-        raise UsageError(message)
+        raise UsageError(f"there is no solution to explain (status {result.status})")
     if instance.problem is Problem.CONTINUOUS:
-        message = (
+        raise UnsupportedError(
             "in the continuous problem every width has the same marginal rate, the shadow price, and nothing is chosen "
             "between neighbours; explain a result of the problem whole or rescaling"
         )
-        raise UnsupportedError(message)
     if instance.most_gpus is not None:
-        message = (
+        raise UnsupportedError(
             "explanations are of instances without most_gpus only: the changed plans would not keep it; leave it out"
         )
-        raise UnsupportedError(message)
     for name in only:
         if name not in instance.classes:
             message = f"no class {name!r} in {instance.name!r}; {nearest_name_hint(name, list(instance.classes))}"

@@ -181,8 +181,7 @@ def apply_factors(instance: BoaInstance, factors: Factors) -> BoaInstance:
         For the continuous problem, whose widths a table does not cover.
     """
     if instance.problem is Problem.CONTINUOUS:
-        message = "the plan of a continuous problem has whole widths; sample the problem that it is run as"
-        raise ValueError(message)
+        raise ValueError("the plan of a continuous problem has whole widths; sample the problem that it is run as")
     classes = {}
     for name, job_class in instance.classes.items():
         options, drawn = instance.options(name), factors[name]

@@ -115,16 +115,14 @@ def analyse_sensitivity(
         With ``most_gpus``, or floors.
     """
     if instance.floors:
-        message = (
+        raise UnsupportedError(
             "sensitivity is of instances without floors only: what a class can run at most is another in each truth; "
             "leave least_mean_gpus out"
         )
-        raise UnsupportedError(message)
     if instance.most_gpus is not None:
-        message = (
+        raise UnsupportedError(
             "sensitivity is of instances without most_gpus only: plans of other truths would not keep it; leave it out"
         )
-        raise UnsupportedError(message)
     samples, seed = request.samples, request.seed
     for name in errors.by_class:
         if name not in instance.classes:
@@ -269,12 +267,11 @@ def _ask(question: _Question, samples: int, processes: int) -> Iterator[_Sample]
             for done in pool.map(partial(_run_chunk, question), chunks):
                 yield from done
         except BrokenProcessPool:
-            message = (
+            raise UsageError(
                 f"processes: got {processes}, but one of them ended before its work did; each imports the main script "
                 "again, so call this below `if __name__ == '__main__':` in a script that is a file, or use processes=1 "
                 "(which also needs less memory)"
-            )
-            raise UsageError(message) from None
+            ) from None
 
 
 def _run_chunk(question: _Question, numbers: range) -> list[_Sample]:

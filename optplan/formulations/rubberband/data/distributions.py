@@ -258,8 +258,7 @@ class EmpiricalDistribution(FrozenModel):
             raise ValueError(message)
         require_positive(values, strictly=False)
         if values.max() > LARGEST_AMOUNT:
-            message = f"got {float(values.max())!r}; numbers {AMOUNTS} are allowed; check the unit"
-            raise ValueError(message)
+            raise ValueError(f"got {float(values.max())!r}; numbers {AMOUNTS} are allowed; check the unit")
         return freeze(np.sort(values))
 
     @property
@@ -303,8 +302,7 @@ class EmpiricalDistribution(FrozenModel):
     def shortfall(self, t: FloatArray) -> FloatArray:
         """Return E[max(t - X, 0)], the integral of the cdf up to t."""
         below = np.searchsorted(self.values_s, t, side="right")
-        shortfall: FloatArray = (below * t - self._sums[below]) / self.values_s.size
-        return shortfall
+        return (below * t - self._sums[below]) / self.values_s.size
 
 
 def _read_number(value: object) -> Any:  # noqa: ANN401 - what comes in, goes on to the union

@@ -59,18 +59,15 @@ class StagesExperiment(FrozenModel):
     @classmethod
     def _check(cls, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
         if not stages:
-            message = "is empty; give at least one stage, as in {trials: 8, iterations: 10}"
-            raise ValueError(message)
+            raise ValueError("is empty; give at least one stage, as in {trials: 8, iterations: 10}")
         if len(stages) > _MOST_STAGES:
-            message = f"has {len(stages):,} entries; at most {_MOST_STAGES:,} stages are allowed"
-            raise ValueError(message)
+            raise ValueError(f"has {len(stages):,} entries; at most {_MOST_STAGES:,} stages are allowed")
         for number, (before, after) in enumerate(pairwise(stages), start=1):
             if after.trials > before.trials:
-                message = (
+                raise ValueError(
                     f"entry [{number}]: {after.trials} trials after {before.trials}; a stage cannot have more trials "
                     "than the one before it: order the stages, or describe several searches one by one"
                 )
-                raise ValueError(message)
         return stages
 
 
@@ -214,8 +211,7 @@ def _list_brackets(experiment: HyperbandExperiment) -> tuple[tuple[Stage, ...], 
 
 def _check_iterations(least: int, most: int) -> None:
     if most < least:
-        message = f"most_iterations is {most}, below least_iterations ({least}); raise it"
-        raise ValueError(message)
+        raise ValueError(f"most_iterations is {most}, below least_iterations ({least}); raise it")
 
 
 def _floor(value: float) -> int:

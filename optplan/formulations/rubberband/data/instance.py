@@ -168,8 +168,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
         if problem in (Problem.FASTEST, Problem.CHEAPEST):
             return {"objective": objective, "confidence": None}
         if self.confidence is None:
-            message = f"problem: {problem} needs the probability; give one, as in --set confidence=0.95"
-            raise UsageError(message)
+            raise UsageError(f"problem: {problem} needs the probability; give one, as in --set confidence=0.95")
         return {"objective": objective}
 
     @property
@@ -228,8 +227,7 @@ class RubberBandInstance(TimeAndMoney, Instance):
             if limit != self.limit_name or self.ceiling is None:
                 raise
             other = Problem.FASTEST if limit == DEADLINE else Problem.CHEAPEST
-            message = f"{missing}, or ask what the {self.ceiling_name} alone buys: --problem {other}"
-            raise UsageError(message) from None
+            raise UsageError(f"{missing}, or ask what the {self.ceiling_name} alone buys: --problem {other}") from None
 
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""

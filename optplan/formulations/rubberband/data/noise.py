@@ -34,8 +34,7 @@ class _Spread(FrozenModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.sd_s is None) == (self.sd_fraction is None):
-            message = "give either sd_s (seconds) or sd_fraction (of the mean)"
-            raise ValueError(message)
+            raise ValueError("give either sd_s (seconds) or sd_fraction (of the mean)")
         return self
 
     def deviation_s(self, mean_s: float) -> float:
@@ -87,8 +86,7 @@ class EmpiricalNoise(FrozenModel):
     @classmethod
     def _check(cls, factors: FloatArray) -> FloatArray:
         if factors.ndim != 1 or not factors.size:
-            message = f"got an array of shape {factors.shape}; a list of at least one factor is needed"
-            raise ValueError(message)
+            raise ValueError(f"got an array of shape {factors.shape}; a list of at least one factor is needed")
         require_amounts(factors)
         mean = float(factors.mean())
         if abs(mean - 1.0) > _MEAN_TOLERANCE:

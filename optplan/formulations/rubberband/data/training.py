@@ -84,11 +84,9 @@ class MeasuredSeconds(FrozenModel):
             message = f"got {gpus.size} numbers of GPUs and {seconds.size} times; give one time for each, at least one"
             raise ValueError(message)
         if gpus[0] < 1 or np.any(np.diff(gpus) <= 0):
-            message = f"gpus is {gpus.tolist()}; numbers of at least 1 in increasing order are needed"
-            raise ValueError(message)
+            raise ValueError(f"gpus is {gpus.tolist()}; numbers of at least 1 in increasing order are needed")
         if gpus[-1] > _LARGEST_WIDTH:
-            message = f"gpus ends at {gpus[-1]:,}; trials on at most {_LARGEST_WIDTH:,} GPUs are looked at"
-            raise ValueError(message)
+            raise ValueError(f"gpus ends at {gpus[-1]:,}; trials on at most {_LARGEST_WIDTH:,} GPUs are looked at")
         require_amounts(seconds)
         return self
 
@@ -176,11 +174,9 @@ class NodeFactors(FrozenModel):
     def _check(self) -> NodeFactors:
         instances, factor = self.instances, self.factor
         if instances.ndim != 1 or not instances.size or factor.shape != instances.shape:
-            message = f"got {instances.size} numbers of instances and {factor.size} factors; give one for each"
-            raise ValueError(message)
+            raise ValueError(f"got {instances.size} numbers of instances and {factor.size} factors; give one for each")
         if instances[0] != 1 or np.any(np.diff(instances) <= 0):
-            message = f"instances is {instances.tolist()}; increasing numbers that begin with 1 are needed"
-            raise ValueError(message)
+            raise ValueError(f"instances is {instances.tolist()}; increasing numbers that begin with 1 are needed")
         require_amounts(factor)
         return self
 
@@ -257,8 +253,7 @@ class TrainingProfile(FrozenModel):
             return value
         for key in value:
             if not (str(key).isascii() and str(key).isdigit() and int(str(key)) >= 1):
-                message = f"got the key {key!r}; numbers of GPUs are needed, as in {{8: 12.5}}"
-                raise ValueError(message)
+                raise ValueError(f"got the key {key!r}; numbers of GPUs are needed, as in {{8: 12.5}}")
         return {str(int(str(key))): distribution for key, distribution in value.items()}
 
     @model_validator(mode="after")

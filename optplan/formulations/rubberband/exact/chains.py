@@ -150,11 +150,10 @@ def require_size(pairs: int) -> None:
         With the number and the limit.
     """
     if pairs > _MOST_PAIRS:
-        message = (
+        raise UnsupportedError(
             f"a stage of this search may be run in {pairs:,} ways or more, of the {_MOST_PAIRS:,} that are looked at; "
             "lower training.most_gpus or cloud.most_instances"
         )
-        raise UnsupportedError(message)
 
 
 def list_held(instance: RubberBandInstance, offered: list[StageOptions], *, charged: bool = False) -> IntArray:

@@ -28,12 +28,10 @@ def check_both_chance(instance: RubberBandInstance, certificate: TreeCertificate
     points = certificate.content.get("points")
     least, most = _POINTS
     if not (isinstance(points, int) and not isinstance(points, bool) and least <= points <= most):
-        message = f"points must be a whole number from {least} to {most}"
-        raise RefutedError(message)
+        raise RefutedError(f"points must be a whole number from {least} to {most}")
     limits, below, bound = instance.limits, math.inf, certificate.bound
     if bound is not None and not 0.0 < bound < math.inf:
-        message = "a bound above zero is needed"
-        raise RefutedError(message)
+        raise RefutedError("a bound above zero is needed")
     if certificate.limit:
         limits[certificate.limit] = math.inf if bound is None else bound * (1.0 - TOLERANCE)
     elif bound is not None:

@@ -136,8 +136,7 @@ class BothWalks:
             for one in options:
                 self.walks += 1
                 if self.walks > _MOST_WALKS:
-                    message = "the walks that may keep both limits are more than are looked at"
-                    raise RefutedError(message)
+                    raise RefutedError("the walks that may keep both limits are more than are looked at")
                 ran = _move(there, one.steps)
                 worth = np.einsum("pij,ij->p", self.after[stage][:, node, ::-1, ::-1], ran)
                 worth -= self.prices * self.rest[stage][node] * (1.0 - ran.sum())

@@ -335,8 +335,7 @@ class TimedWalks:
 
     def _limit(self, timed: _Timed) -> _Timed:
         if timed.mass.size > _MOST_NUMBERS:
-            message = f"{timed.mass.shape[0]:,} beginnings of plans are left, more than are looked at"
-            raise RefutedError(message)
+            raise RefutedError(f"{timed.mass.shape[0]:,} beginnings of plans are left, more than are looked at")
         return timed
 
     def _find_undominated(self, timed: _Timed) -> IntArray:

@@ -65,16 +65,14 @@ def list_proofs(instance: RubberBandInstance) -> frozenset[BoundProof]:
 def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
     """Raise unless a certificate proves its claim; see the module's text."""
     if certificate.limit not in ("", *instance.limits):
-        message = f"there is no limit {certificate.limit!r}"
-        raise RefutedError(message)
+        raise RefutedError(f"there is no limit {certificate.limit!r}")
     if instance.asks_for_both:
         if certificate.rule == LABELS and instance.objective is Objective.COST and not certificate.limit:
             # Fewer plans keep both than the deadline alone.
             _check_labels(instance.without_ceiling(), certificate, stopwatch)
             return
         if certificate.rule != BOTH_CHANCE:
-            message = f"{certificate.rule!r} proves nothing about a probability that the budget is kept"
-            raise RefutedError(message)
+            raise RefutedError(f"{certificate.rule!r} proves nothing about a probability that the budget is kept")
         check_both_chance(instance, certificate, stopwatch)
     elif certificate.rule == BOTH and instance.ceiling is not None:
         _check_both(instance, certificate, stopwatch)
@@ -86,8 +84,7 @@ def check_tree(instance: RubberBandInstance, certificate: TreeCertificate, stopw
     elif certificate.rule == CHARGES and _has_charged_budget(instance):
         _check_charges(instance, certificate, stopwatch)
     else:
-        message = f"{certificate.rule!r} is no rule that proves anything here"
-        raise RefutedError(message)
+        raise RefutedError(f"{certificate.rule!r} is no rule that proves anything here")
 
 
 def _asks_for_quantile(instance: RubberBandInstance) -> bool:
@@ -102,16 +99,14 @@ def _check_both(instance: RubberBandInstance, certificate: TreeCertificate, stop
     """Find what plans need at least of one limit, and hold it against that limit or against what is claimed."""
     least_of = certificate.content.get("limit")
     if least_of not in (DEADLINE, BUDGET):
-        message = f"limit must be {DEADLINE} or {BUDGET}"
-        raise RefutedError(message)
+        raise RefutedError(f"limit must be {DEADLINE} or {BUDGET}")
     is_cost = least_of == BUDGET
     asked = instance.replace(objective=Objective.COST if is_cost else Objective.TIME)
     claimed = instance.limits[least_of]
     if certificate.limit == least_of:
         claimed = _require_amount(certificate.bound)
     elif certificate.bound is not None:
-        message = f"what a plan needs of the {least_of} bounds nothing else"
-        raise RefutedError(message)
+        raise RefutedError(f"what a plan needs of the {least_of} bounds nothing else")
     # A bound is the least there is; what no plan keeps lies beyond the tolerance of limits, too.
     wanted = claimed * (1.0 - TOLERANCE) if certificate.limit == least_of else claimed * (1.0 + TOLERANCE)
     asked = asked.without_ceiling()
@@ -124,15 +119,13 @@ def _check_both(instance: RubberBandInstance, certificate: TreeCertificate, stop
     allowance = _require_weight(certificate.content, "allowance")
     dual = dual_bound(asked, multipliers, stopwatch)
     if not min(dual + allowance, least_within(asked, multipliers, allowance, stopwatch)) >= wanted:
-        message = f"that plans need {claimed:.9g} of the {least_of} does not follow"
-        raise RefutedError(message)
+        raise RefutedError(f"that plans need {claimed:.9g} of the {least_of} does not follow")
 
 
 def _require_weight(content: dict[str, Any], name: str) -> float:
     number = content.get(name)
     if isinstance(number, bool) or not isinstance(number, int | float) or not 0.0 <= number < math.inf:
-        message = f"{name} must be a number from zero on"
-        raise RefutedError(message)
+        raise RefutedError(f"{name} must be a number from zero on")
     return float(number)
 
 
@@ -143,8 +136,7 @@ def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, s
     elif certificate.bound is None:
         most_usd = instance.limits[BUDGET] * (1.0 + TOLERANCE)
     else:
-        message = "minimum charges are divided into cases only for what a plan costs at least"
-        raise RefutedError(message)
+        raise RefutedError("minimum charges are divided into cases only for what a plan costs at least")
     plain = [BracketWalks(instance, bracket, stopwatch) for bracket in range(len(instance.brackets))]
     cheapest = [walks.best(1.0, 0.0).usd for walks in plain]
     least = []
@@ -154,8 +146,7 @@ def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, s
             return
         least.append(walks.find_cheapest(walks.list_within(1.0, 0.0, most, math.inf, math.inf), math.inf))
     if math.fsum(least) <= most_usd:
-        message = f"there is a plan of {math.fsum(least):.9g} usd"
-        raise RefutedError(message)
+        raise RefutedError(f"there is a plan of {math.fsum(least):.9g} usd")
 
 
 def _check_labels(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
@@ -163,8 +154,7 @@ def _check_labels(instance: RubberBandInstance, certificate: TreeCertificate, st
     points = certificate.content.get("points")
     least, most = _POINTS
     if not (isinstance(points, int) and not isinstance(points, bool) and least <= points <= most):
-        message = f"points must be a whole number from {least} to {most}"
-        raise RefutedError(message)
+        raise RefutedError(f"points must be a whole number from {least} to {most}")
     deadline_s, bound = instance.limits[DEADLINE], math.inf
     if certificate.limit:
         deadline_s = _require_amount(certificate.bound) * (1.0 - TOLERANCE)
@@ -183,14 +173,12 @@ def _check_labels(instance: RubberBandInstance, certificate: TreeCertificate, st
     found = _combine(offers, wanted)
     if len(found) and found[:, 0].min() < bound:
         what = f"below {bound:.9g} usd" if bound < math.inf else "at all"
-        message = f"that no plan {what} is on time often enough does not follow on a grid of {points} points"
-        raise RefutedError(message)
+        raise RefutedError(f"that no plan {what} is on time often enough does not follow on a grid of {points} points")
 
 
 def _require_amount(bound: float | None) -> float:
     if bound is None or not 0.0 < bound < math.inf:
-        message = "a bound above zero is needed"
-        raise RefutedError(message)
+        raise RefutedError("a bound above zero is needed")
     return bound
 
 

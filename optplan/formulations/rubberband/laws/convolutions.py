@@ -172,8 +172,7 @@ class ClippedLaw:
 
     def quantile(self, probability: FloatArray) -> FloatArray:
         """Return the least t with P(X <= t) >= probability."""
-        quantile: FloatArray = np.maximum(self.law.quantile(probability), 0.0)
-        return quantile
+        return np.maximum(self.law.quantile(probability), 0.0)
 
     def shortfall(self, t: FloatArray) -> FloatArray:
         """Return E[max(t - X, 0)] for each t."""

@@ -51,8 +51,7 @@ class MaximumOfMeasured:
     def _mass(self) -> FloatArray:
         """(V,) Probability that each of the sorted values is the largest."""
         size = self.single.values_s.size
-        mass: FloatArray = np.diff((np.arange(size + 1) / size) ** self.draws)
-        return mass
+        return np.diff((np.arange(size + 1) / size) ** self.draws)
 
     @property
     def expected_s(self) -> float:
@@ -79,5 +78,4 @@ class MaximumOfMeasured:
 
     def shortfall(self, t: FloatArray) -> FloatArray:
         """Return E[max(t - X, 0)] for each t."""
-        short: FloatArray = np.maximum(np.asarray(t)[..., None] - self.single.values_s, 0.0) @ self._mass
-        return short
+        return np.maximum(np.asarray(t)[..., None] - self.single.values_s, 0.0) @ self._mass

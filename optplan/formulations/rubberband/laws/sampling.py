@@ -185,8 +185,7 @@ def _check_options(samples: int, seed: int, queue: Queue | str) -> None:
 
 def _require_whole(option: str, value: object, *, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        message = f"{option}: got {show_value(value)}; a whole number from {least} on is needed"
-        raise UsageError(message)
+        raise UsageError(f"{option}: got {show_value(value)}; a whole number from {least} on is needed")
 
 
 @dataclass(frozen=True)

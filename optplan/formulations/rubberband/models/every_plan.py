@@ -51,11 +51,10 @@ def list_undominated(alone: RubberBandInstance) -> tuple[list[PricedChain], int]
     choices = _list_choices(alone)
     sizes = tuple(stage.held.size for stage in choices)
     if math.prod(sizes) > MAX_PLANS:
-        message = (
+        raise UnsupportedError(
             f"enumeration looks at {MAX_PLANS:,} plans at most and this problem has {math.prod(sizes):.3g}; "
             "choose a solver that does not look at each of them"
         )
-        raise UnsupportedError(message)
     seconds, usd = _total(alone, choices)
     kept: list[PricedChain] = []
     least_usd = math.inf

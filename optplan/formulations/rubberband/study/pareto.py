@@ -61,8 +61,7 @@ def build_pareto(instance: RubberBandInstance, request: SolveRequest) -> ParetoF
         When the deadline is to be kept with a confidence.
     """
     if instance.confidence is not None:
-        message = "the frontier is of expected times: leave the confidence out"
-        raise UnsupportedError(message)
+        raise UnsupportedError("the frontier is of expected times: leave the confidence out")
     start = time.perf_counter()
     chains = state_chains(instance)
     trades = [_trade(chain, request) for chain in chains]

@@ -22,16 +22,14 @@ def _read_budget(value: object) -> Amount:
         message = f"got {str(amount)!r}, a rate; the total of one search is needed, as in 480gpu-min, 8gpu-h or 20usd"
         raise ValueError(message)
     if not (math.isfinite(amount.value) and amount.value > 0):
-        message = f"got {str(amount)!r}; a finite number above zero is needed"
-        raise ValueError(message)
+        raise ValueError(f"got {str(amount)!r}; a finite number above zero is needed")
     require_range(amount.value)
     return amount
 
 
 def _parse_budget(value: object) -> Amount:
     if not isinstance(value, str):
-        message = f"got {value!r}; write a number with its unit, as in 480gpu-min, 8gpu-h or 20usd"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; write a number with its unit, as in 480gpu-min, 8gpu-h or 20usd")
     try:
         return parse_budget(value)
     except UsageError as error:
@@ -40,8 +38,7 @@ def _parse_budget(value: object) -> Amount:
 
 def _require_decay(value: float) -> float:
     if not value > 1:
-        message = f"got {value!r}; a number above 1 is needed: one trial in eta goes on to the next round"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; a number above 1 is needed: one trial in eta goes on to the next round")
     return value
 
 

@@ -30,8 +30,7 @@ class Scale(StrEnum):
 
 def _refuse_truth(value: object) -> object:
     if isinstance(value, bool):
-        message = f"got {value!r}; a number or a text is needed"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; a number or a text is needed")
     return value
 
 

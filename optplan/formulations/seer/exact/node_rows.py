@@ -114,8 +114,7 @@ def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch
 
 def _hold(rows: BracketRows) -> IntArray:
     """Return (M, K) GPUs that the rows of a bracket hold in each round."""
-    held: IntArray = round(rows.gpus) * rows.trials
-    return held
+    return round(rows.gpus) * rows.trials
 
 
 def _count_needed(rows: BracketRows, narrowest: BracketRows, eta: float, rounds: int) -> int:
@@ -148,8 +147,7 @@ def _may_fit(problem: SpendProblem, gpus: IntArray) -> NDArray[np.bool_]:
     """Return (L,) whether as many GPUs in each round keep the limits, if they fill their nodes."""
     per_node = problem.gpus_per_node or 1
     paid = per_node * -(-gpus // per_node) @ problem.round_minutes
-    fits: NDArray[np.bool_] = (paid <= problem.listed_gpu_min) & (gpus[:, 0] <= problem.listed_gpus)
-    return fits
+    return (paid <= problem.listed_gpu_min) & (gpus[:, 0] <= problem.listed_gpus)
 
 
 def _find_longest(problem: SpendProblem, choices: _Choices, narrowest: BracketRows) -> IntArray:

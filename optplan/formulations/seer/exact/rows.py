@@ -70,8 +70,7 @@ class BracketRows:
     @property
     def held_gpus(self) -> FloatArray:
         """(M,) GPUs that a row holds in the first round, in which it holds most."""
-        held: FloatArray = self.gpus * self.trials[:, 0].astype(np.float64)
-        return held
+        return self.gpus * self.trials[:, 0].astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,8 +78,7 @@ class _Check:
     def published_gpus(self) -> IntArray:
         """Return (K,) GPUs that the published trials hold in each round."""
         trials = np.array([each.trials for each in self.published.brackets], dtype=np.int64)
-        held: IntArray = np.array([round(each.gpus) for each in self.published.brackets]) @ trials
-        return held
+        return np.array([round(each.gpus) for each in self.published.brackets]) @ trials
 
     def may_fit(self, held: IntArray) -> NDArray[np.bool_]:
         """Return (L,) whether the fewest nodes that as many GPUs could be on keep the limits."""

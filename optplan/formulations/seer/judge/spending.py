@@ -163,8 +163,7 @@ def list_rows(instance: SeerInstance, bracket: SizedBracket, spare: float, *, mo
     most_size = min(most_size, bracket.trials[0] + most)
     counts = np.maximum(0.0, np.floor(most_size * (1.0 + SAME) / powers) - bracket.trials)
     if not counts.sum() <= _MOST_CHANGES:
-        message = f"rows of {bracket.gpus:g} GPUs change more than {_MOST_CHANGES:,} times within the budget"
-        raise RefutedError(message)
+        raise RefutedError(f"rows of {bracket.gpus:g} GPUs change more than {_MOST_CHANGES:,} times within the budget")
     changes = [
         (first + 1.0 + np.arange(int(count))) * power
         for first, count, power in zip(bracket.trials, counts, powers, strict=True)
@@ -210,13 +209,11 @@ def _read_lists(certificate: TreeCertificate, brackets: int, units: FloatArray) 
     content = certificate.content
     lists = content.get("pairs")
     if set(content) != {"pairs"} or not isinstance(lists, list) or len(lists) != brackets:
-        message = f"its content must be 'pairs', with a list for each of {brackets} brackets"
-        raise RefutedError(message)
+        raise RefutedError(f"its content must be 'pairs', with a list for each of {brackets} brackets")
     for each in lists:
         if not isinstance(each, list) or len(each) != len(units):
             what = "two parts, what is spent and" if len(units) == 2 else "three parts, what is spent, held and"
-            message = f"each list must have {what} what is trained"
-            raise RefutedError(message)
+            raise RefutedError(f"each list must have {what} what is trained")
         try:
             spent, *held, trained = (unpack_integers(part, _MOST_PAIRS) for part in each)
         except ValueError as error:
@@ -257,9 +254,8 @@ def _check_joins(
             reached = np.where(takes_less, listed.trained, -math.inf).max(axis=1)
         short = covered.trained[pair] + rows.trained[row] - margins[1] > reached
         if short.any():
-            message = (
+            raise RefutedError(
                 f"no listed pair covers a choice that spends {spent[short][0]:.9g} and trains for "
                 f"{(covered.trained[pair] + rows.trained[row])[short][0]:.9g} GPU-minutes above the published rows"
             )
-            raise RefutedError(message)
         start += join.size

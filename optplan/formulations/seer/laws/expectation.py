@@ -56,8 +56,7 @@ def require_prior(instance: SeerInstance) -> ParametricPrior | TablePrior:
         When it has none.
     """
     if instance.prior is None:
-        message = f"instance {instance.name!r} has no prior over learning curves; add the field prior"
-        raise UsageError(message)
+        raise UsageError(f"instance {instance.name!r} has no prior over learning curves; add the field prior")
     return instance.prior
 
 

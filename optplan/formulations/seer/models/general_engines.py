@@ -134,8 +134,7 @@ class _Run:
         self.solves += 1
         self.branches += solver.num_branches
         if name not in _ENDINGS:
-            message = f"CP-SAT ended with status {name}, which has no meaning for this problem"
-            raise EngineError(message)
+            raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
         # Before the search has begun, CP-SAT's bound is zero, whatever the problem.
         self._bound = math.inf if name == "UNKNOWN" else solver.best_objective_bound
         if name != "UNKNOWN":
@@ -203,11 +202,10 @@ def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[S
     problem = list_rows(instance, published)
     choices = math.prod(each.size for each in problem.brackets)
     if choices > MOST_CHOICES or not problem.complete:
-        message = (
+        raise UnsupportedError(
             f"enumeration looks at {MOST_CHOICES:,} choices at most and this problem has {choices:.3g}; "
             "choose a solver that does not look at each of them"
         )
-        raise UnsupportedError(message)
     rows = _best_of_all(problem)
     return answer_with(
         instance, request, problem.write(rows), bound=problem.training_of(rows), counters={"choices": float(choices)}

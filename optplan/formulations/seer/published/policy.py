@@ -152,8 +152,7 @@ class SeerPolicy(Generic[ConfigurationT]):
             When the round before has not been reported.
         """
         if self._groups:
-            message = f"round {self._next} has not been reported; call report(losses) first"
-            raise UsageError(message)
+            raise UsageError(f"round {self._next} has not been reported; call report(losses) first")
         if self._next == len(self._rounds):
             return None
         now, waiting = self._rounds[self._next], iter(self._order)
@@ -183,8 +182,7 @@ class SeerPolicy(Generic[ConfigurationT]):
         training = {trial for group in self._groups for trial in group}
         unknown = next((trial for trial in losses if trial not in training), None)
         if unknown is not None:
-            message = f"losses: trial {show_value(unknown)} did not train in round {self._next}"
-            raise UsageError(message)
+            raise UsageError(f"losses: trial {show_value(unknown)} did not train in round {self._next}")
         for trial in training:
             loss = losses.get(trial)
             self.losses[trial] = float(loss) if loss is not None and math.isfinite(loss) else math.nan

@@ -48,10 +48,9 @@ def build_pareto(instance: SeerInstance, request: SolveRequest) -> ParetoFrontie
     if instance.objective is Objective.QUALITY:
         return build_quality_frontier(instance, limit, request)
     if limit != BUDGET:
-        message = (
+        raise UnsupportedError(
             f"the frontier of the objective spend is by {BUDGET}; that of quality is by {limit}, too, with a prior"
         )
-        raise UnsupportedError(message)
     return build_budget_frontier(instance, request)
 
 

@@ -156,12 +156,10 @@ def evaluate_theorem2(instance: SeerInstance, *, delta: float = 0.1) -> Theorem2
         When there is no prior, no search fits, or delta is no probability.
     """
     if not 0.0 < delta < 1.0:
-        message = f"delta: got {delta!r}; a probability between 0 and 1 is needed, as 0.1"
-        raise UsageError(message)
+        raise UsageError(f"delta: got {delta!r}; a probability between 0 and 1 is needed, as 0.1")
     prior, published = require_prior(instance), instance.brackets
     if published is None:
-        message = f"instance {instance.name!r} is infeasible: there is no search whose loss could be bounded"
-        raise UsageError(message)
+        raise UsageError(f"instance {instance.name!r} is infeasible: there is no search whose loss could be bounded")
     return Theorem2(
         delta=delta,
         printed=Guarantee(prior.best_loss, _list_printed(instance, prior, published, delta)),

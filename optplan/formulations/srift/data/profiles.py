@@ -41,8 +41,7 @@ def _require_positive(array: FloatArray) -> FloatArray:
 def _require_shares(array: FloatArray) -> FloatArray:
     wrong = np.flatnonzero((array < 0) | (array > 1))
     if wrong.size:
-        message = f"entry [{wrong[0]}]: got {float(array[wrong[0]])!r}; shares from 0 to 1 are allowed"
-        raise ValueError(message)
+        raise ValueError(f"entry [{wrong[0]}]: got {float(array[wrong[0]])!r}; shares from 0 to 1 are allowed")
     return array
 
 

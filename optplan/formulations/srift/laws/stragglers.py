@@ -47,8 +47,7 @@ def expected_maximum(means: Sequence[float], deviations: Sequence[float], counts
     """
     groups = [group for group in zip(means, deviations, counts, strict=True) if group[2]]
     if not groups:
-        message = "the largest of no variables is not defined; give at least one"
-        raise UsageError(message)
+        raise UsageError("the largest of no variables is not defined; give at least one")
     if len(groups) == 1:
         (mean, deviation, count) = groups[0]
         return mean + deviation * standard_maximum(count)

@@ -235,8 +235,7 @@ class FleetModel:
         solver.parameters.random_seed = self.request.seed % 2**31
         name = solve_watched(solver, self.model, self.request.stopwatch)
         if name not in _ENDINGS:
-            message = f"CP-SAT ended with status {name}, which has no meaning for this problem"
-            raise EngineError(message)
+            raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
         self.solves += 1
         self.branches += solver.num_branches
         if name == "INFEASIBLE":

@@ -88,11 +88,10 @@ def solve_enumeration(instance: SriftInstance, request: SolveRequest) -> Answer[
     options = [_list_groups(instance, name) for name in instance.types]
     choices = math.prod(len(groups) for groups in options)
     if choices > MOST_CHOICES:
-        message = (
+        raise UnsupportedError(
             f"enumeration goes through {MOST_CHOICES:,} choices at most and this problem has {choices:.3g}; "
             "choose a solver that does not look at each of them"
         )
-        raise UnsupportedError(message)
     request.stopwatch.emit("enumeration")
     best: JudgedFleet | None = None
     judge, looked_at = FleetJudge(instance), 0
@@ -125,11 +124,10 @@ def _list_groups(instance: SriftInstance, name: str) -> list[tuple[VmGroup, ...]
         one = [(VmGroup(type=name, count=n, batch=batch),) for batch in batches for n in range(1, most + 1)]
         return [(), *one]
     if (most + 1) ** len(batches) > MOST_CHOICES:
-        message = (
+        raise UnsupportedError(
             f"enumeration goes through {MOST_CHOICES:,} choices at most and {name} alone has "
             f"{float(most + 1) ** len(batches):.3g}; choose a solver that does not look at each of them"
         )
-        raise UnsupportedError(message)
     every = itertools.product(range(most + 1), repeat=len(batches))
     return [
         tuple(VmGroup(type=name, count=n, batch=batch) for n, batch in zip(counts, batches, strict=True) if n)

@@ -66,8 +66,7 @@ def solve_bayesian(
         When bayesian-optimization is not installed.
     """
     if evaluations < 1:
-        message = f"evaluations: got {evaluations}; one or more are needed"
-        raise UsageError(message)
+        raise UsageError(f"evaluations: got {evaluations}; one or more are needed")
     search = FleetSearch(instance, request.stopwatch)
     places = _Places(instance)
     black_box = _BlackBox(search, places, request.seed, mend=mend)

@@ -220,8 +220,7 @@ def _read_sizes(vms: Sequence[int] | None, worlds: Sequence[int] | None) -> list
     given = PAPER_SIZES if vms is None and worlds is None else vms if vms is not None else worlds or ()
     wrong = [size for size in given if size < 1]
     if wrong or not given:
-        message = f"sizes: got {list(given)}; whole numbers from 1 on are needed, at least one of them"
-        raise UsageError(message)
+        raise UsageError(f"sizes: got {list(given)}; whole numbers from 1 on are needed, at least one of them")
     return sorted(set(given))
 
 

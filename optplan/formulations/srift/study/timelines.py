@@ -143,8 +143,7 @@ def build_timeline(
     draft.vms, draft.batches = state.vms, {} if old is None else _batches(old)
     if old is not None and _count(old) != state.vms:
         had, has = name_vms(_count(old)), name_vms(state.vms) or "no VMs"
-        message = f"old: the fleet has {had}, but the state counts {has}, running and lost"
-        raise UsageError(message)
+        raise UsageError(f"old: the fleet has {had}, but the state counts {has}, running and lost")
     ready_s, spent_usd = ready_after_s(instance, state), derive_spent_usd(instance, state)
     paid_s = state.elapsed_s - unpaid_s(instance, state)
     launch_usd = spent_usd * ready_s / paid_s if instance.launch_billed and paid_s else 0.0
