@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from optplan.cli.options import BUDGET, TIME
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result, Solution
     from optplan.instances.changes import Change
 from optplan.cli.commands import repeat_command
-from optplan.cli.options import F, flag, known_name, list_policies, list_problems, read_budget, read_duration
+from optplan.cli.options import F, flag, known_name, list_policies, list_problems
 
 #: The option that changes any field; it applies before those that have a field of their own.
 _SET = "--set"
@@ -86,14 +87,12 @@ def _make_amendments() -> dict[str, Callable[[Any], Any]]:
         ),
         "budget": click.option(
             "--budget",
-            metavar="AMOUNT",
-            callback=read_budget,
+            type=BUDGET,
             help="Limit on what is spent, with its unit: 120gpu, 45usd/hour, 30000usd/month, 25usd, 480gpu-min.",
         ),
         "deadline": click.option(
             "--deadline",
-            metavar="TIME",
-            callback=read_duration,
+            type=TIME,
             help="Limit on the completion time, with its unit: 20min. Refused where the formulation has none.",
         ),
         "problem": click.option(

@@ -11,8 +11,7 @@ import click
 
 from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress
-from optplan.cli.measuring import read_bytes, read_numbers
-from optplan.cli.options import complete_instance, file_option
+from optplan.cli.options import FILE, NUMBERS, SIZE, complete_instance
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 from optplan.units import parse_bytes
@@ -36,11 +35,6 @@ _EXAMPLES = (
 )
 
 
-def read_some_numbers(context: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
-    """Read whole numbers between commas, or none; click calls this."""
-    return read_numbers(context, option, text) if text else ()
-
-
 @click.command(
     name="nccl-tests",
     cls=Command,
@@ -55,7 +49,6 @@ def read_some_numbers(context: click.Context, option: click.Parameter, text: str
     "--column",
     type=click.Choice(["both", "out-of-place", "in-place"]),
     default="both",
-    show_default=True,
     help="Which all-reduces are read; frameworks do theirs in place.",
 )
 @click.option("--cloud", metavar="NAME", default="", help="Features of the VMs, which the model learns from.")
@@ -108,14 +101,12 @@ def bandwidth() -> None:
 @click.option("--vm-type", metavar="NAME", default="", help="Of rows that do not say it.")
 @click.option(
     "--mtu",
-    metavar="SIZE",
     default="9000B",
-    show_default=True,
-    callback=read_bytes,
+    type=SIZE,
     help="Largest packet of the network, where the models for small and large transfers part; EC2's unless given.",
 )
-@click.option("--folds", type=int, metavar="N", default=5, show_default=True, help="Of the cross-validation.")
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Of the folds.")
+@click.option("--folds", type=int, metavar="N", default=5, help="Of the cross-validation.")
+@click.option("--seed", type=int, metavar="N", default=0, help="Of the folds.")
 def learn(
     paths: tuple[Path, ...],
     *,
@@ -154,23 +145,23 @@ def learn(
 )
 @click.option(
     "--ranks",
-    metavar="N,N",
-    default="",
-    callback=read_some_numbers,
+    type=NUMBERS,
     help="Numbers of ranks; those that were measured unless given.",
 )
 @click.option(
     "--sizes", metavar="SIZE,SIZE", default="", help="Sizes, as in 4B,1MiB; those that were measured unless given."
 )
 @click.option("--region", metavar="NAME", help="Where; the mean over all places of a type unless given.")
-@file_option("--measurements", multiple=True, help="Refuse a model that was not learned from these; may be repeated.")
+@click.option(
+    "--measurements", type=FILE, multiple=True, help="Refuse a model that was not learned from these; may be repeated."
+)
 @click.option("--into", metavar="INSTANCE", shell_complete=complete_instance, help="Fill the table into this instance.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 def tabulate_model(
     path: Path,
     *,
     types: str,
-    ranks: tuple[int, ...],
+    ranks: tuple[int, ...] | None,
     sizes: str,
     region: str | None,
     measurements: tuple[Path, ...],
@@ -194,7 +185,7 @@ def tabulate_model(
         source = _read_all([path], "")
     else:
         source = read_model(path, data=data)
-    counts, buffers = sorted(set(ranks)), sorted({parse_bytes(text, what="--sizes") for text in _split(sizes)})
+    counts, buffers = sorted(set(ranks or ())), sorted({parse_bytes(text, what="--sizes") for text in _split(sizes)})
     chosen = {name: vm_type if equals else name for name, equals, vm_type in (p.partition("=") for p in _split(types))}
     if into is None:
         if name is not None:
@@ -216,12 +207,10 @@ def tabulate_model(
 @click.option(
     "--vm-type", "vm_types", multiple=True, metavar="NAME", help="Only this type of the paper's; may be repeated."
 )
-@click.option("--ranks", metavar="N,N", default="2,4,8,16,32,64", show_default=True, callback=read_numbers)
-@click.option(
-    "--transfers", metavar="N,N", default="1", show_default=True, callback=read_numbers, help="All-reduces at once."
-)
-@click.option("--repeats", type=int, metavar="N", default=3, show_default=True, help="Rows of each point.")
-@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Same seed, same rows.")
+@click.option("--ranks", default="2,4,8,16,32,64", type=NUMBERS)
+@click.option("--transfers", default="1", type=NUMBERS, help="All-reduces at once.")
+@click.option("--repeats", type=int, metavar="N", default=3, help="Rows of each point.")
+@click.option("--seed", type=int, metavar="N", default=0, help="Same seed, same rows.")
 def synthesize(
     *,
     vm_types: tuple[str, ...],

@@ -70,7 +70,6 @@ def list_choices() -> list[str]:
     "--engine",
     type=click.Choice(["processes", "ray"]),
     default="processes",
-    show_default=True,
     help="With 'all': who runs the suites: processes of this machine, or a Ray cluster.",
 )
 @click.option(

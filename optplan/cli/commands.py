@@ -46,6 +46,9 @@ class Command(click.Command):
         **kwargs: Any,  # noqa: ANN401 - click's own
     ) -> None:
         super().__init__(*args, **kwargs)
+        for param in self.params:
+            if isinstance(param, click.Option) and param.show_default is None:
+                param.show_default = param.default != ""  # an empty one says nothing
         self.examples = tuple(examples)
         self.renamed = dict(renamed or {})
         self.writes = {name: f"--{name.replace('_', '-')}" for name in writes or {}}

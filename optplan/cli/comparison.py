@@ -12,10 +12,7 @@ import click
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.options import (
-    complete_instance,
-    read_duration,
-)
+from optplan.cli.options import TIME, complete_instance
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -47,7 +44,7 @@ _CSV = ".csv"
 @click.argument("name_b", metavar="B", shell_complete=complete_instance)
 @click.option("--all", "with_equal", is_flag=True, help="Show equal figures too.")
 @click.option("--solve", "solves", is_flag=True, help="Solve each instance first, and compare the results as well.")
-@click.option("--time-limit", metavar="TIME", callback=read_duration, help="For each --solve, such as 60s.")
+@click.option("--time-limit", type=TIME, help="For each --solve, such as 60s.")
 @amendments
 def compare(
     name_a: str,

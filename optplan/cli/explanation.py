@@ -12,10 +12,7 @@ import click
 from optplan.cli.amending import amendments_but, read_amended, restore, write_amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.options import (
-    complete_instance,
-    read_duration,
-)
+from optplan.cli.options import TIME, complete_instance
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -50,10 +47,8 @@ RESOLVE_LIMIT_S = 2.0
 @click.option("--class", "only", multiple=True, metavar="NAME", help="Explain this class only. May be repeated.")
 @click.option(
     "--time-limit",
-    metavar="TIME",
     default=f"{RESOLVE_LIMIT_S:g}s",
-    show_default=True,
-    callback=read_duration,
+    type=TIME,
     help="For each re-solve; what is not proven by then is given as a range.",
 )
 def explain(

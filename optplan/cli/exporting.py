@@ -9,7 +9,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note, print_json, print_text
-from optplan.cli.options import force_option
+from optplan.cli.options import DIR, FILE, force_option
 
 _FILE = click.Path(path_type=Path)
 
@@ -55,31 +55,25 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
     metavar="TEXT",
     help="What a job runs: a program and its arguments; {gpus} and its like are replaced.",
 )
-@click.option("--out", required=True, metavar="DIR", type=_FILE, help="Folder for the files; the jobs work there.")
-@click.option("--template", metavar="FILE", type=_FILE, help="Merged in: partition, image, volumes, set-up (YAML).")
+@click.option("--out", required=True, type=DIR, help="Folder for the files; the jobs work there.")
+@click.option("--template", type=FILE, help="Merged in: partition, image, volumes, set-up (YAML).")
 @click.option(
     "--launcher",
     type=click.Choice(["single", "torchrun"]),
     default="single",
     help="What starts the command on each node.",
 )
-@click.option("--space", metavar="FILE", type=_FILE, help="What configurations are drawn from (YAML or JSON).")
+@click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws the configurations.")
 @click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
 @click.option(
-    "--margin",
-    type=click.FloatRange(min=0),
-    default=0.5,
-    show_default=True,
-    help="Time limits are the planned times one plus this.",
+    "--margin", type=click.FloatRange(min=0), default=0.5, help="Time limits are the planned times one plus this."
 )
 @click.option(
     "--gpus-per-node", type=click.IntRange(min=1), help="GPUs of one of the target's nodes; the plan's by default."
 )
-@click.option(
-    "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="Starts of a job after it has failed."
-)
+@click.option("--retries", type=click.IntRange(min=0), default=2, help="Starts of a job after it has failed.")
 @click.option("--sizes-by-environment", "sizes_known", is_flag=True, help="The program reads OPTPLAN_GPUS itself.")
 @force_option
 def export(plan: Path, *, target: str, out: Path, force: bool, as_json: bool, **options: Any) -> int:  # noqa: ANN401 - what export takes

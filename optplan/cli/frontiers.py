@@ -16,14 +16,7 @@ from optplan.cli.commands import Command
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import Answer, Questions, answer_questions
-from optplan.cli.options import (
-    instances_argument,
-    known_name,
-    list_solver_choices,
-    read_budget,
-    read_duration,
-    read_many,
-)
+from optplan.cli.options import BUDGET, TIME, instances_argument, known_name, list_solver_choices
 from optplan.cli.outputs import Outputs
 from optplan.cli.pareto import has_plans, show_pareto, thin
 from optplan.errors import InfeasibleError, OptplanError, UsageError
@@ -70,20 +63,13 @@ class _View:
     },
 )
 @instances_argument
-@click.option("--points", type=click.IntRange(min=2), default=20, show_default=True, metavar="N", help="Rows at most.")
-@click.option("--at", multiple=True, metavar="AMOUNT", callback=read_many(read_budget), help="Ask what 120gpu buys.")
-@click.option(
-    "--for-jct",
-    multiple=True,
-    metavar="TIME",
-    callback=read_many(read_duration),
-    help="Ask what a mean of 50min costs, all jobs counting alike.",
-)
+@click.option("--points", type=click.IntRange(min=2), default=20, metavar="N", help="Rows at most.")
+@click.option("--at", multiple=True, type=BUDGET, help="Ask what 120gpu buys.")
+@click.option("--for-jct", multiple=True, type=TIME, help="Ask what a mean of 50min costs, all jobs counting alike.")
 @click.option(
     "--for-weighted-jct",
     multiple=True,
-    metavar="TIME",
-    callback=read_many(read_duration),
+    type=TIME,
     help="The same for the weighted mean; with equal weights they are one.",
 )
 @click.option(
@@ -96,8 +82,7 @@ class _View:
 )
 @click.option(
     "--time-limit",
-    metavar="TIME",
-    callback=read_duration,
+    type=TIME,
     help="For the frontier of an instance with quotas, a list of plans, and each --solver at each budget.",
 )
 @click.option(
@@ -108,9 +93,9 @@ def frontier(
     instance_names: tuple[str, ...],
     *,
     points: int,
-    at: list[Amount],
-    for_jct: list[float],
-    for_weighted_jct: list[float],
+    at: tuple[Amount, ...],
+    for_jct: tuple[float, ...],
+    for_weighted_jct: tuple[float, ...],
     solvers: tuple[str, ...],
     time_limit: float | None,
     limit: str,
@@ -135,13 +120,18 @@ def frontier(
     read = _read_each(instance_names)
     plans = _find_plans(read, changes)
     if plans is not None:
-        refused = {"--at": at, "--for-jct": for_jct, "--for-weighted-jct": for_weighted_jct, "--solver": solvers}
+        refused: dict[str, object] = {
+            "--at": at,
+            "--for-jct": for_jct,
+            "--for-weighted-jct": for_weighted_jct,
+            "--solver": solvers,
+        }
         refused["--report"] = outputs.path("--report")
         return show_pareto(plans, outputs, limit=limit, most=points, time_limit_s=time_limit, refused=refused)
     if limit:
         raise UsageError("--limit: the frontier of mixed plans is by budget; lists of plans have a choice")
     instances = _amend_all(read, changes, solvers)
-    questions = Questions(tuple(at), tuple(for_jct), tuple(for_weighted_jct))
+    questions = Questions(at, for_jct, for_weighted_jct)
     alone = len(instances) == 1
     views = [_view(label, instance, questions, points, time_limit, alone=alone) for label, instance in instances]
     _check_outputs(outputs, views)

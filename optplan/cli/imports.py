@@ -11,10 +11,10 @@ import click
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress
-from optplan.cli.options import file_option, flag, known_name, read_duration
+from optplan.cli.options import DIR, FILE, TIME, flag, known_name, parse_price
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.units import PERIOD_HOURS, SECONDS_PER_HOUR, parse_budget
+from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance
@@ -55,21 +55,8 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
         if ":" in value:
             prices[key] = value
             continue
-        prices[key] = _parse_price(value, text, flag(option))
+        prices[key] = parse_price(value, what=flag(option))
     return prices
-
-
-def read_price(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Read one price into US dollars per hour; click calls this."""
-    return None if text is None else _parse_price(text, text, flag(option))
-
-
-def _parse_price(value: str, text: str, option: str) -> float:
-    amount = parse_budget(value, what=option)
-    if amount.unit not in PERIOD_HOURS:
-        message = f"{option}: got {text!r}; money for an hour, a day or a month is needed, as in 0.978usd/hour"
-        raise UsageError(message)
-    return amount.value / PERIOD_HOURS[amount.unit]
 
 
 def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> int | dict[str, int]:
@@ -115,8 +102,8 @@ def import_data() -> None:
     },
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
-@file_option("--workload", required=True, help="The trace, a CSV.")
-@click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
+@click.option("--workload", type=FILE, required=True, help="The trace, a CSV.")
+@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
 @click.option(
     "--gpu",
     "gpus",
@@ -129,7 +116,6 @@ def import_data() -> None:
     "--max-width",
     multiple=True,
     default=("128",),
-    show_default=True,
     metavar="N",
     callback=read_widths,
     help="Largest width, in GPUs; for several types also rtx=24, may be repeated.",
@@ -137,14 +123,12 @@ def import_data() -> None:
 @click.option(
     "--slowdown/--no-slowdown",
     default=False,
-    show_default=True,
     help="Whether sizes get the factor that Sia fitted to its physical cluster.",
 )
 @click.option(
     "--timing",
     metavar="NAME",
     default="tables",
-    show_default=True,
     help="Step times: tables (as measured, the model beyond them), model (fitted, at every width) or model-batches "
     "(as measured, at the batch sizes that the model picks).",
     **known_name("timing", list_timings),
@@ -159,7 +143,7 @@ def import_data() -> None:
 )
 @click.option("--price-source", metavar="TEXT", default="given by the user", help="Who published the price, and when.")
 @click.option("--application", "applications", multiple=True, metavar="NAME", help="Only these; may be repeated.")
-@click.option("--span", metavar="TIME", callback=read_duration, help="Time that the trace covers, such as 48h.")
+@click.option("--span", type=TIME, help="Time that the trace covers, such as 48h.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments_but("deadline")
 def import_sia(
@@ -209,22 +193,19 @@ def import_sia(
     renamed={"span_h": "--span", "gpus": "--gpu", "job_types": "--job-type"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
-@file_option("--trace", required=True, help="The trace.")
-@file_option("--throughputs", required=True, help="Table of throughputs, JSON.")
+@click.option("--trace", type=FILE, required=True, help="The trace.")
+@click.option("--throughputs", type=FILE, required=True, help="Table of throughputs, JSON.")
 @click.option(
     "--gpu",
     "gpus",
     multiple=True,
     metavar="NAME",
     default=("v100", "p100", "k80"),
-    show_default=True,
     help="GPU type of the table; may be repeated. Sizes are times on one GPU of the first.",
 )
-@click.option(
-    "--consolidated/--unconsolidated", default=True, show_default=True, help="Whether a job's GPUs are in one server."
-)
+@click.option("--consolidated/--unconsolidated", default=True, help="Whether a job's GPUs are in one server.")
 @click.option("--job-type", "job_types", multiple=True, metavar="NAME", help="Only these; may be repeated.")
-@click.option("--span", metavar="TIME", callback=read_duration, help="Time that the trace covers, such as 85d.")
+@click.option("--span", type=TIME, help="Time that the trace covers, such as 85d.")
 @click.option("--name", metavar="NAME", help="Name of the instance.")
 @amendments_but("deadline")
 def import_gavel(

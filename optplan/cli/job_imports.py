@@ -15,7 +15,7 @@ from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
 from optplan.cli.imports import price_types, read_prices, rename, require_target
-from optplan.cli.options import flag, known_name, read_duration
+from optplan.cli.options import TIME, flag, known_name
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 
@@ -132,7 +132,7 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of every job, where the table has no column."
 )
 @click.option("--delimiter", metavar="CHARACTER", help="Between two fields; found out unless given.")
-@click.option("--timezone", default="UTC", show_default=True, metavar="NAME", help="Of times that say none.")
+@click.option("--timezone", default="UTC", metavar="NAME", help="Of times that say none.")
 @click.option("--time-format", metavar="FORM", help="As strptime has it, such as '%d.%m.%Y %H:%M'; else ISO 8601.")
 @click.option("--since", metavar="TIME", help="Only jobs submitted from then on; the log's first unless given.")
 @click.option("--until", metavar="TIME", help="Only jobs submitted before then; the log's last unless given.")
@@ -172,7 +172,6 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
 @click.option(
     "--fit/--no-fit",
     default=True,
-    show_default=True,
     help="Whether speedups that nobody states are fitted to the log's runs at several widths.",
 )
 @click.option(
@@ -188,7 +187,7 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     metavar="N",
     help="Largest width where a formula says the speedup; the widest of the log (8 at least) unless given.",
 )
-@click.option("--rescale", metavar="TIME", callback=read_duration, help="What a start or a change of width costs: 90s.")
+@click.option("--rescale", type=TIME, help="What a start or a change of width costs: 90s.")
 @click.option(
     "--price",
     "prices",

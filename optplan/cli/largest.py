@@ -9,7 +9,7 @@ import click
 from optplan.cli.amending import amendments_but, read_amended
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.options import instance_argument, read_duration
+from optplan.cli.options import TIME, instance_argument
 from optplan.cli.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -39,16 +39,10 @@ _INFEASIBLE, _NOT_PROVEN = 3, 4
     "--grow",
     type=click.Choice(["trials", "iterations"]),
     default="trials",
-    show_default=True,
     help="What a larger search has more of; the stages keep their proportions.",
 )
 @click.option(
-    "--time-limit",
-    metavar="TIME",
-    default="10s",
-    show_default=True,
-    callback=read_duration,
-    help="For each size that is looked at; larger ones take longer.",
+    "--time-limit", default="10s", type=TIME, help="For each size that is looked at; larger ones take longer."
 )
 def largest(
     instance_name: str,

@@ -10,10 +10,8 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.options import file_option, flag, read_duration
+from optplan.cli.options import FILE, NUMBERS, SIZE, TIME
 from optplan.cli.outputs import Outputs
-from optplan.errors import UsageError
-from optplan.units import parse_bytes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,20 +21,6 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1e6
 _MICROSECONDS_PER_SECOND = 1e6
-
-
-def read_bytes(_: click.Context, option: click.Parameter, text: str) -> int:
-    """Read a size into bytes; click calls this."""
-    return parse_bytes(text, what=flag(option))
-
-
-def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[int, ...]:
-    """Read whole numbers between commas, as in ``2,4,8``; click calls this."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        message = f"{flag(option)}: got {text!r}; whole numbers with commas between them are needed, as in 2,4,8"
-        raise UsageError(message)
-    return tuple(int(part) for part in parts)
 
 
 @click.command(
@@ -53,21 +37,20 @@ def read_numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[
 @click.option(
     "--network", "called", metavar="NAME", help="What the profile calls the network; the module's class unless given."
 )
-@click.option("--device", metavar="NAME", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
+@click.option("--device", metavar="NAME", default="cpu", help="cpu, cuda or cuda:N.")
 @click.option("--gpu", metavar="NAME", help="What the profile calls the device; its product name unless given.")
 @click.option(
     "--largest-batch", type=int, metavar="N", help="Samples at most; needed on a CPU, by default what fits on a GPU."
 )
-@click.option("--least-batch", type=int, metavar="N", default=1, show_default=True, help="Samples of the least batch.")
-@click.option("--repetitions", type=int, metavar="N", default=11, show_default=True, help="Timed passes at each batch.")
-@click.option("--warm-up", type=int, metavar="N", default=3, show_default=True, help="Passes before those.")
-@click.option(
-    "--samples", type=int, metavar="N", default=16, show_default=True, help="Backward passes watched layer by layer."
-)
+@click.option("--least-batch", type=int, metavar="N", default=1, help="Samples of the least batch.")
+@click.option("--repetitions", type=int, metavar="N", default=11, help="Timed passes at each batch.")
+@click.option("--warm-up", type=int, metavar="N", default=3, help="Passes before those.")
+@click.option("--samples", type=int, metavar="N", default=16, help="Backward passes watched layer by layer.")
 @click.option("--threads", type=int, metavar="N", help="That PyTorch uses on a CPU; its own choice unless given.")
 @click.option("--mend-falls", is_flag=True, help="Level times that fall with a larger batch, with a warning.")
-@file_option(
+@click.option(
     "--merge",
+    type=FILE,
     multiple=True,
     help="Profile of the same network on another device, to be in the output, too; may be repeated.",
 )
@@ -162,40 +145,20 @@ def _show_profile(made: JobProfile) -> Iterable[RenderableType]:
     ),
     writes={"output": "the measurements as CSV"},
 )
-@click.option("--vm-type", metavar="NAME", default="here", show_default=True, help="What instances call these VMs.")
+@click.option("--vm-type", metavar="NAME", default="here", help="What instances call these VMs.")
 @click.option("--cloud", metavar="NAME", default="", help="Whose VMs they are, for models that learn from several.")
 @click.option("--region", metavar="NAME", default="", help="Where they are.")
 @click.option("--zone", metavar="NAME", default="", help="Where there.")
 @click.option("--rated-gbit-per-s", type=float, metavar="N", help="Network of a VM, as the provider rates it.")
-@click.option(
-    "--world-sizes", metavar="N,N", default="2", show_default=True, callback=read_numbers, help="Numbers of ranks."
-)
-@click.option(
-    "--least-bytes", metavar="SIZE", default="4B", show_default=True, callback=read_bytes, help="The smallest buffer."
-)
-@click.option(
-    "--most-bytes",
-    metavar="SIZE",
-    default="16MiB",
-    show_default=True,
-    callback=read_bytes,
-    help="The largest buffer; those between are powers of two.",
-)
-@click.option(
-    "--transfers", metavar="N,N", default="1", show_default=True, callback=read_numbers, help="All-reduces at once."
-)
-@click.option("--repeats", type=int, metavar="N", default=5, show_default=True, help="Timings, and rows, of a point.")
+@click.option("--world-sizes", default="2", type=NUMBERS, help="Numbers of ranks.")
+@click.option("--least-bytes", default="4B", type=SIZE, help="The smallest buffer.")
+@click.option("--most-bytes", default="16MiB", type=SIZE, help="The largest buffer; those between are powers of two.")
+@click.option("--transfers", default="1", type=NUMBERS, help="All-reduces at once.")
+@click.option("--repeats", type=int, metavar="N", default=5, help="Timings, and rows, of a point.")
 @click.option(
     "--backend", type=click.Choice(["gloo", "nccl"]), help="PyTorch's; nccl where each rank can have a GPU, else gloo."
 )
-@click.option(
-    "--timeout",
-    metavar="TIME",
-    default="10min",
-    show_default=True,
-    callback=read_duration,
-    help="End the measurement after so long.",
-)
+@click.option("--timeout", default="10min", type=TIME, help="End the measurement after so long.")
 def probe(
     *,
     vm_type: str,

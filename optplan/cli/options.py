@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from optplan.errors import UsageError, nearest_name_hint
-from optplan.units import Amount, parse_budget, parse_duration
+from optplan.units import PERIOD_HOURS, parse_budget, parse_bytes, parse_duration
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -17,26 +18,68 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_Value = TypeVar("_Value")
+
+class Kind(click.ParamType):  # type: ignore[type-arg]  # it is generic in the newest releases of click only
+    """A kind of value that options take.
+
+    Parameters
+    ----------
+    name
+        What help shows for a value.
+    read
+        Takes the text, and as ``what`` the option for messages.
+    """
+
+    def __init__(self, name: str, read: Callable[..., Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401, ARG002 - click's own
+        """Read what the user typed; click calls this."""
+        return self._read(value, what=flag(param)) if isinstance(value, str) and param is not None else value
 
 
-def read_duration(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Read a duration into seconds; click calls this."""
-    return None if text is None else parse_duration(text, what=flag(option))
+class _PathKind(click.Path):
+    """A path, which is called as its option asks for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(path_type=Path)
+        self.name = name
 
 
-def read_budget(_: click.Context, option: click.Parameter, text: str | None) -> Amount | None:
-    """Read a budget; click calls this."""
-    return None if text is None else parse_budget(text, what=flag(option))
+def parse_price(text: str, *, what: str) -> float:
+    """Read a price into US dollars per hour."""
+    amount = parse_budget(text, what=what)
+    if amount.unit not in PERIOD_HOURS:
+        message = f"{what}: got {text!r}; money for an hour, a day or a month is needed, as in 0.978usd/hour"
+        raise UsageError(message)
+    return amount.value / PERIOD_HOURS[amount.unit]
 
 
-def read_many(read: Callable[[click.Context, click.Parameter, str | None], _Value | None]) -> Any:  # noqa: ANN401
-    """Make a reader of a repeated option from the reader of one value."""
+def parse_share(text: str) -> float:
+    """Read a share, ``5%`` or ``0.05``; what is none is not a number."""
+    try:
+        return float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        return math.nan
 
-    def read_each(ctx: click.Context, option: click.Parameter, texts: Iterable[str]) -> list[_Value | None]:
-        return [read(ctx, option, text) for text in texts]
 
-    return read_each
+def parse_numbers(text: str, *, what: str) -> tuple[int, ...]:
+    """Read whole numbers between commas, as in ``2,4,8``."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        message = f"{what}: got {text!r}; whole numbers with commas between them are needed, as in 2,4,8"
+        raise UsageError(message)
+    return tuple(int(part) for part in parts)
+
+
+#: What options take: seconds, an amount with its unit, US dollars an hour, bytes, whole numbers, and paths.
+TIME = Kind("TIME", parse_duration)
+BUDGET = Kind("AMOUNT", parse_budget)
+PRICE = Kind("AMOUNT", parse_price)
+SIZE = Kind("SIZE", parse_bytes)
+NUMBERS = Kind("N,N", parse_numbers)
+FILE, DIR = _PathKind("FILE"), _PathKind("DIR")
 
 
 def known_name(what: str, list_names: Callable[[], list[str]]) -> dict[str, Any]:
@@ -90,11 +133,6 @@ def instances_argument(command: F) -> F:
     return click.argument(
         "instance_names", metavar="INSTANCE...", nargs=-1, required=True, shell_complete=complete_instance
     )(command)
-
-
-def file_option(*names: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401 - click's own
-    """Make an option for the path of a file."""
-    return click.option(*names, metavar="FILE", type=click.Path(path_type=Path), **settings)
 
 
 force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")

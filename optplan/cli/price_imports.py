@@ -11,7 +11,7 @@ import click
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.imports import check_type, rename, require_target
-from optplan.cli.options import file_option, flag, instance_argument
+from optplan.cli.options import FILE, flag, instance_argument
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 
@@ -51,7 +51,9 @@ def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
 @instance_argument
-@file_option("--catalog", help="A price list, such as SkyPilot's; the prices that ship with optplan unless given.")
+@click.option(
+    "--catalog", type=FILE, help="A price list, such as SkyPilot's; the prices that ship with optplan unless given."
+)
 @click.option(
     "--instance-type",
     "instance_types",

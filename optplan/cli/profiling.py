@@ -13,11 +13,11 @@ import click
 
 from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress, note
-from optplan.cli.measuring import network, read_numbers
-from optplan.cli.options import flag, read_budget, read_duration
+from optplan.cli.measuring import network
+from optplan.cli.options import DIR, FILE, NUMBERS, TIME, Kind
 from optplan.cli.outputs import Outputs
 from optplan.errors import DataWarning, UsageError
-from optplan.units import PERIOD_HOURS, Amount
+from optplan.units import PERIOD_HOURS, parse_budget
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,32 +61,28 @@ def _trained(command: F) -> F:
     options = (
         click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable."),
         click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train."),
-        click.option("--space", metavar="FILE", type=_FILE, help="What configurations are drawn from (YAML or JSON)."),
+        click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON)."),
         click.option(
             "--gpus",
-            metavar="N,N",
             required=True,
-            callback=read_numbers,
+            type=NUMBERS,
             help="On how many GPUs (CPU slots where there are none); RubberBand takes powers of two: 1,2,4.",
         ),
-        click.option("--iterations", type=int, metavar="N", default=20, show_default=True, help="Timed on each."),
-        click.option("--warm-up", type=int, metavar="N", default=2, show_default=True, help="Left out before those."),
-        click.option("--repetitions", type=int, metavar="N", default=3, show_default=True, help="Trials, one by one."),
-        click.option("--time-limit", metavar="TIME", callback=read_duration, help="For all of it: 10min."),
-        click.option("--metric", metavar="NAME", default="loss", show_default=True, help="What trials have to show."),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws configurations."),
+        click.option("--iterations", type=int, metavar="N", default=20, help="Timed on each."),
+        click.option("--warm-up", type=int, metavar="N", default=2, help="Left out before those."),
+        click.option("--repetitions", type=int, metavar="N", default=3, help="Trials, one by one."),
+        click.option("--time-limit", type=TIME, help="For all of it: 10min."),
+        click.option("--metric", metavar="NAME", default="loss", help="What trials have to show."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, help="Draws configurations."),
         click.option(
             "--launcher",
             type=click.Choice(["single", "torchrun"]),
             default="single",
-            show_default=True,
             help="One process for a trial, or one for each GPU.",
         ),
-        click.option(
-            "--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where it runs."
-        ),
+        click.option("--executor", type=click.Choice(["local", "ray"]), default="local", help="Where it runs."),
         click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; else one is made here."),
-        click.option("--scratch", metavar="DIR", type=_FILE, help="Folder that all machines of a cluster see."),
+        click.option("--scratch", type=DIR, help="Folder that all machines of a cluster see."),
     )
     return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
@@ -135,24 +131,20 @@ def _warn_of_cores(gpus: int) -> None:
         warnings.warn(message, DataWarning, stacklevel=2)
 
 
-def _read_stages(_: click.Context, option: click.Parameter, text: str | None) -> dict[str, Any] | None:
-    """Read ``8x10,4x20`` as stages; click calls this."""
-    if text is None:
-        return None
+def _parse_stages(text: str, *, what: str) -> dict[str, Any]:
+    """Read ``8x10,4x20`` as stages."""
     pairs = [part.strip().split("x") for part in text.split(",")]
     if not all(len(pair) == 2 and all(number.isdecimal() for number in pair) for pair in pairs):
-        message = f"{flag(option)}: got {text!r}; trials x iterations of each stage are needed, as in 8x10,4x20,2x40"
+        message = f"{what}: got {text!r}; trials x iterations of each stage are needed, as in 8x10,4x20,2x40"
         raise UsageError(message)
     return {"form": "stages", "stages": [{"trials": int(n), "iterations": int(i)} for n, i in pairs]}
 
 
-def _read_price(ctx: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Read the price of an instance into dollars an hour; click calls this."""
-    amount: Amount | None = read_budget(ctx, option, text)
-    if amount is None:
-        return None
+def _parse_price(text: str, *, what: str) -> float:
+    """Read the price of an instance into dollars an hour."""
+    amount = parse_budget(text, what=what)
     if amount.unit not in PERIOD_HOURS:
-        raise UsageError(f"{flag(option)}: got {amount}; a price of an instance is needed, as in 3.06usd/hour")
+        raise UsageError(f"{what}: got {amount}; a price of an instance is needed, as in 3.06usd/hour")
     return amount.value / PERIOD_HOURS[amount.unit]
 
 
@@ -170,12 +162,17 @@ def _read_price(ctx: click.Context, option: click.Parameter, text: str | None) -
 )
 @_trained
 @click.option("--instance", "base", metavar="INSTANCE", help="A search whose training, or SEER's resize_s, is renewed.")
-@click.option("--stages", metavar="NxI,NxI", callback=_read_stages, help="Trials x iterations of the search's stages.")
-@click.option("--deadline", metavar="TIME", callback=read_duration, help="For the search: 20min.")
+@click.option(
+    "--stages",
+    metavar="NxI,NxI",
+    type=Kind("stages", _parse_stages),
+    help="Trials x iterations of the search's stages.",
+)
+@click.option("--deadline", type=TIME, help="For the search: 20min.")
 @click.option("--gpus-per-instance", type=click.IntRange(min=1), metavar="N", help="Of what will be rented.")
-@click.option("--price", metavar="AMOUNT", callback=_read_price, help="Of an instance: 3.06usd/hour.")
-@click.option("--provision", metavar="TIME", callback=read_duration, help="From request to launch, of the cloud: 20s.")
-@click.option("--initialise", metavar="TIME", callback=read_duration, help="Of a new instance in the cloud: 2min.")
+@click.option("--price", type=Kind("AMOUNT", _parse_price), help="Of an instance: 3.06usd/hour.")
+@click.option("--provision", type=TIME, help="From request to launch, of the cloud: 20s.")
+@click.option("--initialise", type=TIME, help="Of a new instance in the cloud: 2min.")
 def search(
     *,
     base: str | None,
@@ -275,7 +272,7 @@ def _show_search(measured: SearchTimings) -> Iterable[RenderableType]:
 )
 @_trained
 @click.option("--work", metavar="NAME", default="", help="Metric with an iteration's work; without it all do the same.")
-@click.option("--gpu-type", metavar="NAME", default="gpu", show_default=True, help="What instances call these GPUs.")
+@click.option("--gpu-type", metavar="NAME", default="gpu", help="What instances call these GPUs.")
 @click.option("--instance", "base", metavar="INSTANCE", help="A cluster of which one class is renewed.")
 @click.option("--class", "name", metavar="NAME", help="The class of --instance.")
 def speedup(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +14,10 @@ from optplan.cli.amending import amendments, read_amended
 from optplan.cli.commands import Command, repeat_command
 from optplan.cli.console import Progress, print_answer, print_json
 from optplan.cli.interruptions import heed_signals
-from optplan.cli.options import (
-    F,
-    file_option,
-    flag,
-    instance_argument,
-    known_name,
-    list_solver_choices,
-    read_budget,
-    read_duration,
-)
+from optplan.cli.options import FILE, TIME, Kind, flag, instance_argument, known_name, list_solver_choices
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
-from optplan.units import Amount, BudgetUnit
+from optplan.units import BudgetUnit, parse_budget
 
 if TYPE_CHECKING:
     from optplan.contracts import Instance, Result
@@ -67,20 +58,12 @@ def read_counts(_: click.Context, option: click.Parameter, texts: Iterable[str])
     return counts or None
 
 
-def read_spent(ctx: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Read an amount of money; click calls this."""
-    amount: Amount | None = read_budget(ctx, option, text)
-    if amount is not None and amount.unit is not BudgetUnit.USD:
-        raise UsageError(f"{flag(option)}: got {text!r}; money in all is needed, as in 0.45usd")
-    return None if amount is None else amount.value
-
-
-def _duration_option(name: str, help_text: str) -> Callable[[F], F]:
-    return click.option(name, metavar="TIME", callback=read_duration, help=help_text)
-
-
-def _counts_option(name: str, help_text: str) -> Callable[[F], F]:
-    return click.option(name, multiple=True, metavar="TYPE=N", callback=read_counts, help=help_text)
+def _parse_spent(text: str, *, what: str) -> float:
+    """Read an amount of money."""
+    amount = parse_budget(text, what=what)
+    if amount.unit is not BudgetUnit.USD:
+        raise UsageError(f"{what}: got {text!r}; money in all is needed, as in 0.45usd")
+    return amount.value
 
 
 @click.command(
@@ -100,26 +83,40 @@ def _counts_option(name: str, help_text: str) -> Callable[[F], F]:
 )
 @instance_argument
 @amendments
-@file_option("--state", "state_path", help="Where the run stands, as YAML or JSON; the options below go before it.")
-@_duration_option("--elapsed", "Since the first VMs were asked for.")
+@click.option(
+    "--state", "state_path", type=FILE, help="Where the run stands, as YAML or JSON; the options below go before it."
+)
+@click.option("--elapsed", type=TIME, help="Since the first VMs were asked for.")
 @click.option("--iterations-done", type=int, metavar="N", help="So far.")
 @click.option("--iterations-lost", type=int, metavar="N", help="Of these, since the last checkpoint.")
-@_counts_option("--running", "VMs that are alive; may be repeated. By default those of --result that are not lost.")
-@_counts_option("--lost", "VMs that were lost; no new ones of these types are asked for. May be repeated.")
 @click.option(
-    "--spent", metavar="AMOUNT", callback=read_spent, help="So far, such as 0.45usd; derived from the VMs unless given."
+    "--running",
+    multiple=True,
+    metavar="TYPE=N",
+    callback=read_counts,
+    help="VMs that are alive; may be repeated. By default those of --result that are not lost.",
 )
-@_duration_option("--ready", "When the first fleet could train; after the instance's launch_s unless given.")
-@_duration_option("--launch", "Until new VMs can train; the instance's launch_s unless given.")
-@_duration_option("--detach", "Until what a lost VM has stored can be used.")
-@_duration_option("--checkpoint", "To save the training on a live VM.")
-@_duration_option("--restart", "To load it and go on.")
-@file_option("--result", "result_path", help="The result of `optplan solve` whose fleet the run has.")
 @click.option(
-    "--solver", default="auto", show_default=True, metavar="NAME", **known_name("solver", list_solver_choices)
+    "--lost",
+    multiple=True,
+    metavar="TYPE=N",
+    callback=read_counts,
+    help="VMs that were lost; no new ones of these types are asked for. May be repeated.",
 )
-@click.option("--time-limit", metavar="TIME", callback=read_duration, help="For the solver, such as 1s.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For everything random.")
+@click.option(
+    "--spent", type=Kind("AMOUNT", _parse_spent), help="So far, such as 0.45usd; derived from the VMs unless given."
+)
+@click.option(
+    "--ready", type=TIME, help="When the first fleet could train; after the instance's launch_s unless given."
+)
+@click.option("--launch", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")
+@click.option("--detach", type=TIME, help="Until what a lost VM has stored can be used.")
+@click.option("--checkpoint", type=TIME, help="To save the training on a live VM.")
+@click.option("--restart", type=TIME, help="To load it and go on.")
+@click.option("--result", "result_path", type=FILE, help="The result of `optplan solve` whose fleet the run has.")
+@click.option("--solver", default="auto", metavar="NAME", **known_name("solver", list_solver_choices))
+@click.option("--time-limit", type=TIME, help="For the solver, such as 1s.")
+@click.option("--seed", type=int, default=0, help="For everything random.")
 def replan(
     instance_name: str,
     *,

@@ -10,7 +10,7 @@ import click
 from optplan.cli.amending import amendments, read_amended, restore, say_check
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, print_json
-from optplan.cli.options import file_option, force_option, instance_argument
+from optplan.cli.options import FILE, force_option, instance_argument
 from optplan.cli.outputs import Outputs
 
 
@@ -26,7 +26,7 @@ from optplan.cli.outputs import Outputs
 @instance_argument
 @click.argument("result_paths", metavar="RESULT...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @amendments
-@file_option("-o", "--output", default=Path("report.html"), show_default=True, help="Write the page here.")
+@click.option("-o", "--output", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here.")
 @force_option
 def report_page(
     instance_name: str,

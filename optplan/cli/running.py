@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import signal
@@ -14,7 +13,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note, print_answer, print_json, print_text
-from optplan.cli.options import read_budget, read_duration
+from optplan.cli.options import BUDGET, DIR, FILE, TIME, Kind, parse_share
 from optplan.cli.outputs import Outputs
 from optplan.cli.streaming import show_stream
 from optplan.cli.watching import show_watch
@@ -33,15 +32,12 @@ _LINES = 40
 _NEVER = "never"
 
 
-def _read_part(_: click.Context, option: click.Parameter, text: str | None) -> float | str | None:
+def _parse_part(text: str, *, what: str) -> float | str:
     """Read a part as ``20%`` or ``0.2``, or the word that stands for none."""
-    if text is None or text == _NEVER:
-        return text
-    with contextlib.suppress(ValueError):
-        part = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-        if math.isfinite(part) and part >= 0:
-            return part
-    raise UsageError(f"{option.opts[0]}: got {text!r}; a part is needed, as in 20%, or {_NEVER!r}")
+    part = parse_share(text)
+    if text != _NEVER and not 0 <= part < math.inf:
+        raise UsageError(f"{what}: got {text!r}; a part is needed, as in 20%, or {_NEVER!r}")
+    return text if text == _NEVER else part
 
 
 @click.command(
@@ -58,36 +54,37 @@ def _read_part(_: click.Context, option: click.Parameter, text: str | None) -> f
 @click.argument("plan", required=False, metavar="PLAN", type=_FOLDER)
 @click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable.")
 @click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train.")
-@click.option("--space", metavar="FILE", type=_FOLDER, help="What configurations are drawn from (YAML or JSON).")
+@click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
 @click.option("--executor", type=click.Choice(_EXECUTORS), help="Where it runs; the virtual clock by default.")
-@click.option("--out", metavar="DIR", type=_FOLDER, help="Folder of the run; with it the run can be resumed.")
-@click.option("--resume", "resumed", metavar="DIR", type=_FOLDER, help="Go on with the run in a folder.")
+@click.option("--out", type=DIR, help="Folder of the run; with it the run can be resumed.")
+@click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
 @click.option("--metric", metavar="NAME", help="By what trials are ranked; the plan's by default.")
 @click.option("--mode", type=click.Choice(["min", "max"]), help="Which values of it are better.")
 @click.option("--seed", type=click.IntRange(min=0), help="Draws configurations, and luck on the virtual clock.")
-@click.option("--sample", "lucky", is_flag=True, default=None, help="Let times vary on the virtual clock.")
-@click.option("--budget", metavar="AMOUNT", callback=read_budget, help="Hard limit on the cost: 25usd.")
-@click.option("--deadline", metavar="TIME", callback=read_duration, help="Hard limit on the time: 20min.")
+@click.option(
+    "--sample", "lucky", is_flag=True, default=None, help="Let times vary on the virtual clock.", show_default=False
+)
+@click.option("--budget", type=BUDGET, help="Hard limit on the cost: 25usd.")
+@click.option("--deadline", type=TIME, help="Hard limit on the time: 20min.")
 @click.option("--retries", type=click.IntRange(min=0), help="Failures of a trial that are forgiven; 2 by default.")
-@click.option("--grace", metavar="TIME", callback=read_duration, help="Time to store a checkpoint when stopped: 30s.")
-@click.option("--node-wait", metavar="TIME", callback=read_duration, help="How long to wait for nodes: 10min.")
+@click.option("--grace", type=TIME, help="Time to store a checkpoint when stopped: 30s.")
+@click.option("--node-wait", type=TIME, help="How long to wait for nodes: 10min.")
 @click.option("--slots", type=click.IntRange(min=1), help="GPUs or CPU slots of this machine that may be used.")
 @click.option("--checkpoint-space", metavar="SIZE", help="What checkpoints may take, as in 20GB; 10GB by default.")
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a trial, or one a worker.")
 @click.option(
     "--replan-above",
-    metavar="PART",
-    callback=_read_part,
+    type=Kind("PART", _parse_part),
     help="Plan the rest anew when time or cost is off by more than this: 20% by default, or never.",
 )
 @click.option(
     "--slower", metavar="FACTOR", type=_FACTOR, help="On the virtual clock trials take so many times as long."
 )
 @click.option("--dearer", metavar="FACTOR", type=_FACTOR, help="On the virtual clock nodes cost so many times as much.")
-@click.option("--setup", metavar="FILE", type=_FOLDER, help="What machines need before they train (YAML or JSON).")
+@click.option("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
-@click.option("--events", metavar="FILE", type=_FOLDER, help="Write every event as a line of JSON.")
-@click.option("--report", "page", metavar="FILE", type=_FOLDER, help="Write planned against actual as an HTML page.")
+@click.option("--events", type=FILE, help="Write every event as a line of JSON.")
+@click.option("--report", "page", type=FILE, help="Write planned against actual as an HTML page.")
 @click.option("--force", is_flag=True, help="Replace the files of --events and --report.")
 def run(
     plan: Path | None,
@@ -146,7 +143,7 @@ def run(
     examples=("optplan status runs/first --report run.html", "optplan status runs/elastic runs/static"),
 )
 @click.argument("folders", metavar="DIR...", type=_FOLDER, nargs=-1, required=True)
-@click.option("--report", "page", metavar="FILE", type=_FOLDER, help="Write planned against actual as an HTML page.")
+@click.option("--report", "page", type=FILE, help="Write planned against actual as an HTML page.")
 @click.option("--force", is_flag=True, help="Replace the file of --report.")
 def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json: bool) -> int:
     """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
@@ -177,7 +174,7 @@ def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json
 @click.command(cls=Command, short_help="Show what trials wrote.", examples=("optplan logs runs/first trials-0001",))
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @click.argument("trial", required=False, metavar="[TRIAL]")
-@click.option("--lines", type=click.IntRange(min=1), default=_LINES, show_default=True, help="How many, at most.")
+@click.option("--lines", type=click.IntRange(min=1), default=_LINES, help="How many, at most.")
 def logs(folder: Path, trial: str | None, *, lines: int, as_json: bool) -> int:
     """Show the last lines that a trial wrote; without TRIAL, list the trials that wrote any."""
     written = {path.parent.name: path for path in sorted(folder.glob("trials/*/output.log"))}

@@ -9,7 +9,7 @@ import click
 
 from optplan.cli.amending import amendments_but, read_amended
 from optplan.cli.commands import Command
-from optplan.cli.options import flag, instances_argument
+from optplan.cli.options import Kind, instances_argument
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
     from optplan.reporting.pages import Page
 
 
-def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> list[int] | None:
-    """Read whole numbers with commas between them; click calls this."""
-    if text is None:
-        return None
+def _parse_sizes(text: str, *, what: str) -> list[int]:
+    """Read whole numbers from 1 on with commas between them."""
     try:
         sizes = [int(part) for part in text.split(",")]
     except ValueError:
         sizes = []
     if not sizes or min(sizes) < 1:
-        message = f"{flag(option)}: got {text!r}; whole numbers from 1 on with commas between them are needed"
+        message = f"{what}: got {text!r}; whole numbers from 1 on with commas between them are needed"
         raise UsageError(f"{message}, as in 1,2,4,8")
     return sizes
+
+
+_SIZES = Kind("N,N,...", _parse_sizes)
 
 
 @click.command(
@@ -48,8 +49,8 @@ def _read_sizes(_: click.Context, option: click.Parameter, text: str | None) -> 
 @amendments_but("budget", "deadline", "problem", "policy")
 @click.option("--weak", is_flag=True, help="Every GPU keeps its batch (figure 2 of the paper). Without --strong, only.")
 @click.option("--strong", is_flag=True, help="The global batch is shared equally (figure 3). Without --weak, only.")
-@click.option("--vms", metavar="N,N,...", callback=_read_sizes, help="Numbers of VMs; 1,2,4,8,16,32 by default.")
-@click.option("--worlds", metavar="N,N,...", callback=_read_sizes, help="World sizes instead: GPUs of all VMs.")
+@click.option("--vms", type=_SIZES, help="Numbers of VMs; 1,2,4,8,16,32 by default.")
+@click.option("--worlds", type=_SIZES, help="World sizes instead: GPUs of all VMs.")
 @click.option(
     "--batch",
     type=click.IntRange(min=1),

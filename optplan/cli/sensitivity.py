@@ -12,29 +12,20 @@ import click
 from optplan.cli.amending import amendments_but, read_amended, write_amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.options import (
-    flag,
-    instance_argument,
-    known_name,
-    list_solver_choices,
-)
+from optplan.cli.options import Kind, instance_argument, known_name, list_solver_choices, parse_share
 from optplan.cli.outputs import Outputs
 from optplan.errors import InfeasibleError, UsageError
 
 
-def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Read a relative standard deviation: 0.1 or 10%; click calls this."""
-    if text is None:
-        return None
-    number = text.strip().removesuffix("%")
-    try:
-        value = float(number) / (100.0 if number != text.strip() else 1.0)
-    except ValueError:
-        value = -1.0
+def _parse_error(text: str, *, what: str) -> float:
+    """Read a relative standard deviation: 0.1 or 10%."""
+    value = parse_share(text.strip())
     if not 0 <= value <= 2:
-        message = f"{flag(option)}: got {text!r}; a relative error from 0 to 2 is needed, as in 0.1 or 10%"
-        raise UsageError(message)
+        raise UsageError(f"{what}: got {text!r}; a relative error from 0 to 2 is needed, as in 0.1 or 10%")
     return value
+
+
+_ERROR = Kind("ERROR", _parse_error)
 
 
 @click.command(
@@ -49,11 +40,11 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
 )
 @instance_argument
 @amendments_but("deadline")
-@click.option("--speedup", metavar="ERROR", callback=_read_error, help="Of the speed at the widest widths, as in 10%.")
-@click.option("--noise", metavar="ERROR", callback=_read_error, help="Of the speed at each single width.")
-@click.option("--size", metavar="ERROR", callback=_read_error, help="Of each class's sizes.")
-@click.option("--arrival", metavar="ERROR", callback=_read_error, help="Of each class's arrival rate.")
-@click.option("--samples", type=click.IntRange(min=1), default=1000, show_default=True, help="How many truths to draw.")
+@click.option("--speedup", type=_ERROR, help="Of the speed at the widest widths, as in 10%.")
+@click.option("--noise", type=_ERROR, help="Of the speed at each single width.")
+@click.option("--size", type=_ERROR, help="Of each class's sizes.")
+@click.option("--arrival", type=_ERROR, help="Of each class's arrival rate.")
+@click.option("--samples", type=click.IntRange(min=1), default=1000, help="How many truths to draw.")
 @click.option(
     "--robust",
     type=click.IntRange(min=0),
@@ -62,19 +53,16 @@ def _read_error(_: click.Context, option: click.Parameter, text: str | None) -> 
     help="Also make the plan that is best on average over N other samples.",
 )
 @click.option("--no-compare", is_flag=True, help="Do not solve each sample for what knowing the truth is worth.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the samples.")
-@click.option(
-    "--processes", type=click.IntRange(min=1), default=1, show_default=True, help="How many share the samples."
-)
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the samples.")
+@click.option("--processes", type=click.IntRange(min=1), default=1, help="How many share the samples.")
 @click.option(
     "--solver",
     default="auto",
-    show_default=True,
     metavar="NAME",
     help="Whose plan is asked about.",
     **known_name("solver", list_solver_choices),
 )
-@click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative gap at which a plan is optimal.")
+@click.option("--gap", type=float, default=1e-6, help="Relative gap at which a plan is optimal.")
 def sensitivity(
     instance_name: str,
     *,

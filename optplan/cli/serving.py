@@ -13,7 +13,7 @@ import click
 
 from optplan.cli.commands import Command, Group
 from optplan.cli.console import note
-from optplan.cli.options import flag, read_budget, read_duration
+from optplan.cli.options import BUDGET, DIR, TIME, Kind, parse_share
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, Amount
 
@@ -27,24 +27,22 @@ _DEFAULT_PORT = 8420
 _LARGEST_PORT = 65535
 
 
-def read_share(_: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """Read a part as ``5%`` or ``0.05``; click calls this."""
-    if text is None:
-        return None
-    try:
-        part = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-    except ValueError:
-        part = -1.0
+def _parse_part(text: str, *, what: str) -> float:
+    """Read a part as ``5%`` or ``0.05``."""
+    part = parse_share(text)
     if not 0.0 <= part <= 1.0:
-        raise UsageError(f"{flag(option)}: got {text!r}; a part of up to 100% is needed, as in 5%")
+        raise UsageError(f"{what}: got {text!r}; a part of up to 100% is needed, as in 5%")
     return part
 
 
-def _read_listen(_: click.Context, option: click.Parameter, text: str) -> tuple[str, int]:
+def _parse_listen(text: str, *, what: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not (colon and host and port.isdecimal() and int(port) <= _LARGEST_PORT):
-        raise UsageError(f"{flag(option)}: got {text!r}; HOST:PORT is needed, as in 127.0.0.1:{_DEFAULT_PORT}")
+        raise UsageError(f"{what}: got {text!r}; HOST:PORT is needed, as in 127.0.0.1:{_DEFAULT_PORT}")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+_PART = Kind("PART", _parse_part)
 
 
 @click.group(
@@ -68,27 +66,23 @@ def serve() -> None:
 )
 @click.argument("folder", metavar="STATE", type=_FOLDER)
 @click.option("--instance", metavar="NAME", help="Instance (name or file) to begin with; kept in STATE.")
-@click.option("--budget", metavar="AMOUNT", callback=read_budget, help="Its budget: 120gpu, 30000usd/month.")
+@click.option("--budget", type=BUDGET, help="Its budget: 120gpu, 30000usd/month.")
 @click.option(
     "--listen",
-    metavar="HOST:PORT",
+    type=Kind("HOST:PORT", _parse_listen),
     default=f"127.0.0.1:{_DEFAULT_PORT}",
-    show_default=True,
-    callback=_read_listen,
     help="Where to listen; port 0 takes a free one.",
 )
 @click.option("--name", "names", metavar="HOST", multiple=True, help="Another name that requests may call the host by.")
-@click.option(
-    "--watch", metavar="DIR", type=_FOLDER, help="Folder whose files are taken: events, hints, sacct's lists."
-)
+@click.option("--watch", type=DIR, help="Folder whose files are taken: events, hints, sacct's lists.")
 @click.option("--slurm", metavar="sacct|FILE", help="Ask sacct every minute, or follow the file of jobcomp/filetxt.")
 @click.option("--cpus-per-gpu", type=click.IntRange(min=1), help="Where Slurm's file counts no GPUs, but processors.")
-@click.option("--timezone", metavar="ZONE", default="UTC", show_default=True, help="Of the times in Slurm's files.")
+@click.option("--timezone", metavar="ZONE", default="UTC", help="Of the times in Slurm's files.")
 @click.option("--class-pattern", metavar="REGEX", default="", help="Finds a job's class in its name.")
-@click.option("--window", metavar="TIME", callback=read_duration, help="What was seen so long ago weighs 1/e: 72h.")
-@click.option("--every", metavar="TIME", callback=read_duration, help="Calculate again at the latest after: 15min.")
-@click.option("--move", metavar="PART", callback=read_share, help="Calculate at once where something moved by: 5%.")
-@click.option("--least-gain", metavar="PART", callback=read_share, help="Publish from this gain on: 2%.")
+@click.option("--window", type=TIME, help="What was seen so long ago weighs 1/e: 72h.")
+@click.option("--every", type=TIME, help="Calculate again at the latest after: 15min.")
+@click.option("--move", type=_PART, help="Calculate at once where something moved by: 5%.")
+@click.option("--least-gain", type=_PART, help="Publish from this gain on: 2%.")
 @click.option("--new-speedup", metavar="LAW", help="What new classes are taken for: amdahl:0.1, power:0.8.")
 @click.option("--gpus-per-node", type=click.IntRange(min=1), help="Of the nodes that AdaptDL's hints come from.")
 def boa(

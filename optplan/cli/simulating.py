@@ -10,8 +10,8 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.imports import list_timings, read_price
-from optplan.cli.options import known_name, read_duration
+from optplan.cli.imports import list_timings
+from optplan.cli.options import DIR, PRICE, TIME, known_name
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -50,7 +50,7 @@ _RENAMED = {
     writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
 @click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
+@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
 @click.option(
     "--policy",
     "policies",
@@ -70,16 +70,9 @@ _RENAMED = {
     "--knowledge",
     type=click.Choice(["truth", "learned"]),
     default="truth",
-    show_default=True,
     help="What Pollux knows about speeds: all, or what a model says that each job fits to what it has run on.",
 )
-@click.option(
-    "--gpu",
-    default="aws",
-    show_default=True,
-    metavar="NAME",
-    help="Type of the nodes: a suffix of the profiles.",
-)
+@click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes: a suffix of the profiles.")
 @click.option(
     "--nodes",
     type=click.IntRange(min=1),
@@ -90,14 +83,12 @@ _RENAMED = {
 @click.option(
     "--slowdown/--no-slowdown",
     default=False,
-    show_default=True,
     help="Whether times get the factor that Sia fitted to its physical cluster.",
 )
 @click.option(
     "--timing",
     metavar="NAME",
     default="tables",
-    show_default=True,
     help="Times of steps: tables (as measured, the model beyond them), model (fitted, at every width) or model-batches "
     "(as measured, at the batch sizes that the model picks, as in Sia's simulator).",
     **known_name("timing", list_timings),
@@ -106,7 +97,6 @@ _RENAMED = {
     "--batch",
     type=click.Choice(["adapted", "fixed", "learned"]),
     default="adapted",
-    show_default=True,
     help="Whether jobs adapt their batch size after every epoch, keep that of the workload, or choose it by what they "
     "have learned from running, as Pollux's agents do.",
 )
@@ -114,27 +104,17 @@ _RENAMED = {
     "--repeat",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
     metavar="N",
     help="Times that the workload runs, one after another, each but the first turned within its span at random.",
 )
-@click.option(
-    "--node-start",
-    metavar="TIME",
-    callback=read_duration,
-    help="Time until a rented node can be used; none by default.",
-)
+@click.option("--node-start", type=TIME, help="Time until a rented node can be used; none by default.")
 @click.option(
     "--warm-start",
-    metavar="TIME",
-    callback=read_duration,
+    type=TIME,
     help="The same for a node that is rented again before it was reclaimed (--reclaim); as --node-start by default.",
 )
 @click.option(
-    "--reclaim",
-    metavar="TIME",
-    callback=read_duration,
-    help="Time for which a node is still paid after it was given back; none by default.",
+    "--reclaim", type=TIME, help="Time for which a node is still paid after it was given back; none by default."
 )
 @click.option(
     "--interference",
@@ -156,8 +136,7 @@ _RENAMED = {
 )
 @click.option(
     "--price",
-    metavar="AMOUNT",
-    callback=read_price,
+    type=PRICE,
     help="Of one GPU, such as 0.978usd/hour: tells the cost of the nodes that were rented, until they were reclaimed.",
 )
 @click.option(
@@ -170,8 +149,7 @@ _RENAMED = {
 )
 @click.option(
     "--results",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=DIR,
     help="Folder for the results of several simulations, one file each; those whose file is there are not run again.",
 )
 @click.option(
@@ -184,7 +162,6 @@ _RENAMED = {
     "--engine",
     type=click.Choice(["processes", "ray"]),
     default="processes",
-    show_default=True,
     help="Who runs several simulations: processes of this machine, or a Ray cluster.",
 )
 def simulate(

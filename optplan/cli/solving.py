@@ -13,12 +13,7 @@ from optplan.cli.console import Progress, print_answer, print_json, warn
 from optplan.cli.explanation import RESOLVE_LIMIT_S
 from optplan.cli.failures import report
 from optplan.cli.interruptions import Signals, heed_signals
-from optplan.cli.options import (
-    instance_argument,
-    known_name,
-    list_solver_choices,
-    read_duration,
-)
+from optplan.cli.options import TIME, instance_argument, known_name, list_solver_choices
 from optplan.cli.outputs import Outputs
 from optplan.errors import OptplanError, UnsupportedError, UsageError
 
@@ -48,16 +43,13 @@ _EXIT_CODES = {"infeasible": 3, "unknown": 4}
 @click.option(
     "--solver",
     default="auto",
-    show_default=True,
     metavar="NAME",
     help="`optplan list solvers` lists them; auto takes the first exact one.",
     **known_name("solver", list_solver_choices),
 )
-@click.option("--gap", type=float, default=1e-6, show_default=True, help="Relative gap at which a plan is optimal.")
-@click.option(
-    "--time-limit", metavar="TIME", callback=read_duration, help="For each solver, such as 60s; the best so far counts."
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="For everything random.")
+@click.option("--gap", type=float, default=1e-6, help="Relative gap at which a plan is optimal.")
+@click.option("--time-limit", type=TIME, help="For each solver, such as 60s; the best so far counts.")
+@click.option("--seed", type=int, default=0, help="For everything random.")
 @click.option(
     "--compare",
     multiple=True,

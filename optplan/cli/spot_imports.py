@@ -11,7 +11,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import complete_instance, read_duration
+from optplan.cli.options import TIME, complete_instance
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, format_duration
@@ -48,14 +48,12 @@ _EXAMPLES = (
 )
 @click.option(
     "--checkpoint-every",
-    metavar="TIME",
-    callback=read_duration,
+    type=TIME,
     help="Training between two checkpoints, such as 10min; needed where the instance does not say what a loss does.",
 )
 @click.option(
     "--restart",
-    metavar="TIME",
-    callback=read_duration,
+    type=TIME,
     help="From a loss until training goes on; what it took to replace a VM in the trace unless given.",
 )
 @click.option("--name", metavar="NAME", help="Name of the instance.")

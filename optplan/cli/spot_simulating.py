@@ -11,8 +11,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.imports import read_price
-from optplan.cli.options import flag, known_name, read_duration, read_many
+from optplan.cli.options import FILE, PRICE, TIME, flag, known_name, parse_price
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import format_duration
@@ -31,21 +30,19 @@ def _list_policies() -> list[str]:
     return list(POLICIES)
 
 
-def _read_spot_prices(
-    ctx: click.Context, option: click.Parameter, texts: Sequence[str]
-) -> dict[str, float | SpotPrices]:
+def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence[str]) -> dict[str, float | SpotPrices]:
     """Read prices of spot VMs by zone, under an empty name for all others: amounts, or files of series."""
     from optplan.instances.spot_traces import read_spot_prices
 
     prices: dict[str, float | SpotPrices] = {}
     for text in texts:
-        zone, _, value = text.rpartition("=")
+        zone, _equals, value = text.rpartition("=")
         if zone in prices:
             raise UsageError(f"{flag(option)}: two prices {f'of {zone!r} ' if zone else ''}are given; give one")
         if Path(value).suffix == ".json":
             prices[zone] = read_spot_prices(value)
         else:
-            prices[zone] = read_price(ctx, option, value) or 0.0
+            prices[zone] = parse_price(value, what=flag(option))
     return prices
 
 
@@ -75,33 +72,25 @@ def _read_spot_prices(
     writes={"output": "what came of it as JSON"},
 )
 @click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--work", required=True, metavar="TIME", callback=read_duration, help="Training that the job needs.")
+@click.option("--work", required=True, type=TIME, help="Training that the job needs.")
 @click.option(
     "--deadline",
     "deadlines",
     required=True,
     multiple=True,
-    metavar="TIME",
-    callback=read_many(read_duration),
+    type=TIME,
     help="Time from its start until it has to be done; may be repeated.",
 )
 @click.option(
-    "--restart",
-    default="12min",
-    show_default=True,
-    metavar="TIME",
-    callback=read_duration,
-    help="From any start, the first one or elsewhere, until training goes on.",
+    "--restart", default="12min", type=TIME, help="From any start, the first one or elsewhere, until training goes on."
 )
 @click.option(
     "--checkpoint-every",
     default="10min",
-    show_default=True,
-    metavar="TIME",
-    callback=read_duration,
+    type=TIME,
     help="Training between two checkpoints; what was done since the last one is lost with the VMs.",
 )
-@click.option("--nodes", default=1, show_default=True, metavar="N", type=int, help="VMs that the job needs at once.")
+@click.option("--nodes", default=1, metavar="N", type=int, help="VMs that the job needs at once.")
 @click.option(
     "--spot-price",
     "spot_prices",
@@ -110,8 +99,8 @@ def _read_spot_prices(
     callback=_read_spot_prices,
     help="Of one VM, such as us-east-1a=0.9usd/hour, or a JSON file of prices over time.",
 )
-@click.option("--on-demand-price", metavar="AMOUNT", callback=read_price, help="Of one VM, such as 3.06usd/hour.")
-@click.option("--catalog", metavar="FILE", type=click.Path(path_type=Path), help="Price list for what is not given.")
+@click.option("--on-demand-price", type=PRICE, help="Of one VM, such as 3.06usd/hour.")
+@click.option("--catalog", type=FILE, help="Price list for what is not given.")
 @click.option("--vm-type", metavar="NAME", help="What is rented, as the price list calls it.")
 @click.option(
     "--policy",
@@ -124,25 +113,21 @@ def _read_spot_prices(
 @click.option(
     "--train-share",
     default=0.5,
-    show_default=True,
     metavar="SHARE",
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
     help="Share of the traces, from their beginning, that is learned from and not replayed.",
 )
-@click.option("--trials", default=100, show_default=True, metavar="N", type=int, help="Starts, drawn from the rest.")
-@click.option("--seed", default=0, show_default=True, metavar="N", type=int, help="Of the starts.")
+@click.option("--trials", default=100, metavar="N", type=int, help="Starts, drawn from the rest.")
+@click.option("--seed", default=0, metavar="N", type=int, help="Of the starts.")
 @click.option(
-    "--start",
-    metavar="TIME",
-    callback=read_duration,
-    help="Replay one job that starts at this time of the traces, and show where it was when.",
+    "--start", type=TIME, help="Replay one job that starts at this time of the traces, and show where it was when."
 )
-@click.option("--finer", default=1, show_default=True, metavar="N", type=int, help="Steps that a tick is cut into.")
+@click.option("--finer", default=1, metavar="N", type=int, help="Steps that a tick is cut into.")
 def simulate_spot(
     traces: tuple[Path, ...],
     *,
     work: float,
-    deadlines: list[float],
+    deadlines: tuple[float, ...],
     restart: float,
     checkpoint_every: float,
     nodes: int,

@@ -12,8 +12,8 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.imports import list_timings, read_price
-from optplan.cli.options import flag, known_name, read_many
+from optplan.cli.imports import list_timings
+from optplan.cli.options import DIR, FILE, PRICE, flag, known_name
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import parse_duration
@@ -56,20 +56,14 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
     },
 )
 @click.argument("workload", metavar="WORKLOAD", type=click.Path(path_type=Path))
-@click.option("--profiles", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder of profiles.")
+@click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
 @click.option(
     "--policy",
     required=True,
     metavar="PLAN|NAME",
     help="Who says how many GPUs each job holds: the file of a BOA plan, one-gpu, one-width:N or reservation.",
 )
-@click.option(
-    "--prices",
-    required=True,
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="CSV with columns hour (0 to 23) and usd_per_gpu_hour.",
-)
+@click.option("--prices", required=True, type=FILE, help="CSV with columns hour (0 to 23) and usd_per_gpu_hour.")
 @click.option(
     "--may-wait",
     required=True,
@@ -82,33 +76,29 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
     "--hour-worth",
     "worths",
     multiple=True,
-    metavar="AMOUNT",
-    callback=read_many(read_price),
+    type=PRICE,
     help="What an hour that a job waits is worth, such as 0.5usd/hour: a rule that weighs it; may be repeated.",
 )
 @click.option(
     "--threshold",
     "thresholds",
     multiple=True,
-    metavar="AMOUNT",
-    callback=read_many(read_price),
+    type=PRICE,
     help="Start in the first hour with at most this price of a GPU; may be repeated. The best of the 24 by default.",
 )
 @click.option(
     "--first-hour",
     default=0,
-    show_default=True,
     metavar="N",
     type=click.IntRange(0, 23),
     help="Hour of the day at which the trace begins.",
 )
-@click.option("--gpu", default="aws", show_default=True, metavar="NAME", help="Type of the nodes, as in simulate.")
-@click.option("--slowdown/--no-slowdown", default=False, show_default=True, help="As in simulate.")
+@click.option("--gpu", default="aws", metavar="NAME", help="Type of the nodes, as in simulate.")
+@click.option("--slowdown/--no-slowdown", default=False, help="As in simulate.")
 @click.option(
     "--timing",
     metavar="NAME",
     default="tables",
-    show_default=True,
     help="Times of steps, as in simulate.",
     **known_name("timing", list_timings),
 )
@@ -119,8 +109,8 @@ def simulate_starts(
     policy: str,
     prices: Path,
     may_wait: dict[str, float],
-    worths: list[float],
-    thresholds: list[float],
+    worths: tuple[float, ...],
+    thresholds: tuple[float, ...],
     first_hour: int,
     gpu: str,
     slowdown: bool,

@@ -9,7 +9,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note
-from optplan.cli.options import read_duration
+from optplan.cli.options import DIR, FILE, TIME
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -45,8 +45,8 @@ _AT_LEAST_ONE = click.IntRange(min=1)
     type=click.Choice(["virtual", "local", "ray", "slurm"]),
     help="Where jobs run; the virtual clock by default.",
 )
-@click.option("--out", metavar="DIR", type=_FILE, help="Folder of the stream; with it the stream can be resumed.")
-@click.option("--resume", "resumed", metavar="DIR", type=_FILE, help="Go on with the stream in a folder.")
+@click.option("--out", type=DIR, help="Folder of the stream; with it the stream can be resumed.")
+@click.option("--resume", "resumed", type=DIR, help="Go on with the stream in a folder.")
 @click.option("--gpus-per-node", "node_gpus", type=_AT_LEAST_ONE, metavar="N", help="GPUs of a node; 1 by default.")
 @click.option("--most-gpus", type=_AT_LEAST_ONE, metavar="N", help="The most GPUs at a time; jobs queue for them.")
 @click.option(
@@ -55,7 +55,7 @@ _AT_LEAST_ONE = click.IntRange(min=1)
     help="Who comes first where jobs queue; first-come by default.",
 )
 @click.option("--slots", type=_AT_LEAST_ONE, metavar="N", help="GPUs or CPU slots of this machine that may be used.")
-@click.option("--node-start", "node_start_s", metavar="TIME", callback=read_duration, help="On the virtual clock.")
+@click.option("--node-start", "node_start_s", type=TIME, help="On the virtual clock.")
 @click.option(
     "--scale-command", metavar="TEXT", help="Run with OPTPLAN_GPU_TYPE and OPTPLAN_NODES as nodes are wanted."
 )
@@ -65,10 +65,10 @@ _AT_LEAST_ONE = click.IntRange(min=1)
 @click.option("--launcher", type=click.Choice(["single", "torchrun"]), help="One process for a job, or one a GPU.")
 @click.option("--metric", metavar="NAME", help="What jobs have to show after each epoch; loss by default.")
 @click.option("--retries", type=click.IntRange(min=0), help="Failures of a job that are forgiven; 2 by default.")
-@click.option("--grace", "grace_s", metavar="TIME", callback=read_duration, help="Time to store a checkpoint: 30s.")
-@click.option("--every", "every_s", metavar="TIME", callback=read_duration, help="Calculate widths so often: 15min.")
-@click.option("--window", "window_s", metavar="TIME", callback=read_duration, help="What was seen fades over: 72h.")
-@click.option("--events", metavar="FILE", type=_FILE, help="Write every event as a line of JSON.")
+@click.option("--grace", "grace_s", type=TIME, help="Time to store a checkpoint: 30s.")
+@click.option("--every", "every_s", type=TIME, help="Calculate widths so often: 15min.")
+@click.option("--window", "window_s", type=TIME, help="What was seen fades over: 72h.")
+@click.option("--events", type=FILE, help="Write every event as a line of JSON.")
 @click.option("--force", is_flag=True, help="Replace the file of --events.")
 def stream(
     plan: Path | None,

@@ -10,7 +10,7 @@ import click
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command
 from optplan.cli.imports import read_prices, rename, require_target
-from optplan.cli.options import read_duration
+from optplan.cli.options import TIME
 from optplan.cli.outputs import Outputs, deliver
 
 _EXAMPLES = (
@@ -42,10 +42,9 @@ _EXAMPLES = (
 @click.option(
     "--interpolate/--only-measured",
     default=False,
-    show_default=True,
     help="Whether numbers of VMs between measured ones may be chosen, on a straight line between their speeds.",
 )
-@click.option("--launch", metavar="TIME", callback=read_duration, help="From the request until VMs train: 3min.")
+@click.option("--launch", type=TIME, help="From the request until VMs train: 3min.")
 @click.option("--name", metavar="NAME", help="Name of the instance; the file's unless given.")
 @amendments_but("policy")
 def import_throughputs(

@@ -11,7 +11,7 @@ from optplan.cli.amending import amendments, read_amended, restore
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.failures import EXIT_ON_TRUST
-from optplan.cli.options import instance_argument, read_duration
+from optplan.cli.options import TIME, instance_argument
 from optplan.errors import VerificationError
 from optplan.progress import VERIFY_LIMIT_S
 
@@ -30,12 +30,7 @@ from optplan.progress import VERIFY_LIMIT_S
 @amendments
 @click.option("--trust", is_flag=True, help="Exit with 0 when nothing is wrong, though not all could be checked.")
 @click.option(
-    "--time-limit",
-    metavar="TIME",
-    default=f"{VERIFY_LIMIT_S:g}s",
-    show_default=True,
-    callback=read_duration,
-    help="After this, certificates are taken on trust.",
+    "--time-limit", default=f"{VERIFY_LIMIT_S:g}s", type=TIME, help="After this, certificates are taken on trust."
 )
 def verify(
     instance_name: str,

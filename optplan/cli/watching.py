@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note
-from optplan.cli.options import F, flag, read_budget, read_duration, read_many
+from optplan.cli.options import BUDGET, DIR, TIME, Kind
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import Amount, BudgetUnit, format_duration, parse_duration
@@ -25,20 +24,12 @@ _FILE = click.Path(path_type=Path)
 _COURSE = ("lose", "notice", "boots", "iteration_takes")
 
 
-def read_losses(_: click.Context, option: click.Parameter, texts: Iterable[str]) -> list[tuple[str, float]]:
-    """Read types of VMs and when one goes, as in ``p3.8xlarge@222s``; click calls this."""
-    losses = []
-    for text in texts:
-        name, at, time = text.rpartition("@")
-        if not (name and at):
-            raise UsageError(f"{flag(option)}: got {text!r}; a type and when it goes are needed, as in p3.8xlarge@222s")
-        losses.append((name, parse_duration(time, what=flag(option))))
-    return losses
-
-
-def _duration(name: str, help_text: str, *, field: str = "") -> Callable[[F], F]:
-    names = (name, field) if field else (name,)
-    return click.option(*names, metavar="TIME", callback=read_duration, help=help_text)
+def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
+    """Read a type of VM and when one goes, as in ``p3.8xlarge@222s``."""
+    name, at, time = text.rpartition("@")
+    if not (name and at):
+        raise UsageError(f"{what}: got {text!r}; a type and when it goes are needed, as in p3.8xlarge@222s")
+    return name, parse_duration(time, what=what)
 
 
 @click.command(
@@ -60,35 +51,35 @@ def _duration(name: str, help_text: str, *, field: str = "") -> Callable[[F], F]
 @click.option(
     "--command", metavar="TEXT", help="What is run: for each rank here, or to start and end fleets elsewhere."
 )
-@click.option("--out", metavar="DIR", type=_FILE, help="Folder of the run, which all VMs see; ranks report there.")
-@click.option("--resume", "resumed", metavar="DIR", type=_FILE, help="Go on with the run in a folder.")
+@click.option("--out", type=DIR, help="Folder of the run, which all VMs see; ranks report there.")
+@click.option("--resume", "resumed", type=DIR, help="Go on with the run in a folder.")
 @click.option("--abort", is_flag=True, help="With --resume: give up, and give all VMs back.")
-@_duration("--deadline", "With --resume: from now on, since the beginning.")
-@click.option("--budget", metavar="AMOUNT", callback=read_budget, help="With --resume: from now on, as in 3usd.")
-@_duration("--heartbeat", "How often every rank reports; 5s by default.", field="heartbeat_s")
-@_duration("--launch", "Until new VMs can train; the instance's launch_s unless given.", field="launch_s")
-@_duration("--launch-wait", "For a VM's first report; 15min by default.", field="launch_wait_s")
-@_duration("--detach", "Until what a lost VM has stored can be used; 0s by default.", field="detach_s")
-@_duration("--grace", "For a checkpoint, and for ranks to end; 60s by default.", field="grace_s")
-@_duration("--checkpoint-every", "Unasked, by the lowest rank; 10min by default.", field="checkpoint_every_s")
-@click.option("--retries", type=click.IntRange(min=0), help="Failures without a lost VM; 2 by default.")
-@_duration("--time-limit", "For the solver, each time; 20s by default.", field="time_limit_s")
+@click.option("--deadline", type=TIME, help="With --resume: from now on, since the beginning.")
+@click.option("--budget", type=BUDGET, help="With --resume: from now on, as in 3usd.")
+@click.option("--heartbeat", "heartbeat_s", type=TIME, help="How often every rank reports; 5s by default.")
+@click.option("--launch", "launch_s", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")
+@click.option("--launch-wait", "launch_wait_s", type=TIME, help="For a VM's first report; 15min by default.")
+@click.option("--detach", "detach_s", type=TIME, help="Until what a lost VM has stored can be used; 0s by default.")
+@click.option("--grace", "grace_s", type=TIME, help="For a checkpoint, and for ranks to end; 60s by default.")
 @click.option(
-    "--lose", multiple=True, metavar="TYPE@TIME", callback=read_losses, help="Virtual: a VM that goes; may be repeated."
+    "--checkpoint-every", "checkpoint_every_s", type=TIME, help="Unasked, by the lowest rank; 10min by default."
 )
-@_duration("--notice", "Virtual: how long ahead losses are announced.")
+@click.option("--retries", type=click.IntRange(min=0), help="Failures without a lost VM; 2 by default.")
+@click.option("--time-limit", "time_limit_s", type=TIME, help="For the solver, each time; 20s by default.")
+@click.option(
+    "--lose", multiple=True, type=Kind("TYPE@TIME", _parse_loss), help="Virtual: a VM that goes; may be repeated."
+)
+@click.option("--notice", type=TIME, help="Virtual: how long ahead losses are announced.")
 @click.option(
     "--boots",
     multiple=True,
-    metavar="TIME",
-    callback=read_many(read_duration),
+    type=TIME,
     help="Virtual: until the new VMs of a fleet are there; of the first, the second, and so on.",
 )
 @click.option(
     "--iteration-takes",
     multiple=True,
-    metavar="TIME",
-    callback=read_many(read_duration),
+    type=TIME,
     help="Virtual: seconds of an iteration of the first fleet, the second, and so on.",
 )
 def watch(
@@ -119,7 +110,7 @@ def watch(
 
     outputs = Outputs({}, force=False, as_json=as_json)
     limits = _name_limits(deadline, budget)
-    given = {name: value for name, value in options.items() if value not in (None, [], ())}
+    given = {name: value for name, value in options.items() if value not in (None, ())}
     if resumed is not None:
         if plan is not None or out is not None or given:
             raise UsageError("--resume: of other options only --deadline, --budget and --abort can be given")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from optplan.cli import application
 from optplan.cli.amending import write_amendments
-from optplan.cli.options import complete_instance, read_duration
+from optplan.cli.options import TIME, complete_instance
 from optplan.instances.changes import parse_change
 from optplan.units import Amount, BudgetUnit, parse_budget
 
@@ -39,7 +39,7 @@ def test_changes_are_written_as_they_are_read(value: float, unit: BudgetUnit, de
     assert written[::2] == ["--budget", "--deadline", "--problem"]
     assert parse_budget(written[1]) == changes["budget"]
     option = click.Option(["--deadline"])
-    assert read_duration(click.Context(application), option, written[3]) == deadline_s
+    assert TIME.convert(written[3], option, None) == deadline_s
     assert written[5] == "whole"
 
 
