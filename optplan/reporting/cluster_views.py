@@ -80,15 +80,7 @@ def say_problems(outcome: Outcome) -> list[str]:
 
 
 def build_cluster_page(outcome: Outcome, name: str) -> Page:
-    """Gather the report of a simulated trace.
-
-    Parameters
-    ----------
-    outcome
-        What came of it.
-    name
-        Of the trace.
-    """
+    """Gather the report of a simulated trace."""
     facts = list_facts(outcome)
     reading = "The most in each stretch of time. What is between the lines is paid for and not used."
     blocks: list[Block] = [Charts([("GPUs in use and rented over time", _draw_gpus(outcome))], reading)]

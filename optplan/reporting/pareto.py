@@ -33,15 +33,7 @@ RESULT_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 def pareto_table(
     instance: Instance, frontier: ParetoFrontier, points: Sequence[ParetoPoint], words: PlanWords
 ) -> Table:
-    """Make the table of some plans on a frontier.
-
-    Parameters
-    ----------
-    points
-        Those to show.
-    words
-        Words for the limit, the objective and a plan.
-    """
+    """Make the table of some plans on a frontier."""
     sampled = any(point.low is not None for point in points)
     interval = [Column("95 % interval", is_number=True)] if sampled else []
     amounts = (Column(frontier.limit_name, is_number=True), Column(words.name_objective(instance), is_number=True))

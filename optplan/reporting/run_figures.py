@@ -23,17 +23,8 @@ MOST_ROWS = 40
 def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float) -> Figure:
     """Draw when segments were to go on, and below that when they did.
 
-    Parameters
-    ----------
-    segments
-        The first of them are shown, at most :data:`MOST_ROWS`.
-    end_s
-        Until when the run has gone on: where a segment ends that has not ended yet.
-
-    Returns
-    -------
-    Figure
-        Horizontal: time since the run began. A row for each segment.
+    Of more than :data:`MOST_ROWS`, the first are shown; one that has not ended yet ends at ``end_s``. Horizontal: time
+    since the run began. A row for each segment.
     """
     shown = segments[:MOST_ROWS]
     planned = [(each.planned_start_s, each.planned_pause_s, each.planned_s) for each in shown]

@@ -73,15 +73,7 @@ _BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": (
 
 
 def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
-    """Build the page of a run: its winner, and what was planned beside what happened.
-
-    Parameters
-    ----------
-    outcome
-        What it came to, or how it stands.
-    name
-        Of the instance.
-    """
+    """Build the page of a run: its winner, and what was planned beside what happened."""
     best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
     badge, kind = _ODD_ENDS.get(outcome.code, _BADGES[outcome.status])
     title = "The search has no winner" if outcome.status == "ended" else "Nothing was trained yet"
@@ -110,13 +102,7 @@ _COMPARED = (
 
 
 def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
-    """Make a table of several runs, each planned and actual.
-
-    Parameters
-    ----------
-    runs
-        By what they are called.
-    """
+    """Make a table of several runs, each planned and actual."""
     rows = []
     for name, outcome in runs.items():
         best = outcome.winner or outcome.best
@@ -128,15 +114,7 @@ def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
 
 
 def build_comparison_page(runs: Mapping[str, RunOutcome], *, name: str = "") -> Page:
-    """Build the page of several runs beside one another, and of each what was planned beside what happened.
-
-    Parameters
-    ----------
-    runs
-        By what they are called; at least one.
-    name
-        Of the instance.
-    """
+    """Build the page of several runs beside one another, and of each what was planned beside what happened."""
     costs = {run: outcome.cost_usd for run, outcome in runs.items() if outcome.cost_usd is not None}
     title = f"{len(runs)} runs beside one another"
     if len(costs) == len(runs) > 1 and max(costs.values()) > 0:

@@ -110,13 +110,7 @@ def build_answer_page(
     objective: str = "objective",
     window_title: str = "",
 ) -> Page:
-    """Put the page of a result together; how it was found stands behind the section on its proof.
-
-    Parameters
-    ----------
-    objective
-        What the objective is called.
-    """
+    """Put the page of a result together; how it was found stands behind the section on its proof."""
     badge, kind = name_status(result)
     place = next((number for number, section in enumerate(sections, 1) if section.id == "proof"), len(sections))
     return Page(

@@ -34,15 +34,7 @@ def bounds_nothing(result: Result[Solution]) -> bool:
 
 
 def add_trust(answer: str, result: Result[Solution]) -> str:
-    """Add to the first sentence about a result what it claims without a certificate, if there is anything.
-
-    Parameters
-    ----------
-    answer
-        The sentence, with its full stop.
-    result
-        What it speaks of.
-    """
+    """Add to the first sentence about a result what it claims without a certificate, if there is anything."""
     if not result.rests_on_trust:
         return answer
     claim = {

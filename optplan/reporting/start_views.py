@@ -98,15 +98,7 @@ def say_problems(study: StartStudy) -> list[str]:
 
 
 def build_starts_page(study: StartStudy, name: str) -> Page:
-    """Gather the report of a study of starts.
-
-    Parameters
-    ----------
-    study
-        What came of it.
-    name
-        Of the trace.
-    """
+    """Gather the report of a study of starts."""
     first, last = (study.summarise(study.rules[place]) for place in (0, -1))
     problems = say_problems(study)
     line = "Each point is the least cost with that much waiting; crosses are the rules."

@@ -236,15 +236,8 @@ def fact_table(facts: Iterable[tuple[str, str]]) -> RichTable:
 def record_table(name: str, records: Iterable[Mapping[str, object]], *, num_keys: int = 1) -> RenderableType:
     """Show records of any kind, such as the registry's solvers or a benchmark's rows, one row each.
 
-    Parameters
-    ----------
-    name
-        Title of the table.
-    records
-        With the same fields in the same order. Mappings inside them are written as ``name=value``; what is empty in
-        every record is left out.
-    num_keys
-        How many fields, from the first, name a record.
+    They have the same fields in the same order, the first ``num_keys`` of which name a record. Mappings inside them are
+    written as ``name=value``; what is empty in every record is left out.
     """
     from rich.console import Group
 

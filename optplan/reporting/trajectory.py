@@ -46,12 +46,7 @@ def tell_trajectory(result: Result[Solution], objective: str = "objective") -> l
 def draw_trajectory(result: Result[Solution], objective: str = "objective") -> Figure:
     """Draw the best objective and the best bound over the seconds of a solve, as steps.
 
-    Parameters
-    ----------
-    result
-        With at least one event; what objectives of other units than seconds are drawn in is their own unit.
-    objective
-        What the objective is called.
+    What objectives of other units than seconds are drawn in is their own unit.
     """
     events = result.events
     longest_s = max(event.elapsed_s for event in events)

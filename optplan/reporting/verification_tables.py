@@ -21,13 +21,7 @@ _COLUMNS = (
 
 
 def verification_table(verification: Verification) -> RenderableType:
-    """List what was checked, failures one by one and first, the rest by kind; then what was not.
-
-    Parameters
-    ----------
-    verification
-        What ``verify`` returned.
-    """
+    """List what was checked, failures one by one and first, the rest by kind; then what was not."""
     from rich.console import Group
 
     rows = [

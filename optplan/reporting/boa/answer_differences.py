@@ -30,12 +30,7 @@ _TYPE = "gpus."
 def compare_answers(a: Answer, b: Answer, *, types: tuple[str, str] = ("", "")) -> list[Difference]:
     """List what two answers say as a whole; what only results have is listed where both are results.
 
-    Parameters
-    ----------
-    a, b
-        The answers.
-    types
-        The GPU type of each answer that names none, because there is one only; empty to leave it unnamed.
+    ``types`` are the GPU types of answers that name none, because there is one only; empty to leave them unnamed.
     """
     weighted = any(_is_weighted(measures_of(answer)) for answer in (a, b))
     figures = (_state_figures(answer, only, weighted=weighted) for answer, only in zip((a, b), types, strict=True))

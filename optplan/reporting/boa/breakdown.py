@@ -136,19 +136,8 @@ def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> Non
 def break_down(instance: BoaInstance, result: Result[Solution], most: int | None = None) -> list[ClassBreakdown]:
     """Take a result's solution apart, class by class.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result.
-    most
-        How many classes are wanted; all when None.
-
-    Returns
-    -------
-    list of ClassBreakdown
-        In the instance's order; empty when the result has no solution. Source: Lemmas 4.5 and 4.8 of the paper.
+    Classes are in the instance's order, the first ``most`` of them; none when the result has no solution. Source:
+    Lemmas 4.5 and 4.8 of the paper.
     """
     if not isinstance(result.solution, BoaSolution):
         return []

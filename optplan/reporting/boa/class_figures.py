@@ -42,21 +42,9 @@ def draw_widths(
 ) -> dict[str, Figure]:
     """Draw the widths over the epochs, one small chart for each class.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result; no figures where it has no solution.
-    comparison
-        Drawn faintly behind it.
-
-    Returns
-    -------
-    dict of str to Figure
-        By class, the :data:`MOST_CLASSES` that use most GPUs, in the instance's order. All have the same vertical axis,
-        in powers of two. Where shares of a class's jobs differ, a line is the thicker the more jobs follow it. Where
-        there are several GPU types, a line has their colours (:func:`optplan.reporting.style.color_types`).
+    By class, the :data:`MOST_CLASSES` that use most GPUs, in the instance's order; ``comparison`` is drawn faintly
+    behind. All have the same vertical axis, in powers of two. Where shares of a class's jobs differ, a line is the
+    thicker the more jobs follow it. Where there are several GPU types, a line has their colours.
     """
     classes = break_down(instance, result)
     behind = {} if comparison is None else {c.name: c for c in break_down(instance, comparison)}
@@ -79,15 +67,7 @@ def draw_widths(
 
 
 def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> Figure:
-    """Draw how many GPUs each class holds on average: of each type where there are several, else by what they do.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result, with a solution.
-    """
+    """Draw how many GPUs each class holds on average: of each type where there are several, else by what they do."""
     bars = _make_bars(instance, result)
     total = sum(bar.gpus for bar in bars)
     figure = new_figure(height=_bar_height(bars), top=46)
@@ -113,15 +93,7 @@ def draw_gpu_use(instance: BoaInstance, result: Result[Solution]) -> Figure:
 
 
 def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
-    """Draw what each class adds to the (weighted) mean completion time.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result, with a solution.
-    """
+    """Draw what each class adds to the (weighted) mean completion time."""
     bars = _make_bars(instance, result)
     total_s = sum(bar.contribution_s for bar in bars)
     scale = time_scale(max(bar.contribution_s for bar in bars))

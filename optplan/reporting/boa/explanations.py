@@ -44,15 +44,7 @@ class ClassData:
 
 
 def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
-    """State what was asked.
-
-    Parameters
-    ----------
-    instance
-        The problem, with its budget.
-    result
-        For the gap that was asked for.
-    """
+    """State what was asked."""
     mixed = instance.problem is Problem.CONTINUOUS or instance.policy is Policy.MIXED
     kept = "ran on the GPUs" if has_types(instance) else "kept to one width, the one"
     return [

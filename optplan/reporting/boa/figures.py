@@ -77,22 +77,9 @@ def draw_frontier(
 ) -> Figure:
     """Draw what every budget buys, with the plan and its rivals in it.
 
-    Parameters
-    ----------
-    instance
-        The problem; its budget, if any, is marked where there is no plan.
-    frontier
-        Proven optimum of mixed plans by budget.
-    result
-        The plan to mark.
-    comparisons
-        Other solvers' results, at the GPUs that they use.
-
-    Returns
-    -------
-    Figure
-        Horizontal: GPUs on average, with US dollars a month above where there is a price, or US dollars an hour where
-        the frontier counts these. Vertical: (weighted) mean completion time.
+    Horizontal: GPUs on average, with US dollars a month above where there is a price, or US dollars an hour where the
+    frontier counts these; the instance's budget is marked where there is no plan. Vertical: (weighted) mean completion
+    time.
     """
     plans = [r for r in (result, *comparisons) if r is not None and r.objective is not None]
     (low, high), (bottom_s, top_s) = _frontier_window(instance, frontier, plans)

@@ -99,15 +99,7 @@ class FrontierCurve:
 def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
     """Draw several frontiers, and what solvers reach, over one axis of budgets.
 
-    Parameters
-    ----------
-    curves
-        At least one.
-
-    Returns
-    -------
-    Figure
-        Horizontal: the budget, in the unit that :func:`choose_unit` finds. Vertical: (weighted) mean completion time.
+    Horizontal: the budget, in the unit that :func:`choose_unit` finds. Vertical: (weighted) mean completion time.
 
     Raises
     ------
@@ -148,11 +140,6 @@ def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
 
     GPUs, where all budgets count them and they cost the same, or have no price. Otherwise US dollars an hour: GPUs of
     one type with a price are converted.
-
-    Parameters
-    ----------
-    curves
-        At least one.
 
     Raises
     ------

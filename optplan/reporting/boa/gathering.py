@@ -30,18 +30,7 @@ def sweep_budgets(
 ) -> Iterator[SweepPoint]:
     """Solve at the budget of each point, one after the other.
 
-    Parameters
-    ----------
-    instance
-        Its own budget plays no role; its policy does.
-    points
-        Of the instance's frontier.
-    solver
-        Name of a registered solver.
-    time_limit_s
-        For each budget.
-    seed
-        For everything random.
+    The instance's own budget plays no role; the time limit is for each budget.
 
     Raises
     ------

@@ -56,15 +56,7 @@ class LimitUse:
 
 
 def list_types(instance: BoaInstance, result: Result[Solution]) -> list[TypeRow]:
-    """List what a plan uses of each GPU type and what that costs, and the sums; empty without several types or a plan.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result, of any status.
-    """
+    """List what a plan uses of each GPU type, what that costs, and the sums; empty without several types or a plan."""
     if not has_types(instance) or result.objective is None:
         return []
     total = result.measures["gpus"]
@@ -81,14 +73,7 @@ def list_limit_uses(
 ) -> list[LimitUse]:
     """List what a plan uses of the budget and of each further limit; empty where there is none, or no plan.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its budget.
-    result
-        Its result, of any status.
-    frontier
-        For the budget's shadow price where the result has none.
+    The frontier says the budget's shadow price where the result has none.
     """
     if not instance.further_limits or result.objective is None:
         return []
@@ -114,10 +99,7 @@ def list_limit_uses(
 def say_prices(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> list[str]:
     """Say in a sentence for each limit what more of it is worth; only those whose worth is known.
 
-    Parameters
-    ----------
-    instance, result, frontier
-        As in :func:`list_limit_uses`; without further limits there is one sentence at most, about the budget.
+    Without further limits there is one sentence at most, about the budget.
     """
     if result.objective is None:
         return []

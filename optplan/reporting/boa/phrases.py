@@ -147,15 +147,7 @@ def _describe_use(instance: BoaInstance, result: Result[Solution]) -> str:
 
 
 def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
-    """Answer the question in one sentence.
-
-    Parameters
-    ----------
-    instance
-        The problem, with its budget.
-    result
-        Its result, of any status.
-    """
+    """Answer the question in one sentence."""
     limit = describe_limits(instance)
     if result.status is Status.INFEASIBLE:
         return f"No plan keeps to {limit}."
@@ -169,15 +161,7 @@ def say_answer(instance: BoaInstance, result: Result[Solution]) -> str:
 
 
 def say_how_good(instance: BoaInstance, result: Result[Solution]) -> str:
-    """Say how far the answer is from the best possible, and what that rests on.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result, of any status.
-    """
+    """Say how far the answer is from the best possible, and what that rests on."""
     if result.infeasibility is not None:
         return f"{capitalise(result.infeasibility.reason)}."
     return say_bound(result, format_duration, plan=name_family(instance))

@@ -22,17 +22,7 @@ from optplan.units import BudgetUnit, format_duration
 def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
     """Explain, step by step, what the result's bound rests on.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its budget.
-    result
-        Its result, of any status.
-
-    Returns
-    -------
-    list of str
-        Sentences in order. Source of the argument: weak duality; design of the certificates in ``optplan.contracts``.
+    Source of the argument: weak duality; design of the certificates in ``optplan.contracts``.
     """
     if result.infeasibility is not None:
         return _explain_infeasibility(instance, result.infeasibility)

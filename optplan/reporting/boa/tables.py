@@ -68,14 +68,7 @@ def list_class_data(instance: BoaInstance, most: int, where: str = "in the JSON 
 def list_plan(instance: BoaInstance, result: Result[Solution], most: int = MOST_CLASSES) -> Table:
     """List who gets how many GPUs in which epochs; consecutive epochs of one width share a row.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result; the table is empty where it has no solution.
-    most
-        Classes that are listed.
+    Nobody where the result has no solution.
     """
     parts = break_down(instance, result, most)
     shares = any(len(part.paths) > 1 for part in parts)
@@ -126,17 +119,7 @@ def name_gpus(held: EpochRange) -> str:
 
 
 def list_classes(instance: BoaInstance, result: Result[Solution], most: int = MOST_CLASSES) -> Table:
-    """List what each class uses and how long its jobs take.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    result
-        Its result; the table is empty where it has no solution.
-    most
-        Classes that are listed.
-    """
+    """List what each class uses and how long its jobs take."""
     prices, parts = type_prices(instance), break_down(instance, result)
     columns = [Column("class"), *numbers("GPUs running", "GPUs rescaling")]
     columns += [Column("by type", style="parts")] if has_types(instance) else []
@@ -170,12 +153,7 @@ def _cost(part: ClassBreakdown, prices: Mapping[str, float]) -> float:
 def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
     """Set results of the same problem side by side.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    results
-        At least one; the first is what the others are compared with.
+    The first is what the others are compared with.
     """
     boa = require_boa(instance)
     priced = type_prices(boa) is not None
@@ -217,16 +195,8 @@ def list_budgets(
 ) -> Table:
     """List what budgets buy at best.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    points
-        Of its frontier.
-    reference
-        An objective, in seconds, that the points are compared with; None for no comparison.
-    bounds
-        For each point, what its certificate proves, in seconds; None to leave it out.
+    ``reference`` is an objective, in seconds, that the points are compared with; ``bounds`` are what their certificates
+    prove, in seconds.
     """
     boa = require_boa(instance)
     priced = cost_of_month(boa, 1.0) is not None
@@ -270,12 +240,7 @@ def _say_remark(point: FrontierPoint, own: float | None) -> str:
 def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
     """List what a solver reaches at budgets, and how far above the frontier that is.
 
-    Parameters
-    ----------
-    instance
-        The problem.
-    points
-        Of one solver; where none of its results has a bound, no column for bounds is shown.
+    Where none of the results has a bound, no column for bounds is shown.
     """
     boa = require_boa(instance)
     has_bounds = any(point.result.bound is not None for point in points)
@@ -298,17 +263,7 @@ def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
 def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
     """Choose the budgets, in the instance's unit, at which a table looks at the frontier.
 
-    Parameters
-    ----------
-    instance
-        The problem; its budget, if any, is the middle.
-    frontier
-        Its frontier.
-
-    Returns
-    -------
-    list of float
-        Increasing: the least feasible one, some around the instance's own, and the one beyond which nothing improves.
+    Increasing: the least feasible one, some around the instance's own, and the one beyond which nothing improves.
     """
     least, far = float(frontier.budgets[0]), float(frontier.budgets[-1])
     middle = 1.5 * least if instance.budget is None else instance.budget_amount()

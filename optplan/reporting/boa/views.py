@@ -83,17 +83,7 @@ def tell_explanation(instance: BoaInstance, result: Result[Solution], explanatio
 def list_places(instance: BoaInstance, result: Result[Solution], explanation: Explanation) -> Table | None:
     """List for each choice on which GPU type it runs, and what it costs to force it elsewhere.
 
-    Parameters
-    ----------
-    instance, result
-        The problem, and the result explained.
-    explanation
-        Of the result.
-
-    Returns
-    -------
-    Table or None
-        A column for each type of the instance, in its order; None where there is one type.
+    It has a column for each type of the instance, in its order; None where there is one type.
     """
     if not has_types(instance) or not isinstance(result.solution, BoaSolution):
         return None
@@ -172,14 +162,7 @@ def tell_curves(curves: Sequence[FrontierCurve]) -> Section:
 def list_budgets(curves: Sequence[FrontierCurve], factors: Sequence[float], budget_name: str) -> Table:
     """Look every frontier up at the same budgets, in equal ratios from the least to well above the largest least.
 
-    Parameters
-    ----------
-    curves
-        At least one.
-    factors
-        From the budget's unit of each curve to the chart's.
-    budget_name
-        Of the chart's unit.
+    ``factors`` lead from the budget's unit of each curve to the chart's.
     """
     leasts = [factor * float(curve.frontier.budgets[0]) for factor, curve in zip(factors, curves, strict=True)]
     rows = []

@@ -36,12 +36,7 @@ class Path:
 def list_paths(answer: Result[Solution] | Plan, *, only_type: str = "") -> dict[str, tuple[Path, ...]]:
     """Return the paths of each class; empty where an answer has none.
 
-    Parameters
-    ----------
-    answer
-        A result or a plan.
-    only_type
-        The GPU type where the answer names none, because there is one only.
+    ``only_type`` is the GPU type where the answer names none, because there is one only.
     """
     rows: dict[str, list[tuple[float, list[float], tuple[str, ...] | None]]] = {}
     if isinstance(answer, BoaPlan):
@@ -60,13 +55,8 @@ def list_paths(answer: Result[Solution] | Plan, *, only_type: str = "") -> dict[
 def compare_paths(name: str, a: Sequence[Path], b: Sequence[Path]) -> list[Difference]:
     """List shares and widths of a class that both answers have.
 
-    Parameters
-    ----------
-    name
-        The class.
-    a, b
-        Its paths. Where there are several, those with the most equal epochs are compared, then those of the nearest
-        shares; what is left over stands alone.
+    Where there are several paths, those with the most equal epochs are compared, then those of the nearest shares; what
+    is left over stands alone.
     """
     pairs = _pair_paths(a, b)
     rows = []

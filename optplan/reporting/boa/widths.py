@@ -29,12 +29,7 @@ def say_steps(result: Result[Solution], free: Result[Solution]) -> str:
 def say_wider(result: Result[Solution], wider: Mapping[tuple[str, int], Result[Solution]]) -> str:
     """Say that more budget buys nothing, and which wider width would gain most.
 
-    Parameters
-    ----------
-    result
-        A plan with slack.
-    wider
-        By class and width: the best plan with that width allowed, too.
+    ``wider`` has by class and width the best plan with that width allowed, too.
     """
     nothing = "More budget buys nothing: every class has the widths that are best for it."
     gains = {

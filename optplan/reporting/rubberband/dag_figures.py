@@ -42,16 +42,8 @@ _PART_NAMES = {
 def fold_dag(graph: DiGraph) -> DiGraph:
     """Fold tasks that a reader need not tell apart into one.
 
-    Parameters
-    ----------
-    graph
-        From :func:`~optplan.formulations.rubberband.laws.dag.build_dag`.
-
-    Returns
-    -------
-    networkx.DiGraph
-        Its nodes are the first task of each fold, with that task's attributes and ``count``, the tasks in it; ``x`` and
-        ``y`` are places among the folds. Edges lead wherever those of the tasks do.
+    Its nodes are the first task of each fold, with that task's attributes and ``count``, the tasks in it; ``x`` and
+    ``y`` are places among the folds. Edges lead wherever those of the tasks do.
     """
     import networkx
 
@@ -87,15 +79,7 @@ def _place(data: dict[str, Any], run: StageRun) -> tuple[int | None, int | None]
 def draw_dag(graph: DiGraph) -> Figure:
     """Draw the execution graph of a bracket, large stages folded.
 
-    Parameters
-    ----------
-    graph
-        From :func:`~optplan.formulations.rubberband.laws.dag.build_dag`.
-
-    Returns
-    -------
-    Figure
-        Time goes to the right, though not to scale; what a fold holds and how long its tasks take is said on hovering.
+    Time goes to the right, though not to scale; what a fold holds and how long its tasks take is said on hovering.
     """
     folded = fold_dag(graph)
     top = max(y for _, y in folded.nodes(data="y"))
@@ -184,15 +168,7 @@ def _describe_distribution(distribution: Distribution) -> str:
 def write_dag(graph: DiGraph) -> list[str]:
     """Write the execution graph of a bracket as text, one line for each stage.
 
-    Parameters
-    ----------
-    graph
-        From :func:`~optplan.formulations.rubberband.laws.dag.build_dag`.
-
-    Returns
-    -------
-    list
-        Such as ``stage 1: SCALE > 4 x INIT_INSTANCE > 32 x TRAIN (1 GPU, 10 iterations; 16 at a time) > SYNC``.
+    Such as ``stage 1: SCALE > 4 x INIT_INSTANCE > 32 x TRAIN (1 GPU, 10 iterations; 16 at a time) > SYNC``.
     """
     return [_write_stage(run) for run in graph.graph["runs"]]
 

@@ -20,13 +20,7 @@ _FIGURES = (
 
 
 def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
-    """State what an answer says, stage by stage.
-
-    Parameters
-    ----------
-    answer
-        A result or a plan for a search.
-    """
+    """State what an answer says, stage by stage."""
     measures = answer.expected if isinstance(answer, Plan) else answer.measures
     facts = [Fact(_ANSWER, what, name, measures[name], unit) for what, name, unit in _FIGURES if name in measures]
     return [*state_proof(answer), *facts, *_state_stages(answer)]

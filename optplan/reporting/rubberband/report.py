@@ -90,15 +90,7 @@ def build_page(instance: RubberBandInstance, result: Result[Solution], beside: B
 def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
     """Draw how many instances each plan holds over time.
 
-    Parameters
-    ----------
-    plans
-        At least one, each with its name.
-
-    Returns
-    -------
-    Figure
-        Horizontal: expected time since the start. Vertical: instances held, by all brackets together.
+    Horizontal: expected time since the start. Vertical: instances held, by all brackets together.
     """
     graph_objects = load_plotly()
     figure = new_figure(height=340, top=36)

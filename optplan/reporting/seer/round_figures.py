@@ -50,17 +50,9 @@ class _Bar:
 def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     """Draw who trains on how many GPUs over time.
 
-    Parameters
-    ----------
-    instance, solution
-        The problem, and how many trials train in each round.
-
-    Returns
-    -------
-    Figure
-        Horizontal: time since the start. Vertical: GPUs; the best trials so far are at the bottom. A colour for each
-        bracket; trials that are eliminated at the end of a round are pale. The dotted line is a cluster of constant
-        size that costs the budget until the deadline.
+    Horizontal: time since the start. Vertical: GPUs; the best trials so far are at the bottom. A colour for each
+    bracket; trials that are eliminated at the end of a round are pale. The dotted line is a cluster of constant size
+    that costs the budget until the deadline.
     """
     graph_objects = load_plotly()
     figure = new_figure(height=400, top=36)

@@ -23,17 +23,7 @@ if TYPE_CHECKING:
 def present_continuation(
     instance: SriftInstance, state: State, continuation: Continuation, timeline: Timeline
 ) -> list[RenderableType]:
-    """Say where a run stands, what is left of its limits, how it goes on, and when it ends.
-
-    Parameters
-    ----------
-    instance, state
-        The problem of the whole run, and where it stands.
-    continuation
-        How it goes on.
-    timeline
-        Its course.
-    """
+    """Say where a run stands, what is left of its limits, how it goes on, and when it ends."""
     facts = list_continuation_facts(instance, state, continuation, timeline)
     return [
         plain_text(say_continuation(continuation, timeline), "bold"),

@@ -55,17 +55,9 @@ class _Bar:
 def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
     """Draw one iteration of a fleet with its overlaps.
 
-    Parameters
-    ----------
-    instance, solution
-        The problem and the fleet.
-
-    Returns
-    -------
-    Figure
-        Horizontal: time since the iteration began. From the top: the passes of each group's VMs, as profiled, and of
-        the slowest VM of all, as is expected of so many; below them each gradient's way, from when it is ready until
-        every rank has it. What is exchanged after the backward pass is what the exchange adds to the iteration.
+    Horizontal: time since the iteration began. From the top: the passes of each group's VMs, as profiled, and of the
+    slowest VM of all, as is expected of so many; below them each gradient's way, from when it is ready until every rank
+    has it. What is exchanged after the backward pass is what the exchange adds to the iteration.
     """
     model = IterationModel(instance)
     found, transfers = model.trace(solution.groups)

@@ -113,17 +113,7 @@ def build_page(instance: SriftInstance, result: Result[Solution], beside: Beside
 
 
 def tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> Section:
-    """Tell a run that loses VMs: its picture, and what happens when.
-
-    Parameters
-    ----------
-    timeline
-        The run.
-    place, heading
-        Of the section.
-    said
-        Paragraphs that come first.
-    """
+    """Tell a run that loses VMs: its picture, and what happens when."""
     reading = "Hatched bars are predictions. The dotted lines are the loss and, where there is one, the deadline."
     chart = (f"The run over time: {say_segments(timeline)}.", draw_timeline(timeline))
     return Section(place, heading, [*said, Charts([chart], reading), list_segments(timeline)])

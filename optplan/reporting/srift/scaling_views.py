@@ -70,13 +70,7 @@ def say_left_out(study: ScalingStudy) -> list[str]:
 
 
 def draw_efficiency(studies: Sequence[ScalingStudy]) -> Figure:
-    """Draw cost-efficiency over the number of VMs, averaged over jobs, as figure 2 does.
-
-    Parameters
-    ----------
-    studies
-        Of weak scaling, one for each job.
-    """
+    """Draw cost-efficiency over the number of VMs, averaged over jobs, as figure 2 does."""
     found = average_efficiency(studies)
     names = list(dict.fromkeys(one.type for one in found))
     figure = _new_chart(sorted({one.vms for one in found}))
@@ -97,17 +91,7 @@ def draw_efficiency(studies: Sequence[ScalingStudy]) -> Figure:
 
 
 def draw_points(study: ScalingStudy, what: str, measure: Callable[[ScalingPoint], float]) -> Figure:
-    """Draw one figure of a study over the number of VMs, as figure 3 does, on scales of factors.
-
-    Parameters
-    ----------
-    study
-        Of either mode.
-    what
-        Title of the axis.
-    measure
-        Which figure of a point, above zero.
-    """
+    """Draw one figure of a study over the number of VMs, as figure 3 does, on scales of factors."""
     figure = _new_chart(sorted({point.vms for point in study.points}))
     colors = color_types(study.types)
     for name in study.types:
@@ -137,10 +121,7 @@ def draw_cost(study: ScalingStudy) -> Figure:
 def list_charts(studies: Sequence[ScalingStudy]) -> list[tuple[str, Figure]]:
     """Draw all studies: of weak scaling one chart of all jobs, of strong scaling two of each.
 
-    Returns
-    -------
-    list
-        What each chart shows, in words, and the chart.
+    Each with what it shows, in words.
     """
     return [*_draw_weak(studies), *(chart for study in studies for chart in _draw_strong(study))]
 
@@ -160,13 +141,7 @@ def _draw_strong(study: ScalingStudy) -> list[tuple[str, Figure]]:
 
 
 def build_scaling_page(studies: Sequence[ScalingStudy]) -> Page:
-    """Gather the report of scaling studies.
-
-    Parameters
-    ----------
-    studies
-        At least one.
-    """
+    """Gather the report of scaling studies."""
     sections = []
     charts = _draw_weak(studies)
     if charts:

@@ -49,16 +49,8 @@ _SEGMENT_COLUMNS = (
 def draw_timeline(timeline: Timeline) -> Figure:
     """Draw a run that loses VMs, from its beginning to its predicted end.
 
-    Parameters
-    ----------
-    timeline
-        Of one segment at least.
-
-    Returns
-    -------
-    Figure
-        Horizontal: time since the beginning. Above: a row for each type, its VMs written on it; what is still to come
-        is hatched. Below: the iterations that are done. Lines mark the loss and the deadline.
+    Horizontal: time since the beginning. Above: a row for each type, its VMs written on it; what is still to come is
+    hatched. Below: the iterations that are done. Lines mark the loss and the deadline.
     """
     names = list(dict.fromkeys(name for segment in timeline.segments for name in segment.vms))
     scale = time_scale(max(timeline.end_s, timeline.limits.get(DEADLINE, 0.0)))
