@@ -16,7 +16,6 @@ relaxation: new tangents are added where its optimum lies until that touches the
 fractions and GPU-times of every such optimum keep the limits, so each also is a plan.
 
 This is the independent check of ``sorted-slopes`` and ``typed-choices`` by a simplex method. The bound is re-derived
-from optplan.contracts.result import status_of
 from the engine's multipliers.
 """
 
