@@ -46,8 +46,17 @@ def say_check(instance: str, result: Path | None, changes: dict[str, Any], *drop
     dropped
         As in :func:`repeat_command`.
     """
-    check = shlex.join(["optplan", "verify", instance, str(result or "result.json"), *write_amendments(changes)])
-    return check if result is not None else f"{shlex.join(repeat_command(*dropped))} && {check}"
+    from optplan.instances.files import is_path
+
+    is_file = is_path(instance) and instance != "-"
+    place = str(Path(instance).absolute()) if is_file else instance  # the check may be run in any folder
+    file = "result.json" if result is None else str(result.absolute())
+    check = shlex.join(["optplan", "verify", place, file, *write_amendments(changes)])
+    piped = " < instance.json" if instance == "-" else ""  # what was read from standard input has to come again
+    if result is not None:
+        return check + piped
+    again = [place if argument == instance else argument for argument in repeat_command(*dropped)]
+    return f"{shlex.join(again)}{piped} && {check}{piped}"
 
 
 def read_changes(_: click.Context, option: click.Parameter, texts: Iterable[str]) -> tuple[Change, ...]:

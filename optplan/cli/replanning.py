@@ -252,7 +252,7 @@ def _write_files(outputs: Outputs, continuation: Continuation, timeline: Timelin
         from optplan.verification import verify
 
         rest_file, result_file = str(new_instance or "new-instance.json"), str(output or "result.json")
-        check = shlex.join(["optplan", "verify", rest_file, result_file])
+        check = shlex.join(["optplan", "verify", str(Path(rest_file).absolute()), str(Path(result_file).absolute())])
         if new_instance is None or output is None:
             again = [*repeat_command(result=result_file), "--new-instance", rest_file]
             check = f"{shlex.join(again)} && {check}"

@@ -62,7 +62,7 @@ def _read_instance(name_or_path: str | Path) -> Instance:
 
     _require_path(name_or_path)
     text = str(name_or_path)
-    if isinstance(name_or_path, str) and not _looks_like_path(text):
+    if isinstance(name_or_path, str) and not is_path(text):
         if text not in names():
             raise DataError("", f"no instance named {text!r} in the library", nearest_name_hint(text, names()))
         return build_named(text)
@@ -129,7 +129,7 @@ def read_record(name_or_path: str | Path) -> Instance | Result[Solution] | Plan:
         When it is neither.
     """
     _require_path(name_or_path)
-    if isinstance(name_or_path, str) and not _looks_like_path(name_or_path):
+    if isinstance(name_or_path, str) and not is_path(name_or_path):
         return read_instance(name_or_path)
     path = Path(name_or_path)
     return parse_record(read_data(path), path=path.name)
@@ -249,5 +249,6 @@ def _require_path(path: object) -> None:
         raise UsageError(message)
 
 
-def _looks_like_path(text: str) -> bool:
+def is_path(text: str) -> bool:
+    """Whether a text names a file or standard input, and no instance of the library."""
     return text == str(STDIN) or "/" in text or os.sep in text or text.lower().endswith((".json", *YAML_ENDINGS))

@@ -181,3 +181,23 @@ def test_reports_say_how_to_check_them(
         told = run(*arguments)
         assert told.code in (0, 3, 6), (part, told.err)  # 6: an engine's word is on trust
     assert "checks hold" in told.out
+
+
+def test_the_check_of_a_report_works_in_every_folder(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files may be named as they are seen from where the page is made, and have blanks in their names."""
+    pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
+    monkeypatch.chdir(tmp_path)
+    Path("my job.yaml").write_text(YAML, encoding="utf-8")
+    for files, text in ((("my job.yaml",), ""), (("-",), YAML)):
+        pipe(monkeypatch, text)
+        assert run("solve", *files, "-o", "my result.json", "--report", "page.html", "--force").code == 0
+        page = Path("page.html").read_text(encoding="utf-8")
+        check, _, piped = html.unescape(re.findall(r"<pre><code>(.*)</code></pre>", page)[0]).partition(" < ")
+        assert piped == ("instance.json" if text else "")
+        (tmp_path / "elsewhere").mkdir(exist_ok=True)
+        monkeypatch.chdir("elsewhere")
+        pipe(monkeypatch, text)
+        assert run(*shlex.split(check)[1:]).code == 0
+        monkeypatch.chdir(tmp_path)
