@@ -160,7 +160,7 @@ class Table:
             if row.starts_group and table.row_count:
                 table.add_section()
             style = "bold" if row.style == "group" else ""
-            table.add_row(*(plain_text(cells[place], style) for place in places))
+            table.add_row(*(_indented(cells[place], style) for place in places))
         return table
 
 
@@ -176,10 +176,21 @@ class _Span:
         from rich.cells import cell_len
 
         widest = max(map(cell_len, [column.name, *texts]))
-        words = [cell_len(word) for text in [column.name, *texts] for word in text.split()]
+        words = [_indent(text) + cell_len(word) for text in [column.name, *texts] for word in text.split()]
         whole = [cell_len(text) for text in texts if cell_len(text) <= _PROSE]
         least = max([*words, *whole], default=0)
         return cls(least, max(least, min(widest, _WRAPPED)) if column.style == "wraps" else widest)
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _indented(text: str, style: str) -> RenderableType:
+    """Let further lines of a text begin where the first one does."""
+    from rich.padding import Padding
+
+    return Padding(plain_text(text.lstrip(), style), (0, 0, 0, _indent(text))) if text else ""
 
 
 def _write_row(row: Row, num_columns: int) -> list[str]:

@@ -76,6 +76,15 @@ def test_groups_and_parts_are_set_off(show: Show) -> None:
     assert show(Table("x", (Column("a"),), [("b",)], rest="9 more")).splitlines()[-1] == "9 more"
 
 
+def test_a_long_name_of_a_part_stays_indented(show: Show) -> None:
+    """Its words stay whole, though the indent takes two characters, and its second line begins below the first."""
+    name = "price_of_what_is_rented per hour and per GPU of the type, in dollars"  # 23 characters without a blank
+    table = Table("x", (Column(""), Column("A")), [Row((name, "price_of_it"), "part")])
+    lines = show(table, width=25 + 3 + 11).splitlines()[2:]
+    assert lines[0].split() == ["price_of_what_is_rented", "price_of_it"]
+    assert all(line.startswith("  ") and line[2] != " " for line in lines)
+
+
 @pytest.mark.parametrize(("width", "tables"), [(200, 1), (80, 0)])
 def test_records_have_several_names(show: Show, width: int, tables: int) -> None:
     """A solver is named by its formulation and its name; where rows stand alone, both head them."""
