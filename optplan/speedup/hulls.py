@@ -147,11 +147,11 @@ def describe_hull_changes(gpus: IntArray, speedup: FloatArray) -> str:
     return text
 
 
-def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray) -> FloatArray:
+def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray, *, tolerance: float = SAME) -> FloatArray:
     """Return the speedup that mixtures of whole widths reach at real-valued widths.
 
     Between neighbouring vertices of the lower-left hull of (k / s, 1 / s) the speedup is linear in k: a fraction of the
-    jobs runs at each of the two widths.
+    jobs runs at each of the two widths. With one point a row, hulls are made only for rows whose width is no vertex.
 
     Parameters
     ----------
@@ -161,6 +161,8 @@ def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray) -> Fl
         Strictly increasing, shape (widths,).
     speedup
         Strictly positive, shape (rows, widths).
+    tolerance
+        A width outside the hull by no more than this, relatively, is moved to its end.
 
     Returns
     -------
@@ -181,23 +183,56 @@ def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray) -> Fl
         raise UsageError(message)
     k = gpus.astype(np.float64)
     wanted = widths.reshape(len(table), -1)
+    speed, others = np.empty(wanted.shape), np.arange(len(table))
+    if wanted.shape[1] == 1:  # most widths are vertices, and to see that of one is cheaper than a hull
+        column = np.minimum(k.searchsorted(wanted), k.size - 1)
+        speed = np.take_along_axis(table, column, axis=1)
+        others = np.flatnonzero((k[column] != wanted)[:, 0] | ~_is_vertex(k, table, column))
+    if others.size:
+        speed[others] = _read_hulls(wanted[others], k, table[others], others, tolerance)
+    return speed.reshape(widths.shape)
+
+
+def _is_vertex(k: FloatArray, table: FloatArray, column: IntArray) -> BoolArray:
+    """Whether a width of each row is best for some multiplier, and so on the hull of (k / s, 1 / s).
+
+    Dearer widths are no better from some multiplier on, cheaper ones up to some multiplier: the two must meet.
+    """
+    use, hours = k / table, 1.0 / table
+    dearer_by = use - np.take_along_axis(use, column, axis=1)
+    quicker_by = np.take_along_axis(hours, column, axis=1) - hours
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = quicker_by / dearer_by
+    at_least = np.where(dearer_by > 0, slope, 0.0).max(axis=1)
+    at_most = np.where(dearer_by < 0, slope, np.inf).min(axis=1)
+    beaten = ((dearer_by == 0) & (quicker_by > 0)).any(axis=1)
+    vertex: BoolArray = (np.maximum(at_least, 0.0) <= at_most) & ~beaten
+    return vertex
+
+
+def _read_hulls(wanted: FloatArray, k: FloatArray, table: FloatArray, names: IntArray, tolerance: float) -> FloatArray:
+    """Return the speedup at widths (rows, points) on the rows' hulls; ``names`` are the rows' places in the whole."""
     vertices = lower_left_hull(k / table, 1.0 / table)
-    inside = _clip_rounding(wanted, k, vertices)
+    inside = _clip_rounding(wanted, k, vertices, names, tolerance)
     left, right = _neighbours(vertices)
     left = np.take_along_axis(left, np.searchsorted(k, inside, side="right") - 1, axis=1)
     right = np.take_along_axis(right, np.searchsorted(k, inside, side="left"), axis=1)
-    return _interpolate(inside, k, table, left, right).reshape(widths.shape)
+    return _interpolate(inside, k, table, left, right)
 
 
-def _clip_rounding(wanted: FloatArray, k: FloatArray, vertices: BoolArray) -> FloatArray:
-    """Return the widths, those outside the hull by no more than rounding moved to its end; raise for others."""
+def _clip_rounding(
+    wanted: FloatArray, k: FloatArray, vertices: BoolArray, names: IntArray, tolerance: float
+) -> FloatArray:
+    """Return the widths, those outside the hull by no more than the tolerance moved to its end; raise for others."""
     least = k[np.argmax(vertices, axis=1)][:, None]
     largest = k[k.size - 1 - np.argmax(vertices[:, ::-1], axis=1)][:, None]
-    outside = np.argwhere(~((wanted >= least * (1.0 - SAME)) & (wanted <= largest * (1.0 + SAME))))
+    outside = np.argwhere(~((wanted >= least * (1.0 - tolerance)) & (wanted <= largest * (1.0 + tolerance))))
     if outside.size:
         row, point = outside[0]
-        low, high = least[row, 0], largest[row, 0]
-        problem = f"row {row}: got {wanted[row, point]:.10g} GPUs; the row's hull reaches from {low:g} to {high:g} GPUs"
+        low, high, place = least[row, 0], largest[row, 0], names[row]
+        problem = (
+            f"row {place}: got {wanted[row, point]:.10g} GPUs; the row's hull reaches from {low:g} to {high:g} GPUs"
+        )
         raise DataError("widths", problem, "choose widths in that range")
     return np.clip(wanted, least, largest)
 

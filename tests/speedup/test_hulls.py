@@ -354,6 +354,15 @@ def test_rounding_at_the_ends_of_the_hull_is_forgiven() -> None:
     assert speed_on_hull(np.array([[1.0 - 1e-15, 4.0 + 2e-15]]), gpus, speedup).tolist() == [[1.0, 2.0]]
 
 
+def test_rows_keep_their_places_where_others_need_no_hull() -> None:
+    """With one width a row vertices are read from the table; what is off its hull is named by its row in the whole."""
+    gpus, speedup = np.array([1, 2, 4]), np.array([[1.0, 1.5, 2.0], [1.0, 1.8, 3.0], [1.0, 1.1, 3.0]])
+    assert speed_on_hull(np.array([2.0, 3.0, 2.0]), gpus, speedup).tolist() == pytest.approx([1.5, 2.4, 5 / 3])
+    with pytest.raises(DataError, match=r"^widths: row 2: got 4\.1 GPUs; the row's hull reaches from 1 to 4 GPUs"):
+        speed_on_hull(np.array([2.0, 3.0, 4.1]), gpus, speedup)
+    assert speed_on_hull(np.array([2.0, 3.0, 4.1]), gpus, speedup, tolerance=0.1)[2] == 3.0
+
+
 @pytest.mark.parametrize("widths", [np.ones(3), np.ones((1, 2, 2)), np.float64(1.0)])
 def test_one_row_of_widths_goes_with_each_row_of_speedups(widths: FloatArray) -> None:
     """A wrong number of rows is a wrong call."""

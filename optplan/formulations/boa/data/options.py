@@ -74,11 +74,24 @@ class Options:
         first, last = np.searchsorted(self.group, [position, position + 1]).tolist()
         return slice(first, last)
 
-    def find(self, gpu_type: str, width: float) -> int | None:
-        """Return the position of a pair, or None when it is not an allowed one."""
-        pairs = self.of_type(gpu_type)
-        position = pairs.start + int(np.searchsorted(self.widths[pairs], width))
-        return position if position < pairs.stop and self.widths[position] == width else None
+    def find(self, gpu_types: tuple[str, ...] | None, widths: FloatArray) -> IntArray:
+        """Return the positions of pairs, or -1 where one is not allowed.
+
+        Parameters
+        ----------
+        gpu_types, widths
+            (P,) Of each pair; None where there is one type.
+        """
+        group = np.zeros(widths.size, dtype=np.int64)
+        if gpu_types is not None:
+            groups = {gpu_type: position for position, gpu_type in enumerate(self.gpu_types)}
+            group = np.array([groups.get(gpu_type, -1) for gpu_type in gpu_types])
+        most = int(self.widths.max()) + 1
+        found = np.searchsorted(self.group * most + self.widths, group * most + widths)
+        found = np.minimum(found, self.widths.size - 1)
+        allowed = (self.group[found] == group) & (self.widths[found] == widths)
+        positions: IntArray = np.where(allowed, found, -1)
+        return positions
 
 
 def list_options(

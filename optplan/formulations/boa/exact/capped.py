@@ -199,9 +199,7 @@ def _value(instance: BoaInstance, solution: BoaSolution, costs: PathCosts) -> fl
     """Return what the branches of a class add to the objective."""
     options, total = instance.options(costs.name), 0.0
     for branch in solution.branches[costs.name]:
-        types = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
-        found = [options.find(*pair) for pair in zip(types, branch.widths.tolist(), strict=True)]
-        columns = np.array([0 if column is None else column for column in found])
+        columns = np.maximum(options.find(branch.gpu_types, branch.widths), 0)
         epochs = np.arange(columns.size)
         left = costs.group[np.append(columns[0], columns[:-1])]
         entered = np.append(True, columns[1:] != columns[:-1])

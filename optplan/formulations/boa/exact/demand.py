@@ -46,21 +46,18 @@ def forecast_demand(instance: BoaInstance, solution: BoaSolution, over: Sequence
         Empty where more GPUs are in use than can be listed one by one.
     """
     stays = list_stays(instance, solution)
-    if not _is_countable(gather_crowd(instance, stays, steady=True)):
+    all_steady = gather_crowd(instance, stays, steady=True)
+    # The numbers of cells that may be in use cannot always be listed.
+    if not np.isfinite(all_steady.always).all() or all_steady.always.max() + all_steady.size > _MOST_CELLS:
         return {}
     told: dict[str, float] = {}
-    known: dict[tuple[str, bool], Demand] = {}
+    known: dict[tuple[str, bool], Demand] = {("", True): transform(all_steady)}
     for name, figure, steady, gpu_type in name_figures(instance, over):
         if (gpu_type, steady) not in known:
             some = [stay for stay in stays if gpu_type in {"", stay.gpu_type}]
             known[gpu_type, steady] = transform(gather_crowd(instance, some, steady=steady))
         told[name] = read_figure(known[gpu_type, steady], figure) or 0.0
     return told
-
-
-def _is_countable(crowd: Crowd) -> bool:
-    """Whether the numbers of cells that may be in use can be listed."""
-    return bool(np.isfinite(crowd.always).all() and crowd.always.max() + crowd.size <= _MOST_CELLS)
 
 
 def find_demand(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "", *, steady: bool = False) -> Demand:
@@ -82,15 +79,15 @@ def list_stays(instance: BoaInstance, solution: BoaSolution, gpu_type: str = "")
 def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
     """List the stays of one branch: epochs that follow one another on the same GPUs are one stay."""
     job_class, options = instance.classes[name], instance.options(name)
-    names = branch.gpu_types or (instance.only_gpu_type,) * branch.widths.size
-    kinds = np.array([options.gpu_types.index(each) for each in names])
+    if branch.gpu_types is None:
+        kinds = np.zeros(branch.widths.size, dtype=np.int64)
+    else:
+        kinds = np.array([options.gpu_types.index(each) for each in branch.gpu_types])
     changed = np.append(True, (branch.widths[1:] != branch.widths[:-1]) | (kinds[1:] != kinds[:-1]))
     if instance.problem is Problem.CONTINUOUS:
         hours, wall, held = _follow_real(instance, name, kinds, branch)
     else:
-        columns = np.array(
-            [options.find(each, width) for each, width in zip(names, branch.widths.tolist(), strict=True)]
-        )
+        columns = options.find(branch.gpu_types, branch.widths)
         hours = job_class.epoch_size_gpu_hours / _speeds_at(options.speeds, columns)
         left = np.append(kinds[0], kinds[:-1])
         hours = hours + changed * (options.pause_h[columns] + options.change_h[left, columns])

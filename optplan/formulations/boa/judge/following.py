@@ -122,39 +122,12 @@ def speeds_along(instance: BoaInstance, name: str, widths: FloatArray, gpu_type:
     if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
         return formula_speed(curve, widths)
     allowed, table = instance.allowed_widths(name, gpu_type), instance.speeds(name, gpu_type)
+    if instance.problem is Problem.CONTINUOUS and not instance.is_typed:
+        speeds = np.broadcast_to(table, (widths.size, allowed.size))
+        return speed_on_hull(widths, allowed, speeds, tolerance=JUDGE_TOLERANCE)
     column = np.minimum(allowed.searchsorted(widths), allowed.size - 1)
     speed: FloatArray = table[np.arange(widths.size) if len(table) > 1 else 0, column]
-    if instance.problem is not Problem.CONTINUOUS or instance.is_typed:
-        return speed
-    # A real width divides the jobs between two vertices of the hull. Most widths are vertices themselves, which is
-    # cheap to see; hulls are made for the others only.
-    speeds = np.broadcast_to(table, (widths.size, allowed.size))
-    other = np.flatnonzero((allowed[column] != widths) | ~_is_vertex(allowed, speeds, column))
-    if other.size:
-        least, largest = (end[other] for end in real_range(instance, name, gpu_type))
-        inside = np.clip(widths[other], least, largest)
-        # What is outside by no more than the judge tolerates is moved to the end; anything else is refused.
-        moved = np.where(np.abs(inside - widths[other]) <= JUDGE_TOLERANCE * inside, inside, widths[other])
-        speed[other] = speed_on_hull(moved, allowed, speeds[other])
     return speed
-
-
-def _is_vertex(allowed: IntArray, speeds: FloatArray, column: IntArray) -> NDArray[np.bool_]:
-    """Whether a width of each row is best for some multiplier, and so on the hull of (k / s, 1 / s).
-
-    Dearer widths are no better from some multiplier on, cheaper ones up to some multiplier: the two must meet.
-    """
-    use, hours = allowed / speeds, 1.0 / speeds
-    rows = np.arange(column.size)
-    dearer_by = use - use[rows, column][:, None]
-    quicker_by = hours[rows, column][:, None] - hours
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = quicker_by / dearer_by
-    at_least = np.where(dearer_by > 0, slope, 0.0).max(axis=1)
-    at_most = np.where(dearer_by < 0, slope, np.inf).min(axis=1)
-    beaten = ((dearer_by == 0) & (quicker_by > 0)).any(axis=1)
-    vertex: NDArray[np.bool_] = (np.maximum(at_least, 0.0) <= at_most) & ~beaten
-    return vertex
 
 
 def real_range(instance: BoaInstance, name: str, gpu_type: str) -> tuple[FloatArray, FloatArray]:

@@ -26,6 +26,8 @@ STEADY = "steady_"
 _MOST_CELLS = 4096
 #: Chance, at any time of the day, that is left beyond the last cell.
 _LEFT = 1e-12
+#: Exponentials that are computed at once: enough to drown the cost of a call, few enough to stay in the cache.
+_AT_ONCE = 1 << 16
 #: What a chance may miss a level by and still reach it: rounding must not decide.
 _SLACK = 1e-9
 
@@ -222,6 +224,7 @@ def _merge(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> Crowd:
     fewer jobs of whole cells, and so much always in use, that mean and variance are kept: with as many jobs as that
     needs, nobody sees more of the distribution.
     """
+    gpus, repeat, jobs = _sum_equal(gpus, repeat, jobs)
     size = _count_gpus(gpus, repeat, jobs)
     unit = max(1, -(-size // _MOST_CELLS))
     if unit == 1:
@@ -235,10 +238,17 @@ def _merge(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> Crowd:
         always = jobs @ (gpus * (1.0 - filled)) / unit
         jobs = jobs * filled**2
     kept = (cells > 0) & (jobs > 0).any(axis=0)
-    keys, place = np.unique(np.stack([cells, repeat])[:, kept], axis=1, return_inverse=True)
-    merged = np.zeros((len(jobs), keys.shape[1]))
-    np.add.at(merged.T, place.ravel(), jobs[:, kept].T)
-    return Crowd(keys[0], keys[1], merged, always, unit, -(-size // unit) + 1)
+    cells, repeat, jobs = _sum_equal(cells[kept], repeat[kept], jobs[:, kept])
+    return Crowd(cells, repeat, jobs, always, unit, -(-size // unit) + 1)
+
+
+def _sum_equal(held: FloatArray, repeat: FloatArray, jobs: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sum up the jobs (H, D) that hold the same and come in the same clumps, in their order."""
+    order = np.lexsort((repeat, held))
+    held, repeat = held[order], repeat[order]
+    differs = (held[1:] != held[:-1]) | (repeat[1:] != repeat[:-1])
+    firsts = np.flatnonzero(np.append(True, differs)[: held.size])
+    return held[firsts], repeat[firsts], np.add.reduceat(jobs[:, order], firsts, axis=1)
 
 
 def _count_gpus(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> int:
@@ -249,8 +259,8 @@ def _count_gpus(gpus: FloatArray, repeat: FloatArray, jobs: FloatArray) -> int:
     steepest = np.min(np.where(repeat > 0.0, -np.log(np.maximum(repeat, 1e-300)), 40.0) / np.maximum(gpus, 1e-300))
     slopes = steepest * np.geomspace(1e-6, 0.95, 120)
     most = np.full(len(jobs), np.inf)
-    for slope in slopes.tolist():
-        rise = np.exp(np.minimum(slope * gpus, 300.0))
-        cumulant = jobs @ ((1.0 - repeat) * ((1.0 - repeat) * rise / (1.0 - repeat * rise) - 1.0))
-        most = np.minimum(most, (cumulant - np.log(_LEFT)) / slope)
+    for some in np.array_split(slopes, min(slopes.size, 1 + slopes.size * gpus.size // _AT_ONCE)):
+        rise = np.exp(np.minimum(some[:, None] * gpus, 300.0))
+        cumulant = ((1.0 - repeat) * ((1.0 - repeat) * rise / (1.0 - repeat * rise) - 1.0)) @ jobs.T
+        most = np.minimum(most, ((cumulant - np.log(_LEFT)) / some[:, None]).min(axis=0))
     return int(min(np.ceil(most.max()), 2.0**50)) + 1

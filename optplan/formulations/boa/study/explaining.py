@@ -19,7 +19,7 @@ from optplan.contracts.result import MEETING, Result, Status
 from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.data.options import Options
-from optplan.formulations.boa.judge.evaluation import evaluate, types_along
+from optplan.formulations.boa.judge.evaluation import evaluate
 from optplan.formulations.boa.study.forcing import Kept, Shared, solve_forced
 from optplan.progress import Listener, Stopwatch
 
@@ -200,9 +200,7 @@ def _list_places(instance: BoaInstance, solution: BoaSolution) -> Iterator[_Plac
     for name in instance.classes:
         options = instance.options(name)
         for number, branch in enumerate(solution.branches[name], start=1):
-            types = types_along(instance, branch)
-            columns = [options.find(str(t), w) for t, w in zip(types, branch.widths.tolist(), strict=True)]
-            held = np.array(columns, dtype=np.int64)
+            held = options.find(branch.gpu_types, branch.widths)
             firsts = np.flatnonzero(np.concatenate(([True], np.diff(held) != 0)))
             ends = np.append(firsts[1:], held.size)
             for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):

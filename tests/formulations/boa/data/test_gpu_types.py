@@ -398,7 +398,5 @@ def test_options_are_pairs_type_by_type() -> None:
     assert options.speeds.tolist() == [[1.0, 1.5, 2.0, 2.5, 4.0, 6.0]]
     assert options.pause_h.tolist() == pytest.approx([0.1] * 4 + [0.2] * 2)
     assert options.change_h == pytest.approx(np.array([[0.0] * 4 + [0.01] * 2, [0.02] * 4 + [0.0] * 2]))
-    assert options.find("a100", 2) == 5
-    assert options.find("a100", 4) is None
-    assert options.find("t4", 3) is None
-    assert options.find("v100", 1) is None
+    asked = ("a100", "a100", "t4", "t4", "v100", "t4")
+    assert options.find(asked, np.array([2.0, 4.0, 3.0, 4.0, 1.0, 1e9])).tolist() == [5, -1, -1, 2, -1, -1]
