@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -73,6 +73,11 @@ class Instance(FrozenModel):
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""
         raise NotImplementedError
+
+    def origin(self) -> dict[str, Any]:
+        """Return what records say of the instance that they are about, by the names of their fields."""
+        formulation = getattr(self, "formulation", "")
+        return {"formulation": formulation, "instance_name": self.name, "instance_hash": self.content_hash()}
 
     def content_hash(self) -> str:
         """Return the SHA-256 of the content, the same for every file that says the same thing; computed once.

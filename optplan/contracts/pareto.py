@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, SerializeAsAny
 
-from optplan.contracts.instance import Sense, Solution
+from optplan.contracts.instance import Instance, Sense, Solution
 from optplan.schema import ByName, FrozenModel
 
 
@@ -68,3 +69,24 @@ class ParetoFrontier(FrozenModel):
     points: tuple[ParetoPoint, ...]
     exact: bool
     solve_seconds: Annotated[float, Field(ge=0)] = 0.0
+
+    @classmethod
+    def of(
+        cls, instance: Instance, limit: tuple[str, str], points: Iterable[ParetoPoint], *, exact: bool, seconds: float
+    ) -> ParetoFrontier:
+        """Make the frontier of an instance by a limit, given with its unit; points that are no better are left out."""
+        sign = 1 if instance.sense is Sense.MINIMISE else -1
+        kept: list[ParetoPoint] = []
+        for point in sorted(points, key=lambda each: (each.limit, sign * each.objective)):
+            if not kept or (sign * point.objective < sign * kept[-1].objective and point.limit > kept[-1].limit):
+                kept.append(point)
+        return cls(
+            **instance.origin(),
+            limit_name=limit[0],
+            limit_unit=limit[1],
+            objective_unit=instance.objective_unit,
+            sense=instance.sense,
+            points=tuple(kept),
+            exact=exact,
+            solve_seconds=seconds,
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from optplan.errors import UsageError, nearest_name_hint
+from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
 from optplan.units import Amount
 
 #: The limits' names in shadow prices and relaxations.
@@ -57,6 +57,24 @@ class TimeAndMoney:
     def objective_unit(self) -> str:
         """US dollars, or seconds."""
         return "usd" if self.objective is Objective.COST else "s"
+
+    @property
+    def limit_name(self) -> str:
+        """The name of the limit that is traded against the objective."""
+        return DEADLINE if self.objective is Objective.COST else BUDGET
+
+    def traded_limit(self, asked: str) -> tuple[str, str]:
+        """Return the name and the unit of the limit that a frontier is by.
+
+        Raises
+        ------
+        UnsupportedError
+            When another one is asked for; empty for none.
+        """
+        if asked not in ("", self.limit_name):
+            message = f"the frontier of the objective {self.objective.value} is by {self.limit_name}, not by {asked}"
+            raise UnsupportedError(message)
+        return self.limit_name, "s" if self.objective is Objective.COST else "usd"
 
     @property
     def limits(self) -> dict[str, float]:

@@ -65,8 +65,7 @@ def check_reference(path: str, curve: Speedup, reference: int) -> None:
         at = f"{reference} GPU{'s' if reference > 1 else ''}"
         got = float(at_reference.ravel()[wrong[0]])
         problem = f"the speedup at {at} is {got!r} in epoch {wrong[0] + 1}; it must be 1, because sizes are times there"
-        fix = "divide the table by it, or name another reference_width"
-        raise DataError(path, problem, fix)
+        raise DataError(path, problem, "divide the table by it, or name another reference_width")
 
 
 def check_curve(path: str, curve: Speedup, widths: IntArray) -> None:

@@ -101,9 +101,7 @@ def build_continuous_frontier(instance: BoaInstance) -> Frontier:
         return stated.write_solution(found.choices)
 
     return Frontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
+        **instance.origin(),
         budget_unit=instance.budget_unit.value,
         objective_unit="s",
         budgets=curve.consumption,

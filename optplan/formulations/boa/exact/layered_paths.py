@@ -169,9 +169,7 @@ def build_frontier(instance: BoaInstance, *, stopwatch: Stopwatch | None = None)
         return _write_point(instance, point)
 
     return Frontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
+        **instance.origin(),
         budget_unit=instance.budget_unit.value,
         objective_unit="s",
         budgets=line.consumption,

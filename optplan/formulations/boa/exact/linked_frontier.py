@@ -299,9 +299,7 @@ def build_linked_frontier(
     write = write or partial(write_mixture, instance)
     line = _Line(instance, _Solver(instance.replace(budget=None), state), stopwatch, in_pieces=bool(costs))
     return Frontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
+        **instance.origin(),
         budget_unit=instance.budget_unit.value,
         objective_unit="s",
         budgets=line.budgets,

@@ -270,9 +270,7 @@ def _build_curved_frontier(instance: BoaInstance) -> Frontier:
         return stated.write_solution(found.mixture)
 
     return Frontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
+        **instance.origin(),
         budget_unit=instance.budget_unit.value,
         objective_unit="s",
         budgets=budgets,

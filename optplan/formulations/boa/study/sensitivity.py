@@ -145,9 +145,7 @@ def analyse_sensitivity(
             watch.emit(name, fraction=(position + len(done) / samples) / len(plans))
         sampled.append(_collect(name, plan, bound, evaluate(run_instance, plan), done))
     return BoaSensitivity(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
+        **instance.origin(),
         objective_unit="s",
         limits=instance.limits,
         limit_units={limit: instance.limit_unit(limit) for limit in instance.limit_names},

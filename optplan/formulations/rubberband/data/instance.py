@@ -172,11 +172,6 @@ class RubberBandInstance(TimeAndMoney, Instance):
         return {"objective": objective}
 
     @property
-    def limit_name(self) -> str:
-        """The name of the limit that is traded against the objective."""
-        return DEADLINE if self.objective is Objective.COST else BUDGET
-
-    @property
     def has_limit(self) -> bool:
         """Whether that limit has an amount."""
         return (self.deadline_s if self.objective is Objective.COST else self.budget) is not None

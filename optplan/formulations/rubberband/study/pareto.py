@@ -7,7 +7,6 @@ limits stand in, each proven best at its own; the frontier says that it is not c
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest
 from optplan.errors import UnsupportedError
-from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
+from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance
 from optplan.formulations.rubberband.exact.chains import Chain, state_chains, write_solution
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
@@ -62,7 +61,6 @@ def build_pareto(instance: RubberBandInstance, request: SolveRequest) -> ParetoF
     """
     if instance.confidence is not None:
         raise UnsupportedError("the frontier is of expected times: leave the confidence out")
-    start = time.perf_counter()
     chains = state_chains(instance)
     trades = [_trade(chain, request) for chain in chains]
     seconds, usd, paths = _merge(trades)
@@ -86,17 +84,8 @@ def build_pareto(instance: RubberBandInstance, request: SolveRequest) -> ParetoF
                 ),
             )
         )
-    in_time = instance.objective is Objective.COST
-    return ParetoFrontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
-        limit_name=DEADLINE if in_time else BUDGET,
-        limit_unit="s" if in_time else "usd",
-        objective_unit=instance.objective_unit,
-        points=tuple(points if in_time else reversed(points)),
-        exact=complete,
-        solve_seconds=time.perf_counter() - start,
+    return ParetoFrontier.of(
+        instance, instance.traded_limit(""), points, exact=complete, seconds=request.stopwatch.elapsed_s
     )
 
 

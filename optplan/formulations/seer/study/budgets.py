@@ -36,18 +36,8 @@ def build_budget_frontier(instance: SeerInstance, request: SolveRequest) -> Pare
         best of its own budget; budgets between them are not looked at, so ``exact`` is false.
     """
     points = spend_budgets(instance, STEPS, request)
-    return ParetoFrontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
-        limit_name=BUDGET,
-        limit_unit="GPU-min",
-        objective_unit=instance.objective_unit,
-        sense=instance.sense,
-        points=_keep_better(points),
-        exact=False,
-        solve_seconds=request.stopwatch.elapsed_s,
-    )
+    seconds = request.stopwatch.elapsed_s
+    return ParetoFrontier.of(instance, (BUDGET, "GPU-min"), points, exact=False, seconds=seconds)
 
 
 def spend_budgets(instance: SeerInstance, steps: Sequence[float], request: SolveRequest) -> list[ParetoPoint]:
@@ -84,12 +74,3 @@ def spend_budgets(instance: SeerInstance, steps: Sequence[float], request: Solve
             )
         )
     return points
-
-
-def _keep_better(points: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
-    """Keep the points, by increasing spend, that train for longer than all before them."""
-    kept: list[ParetoPoint] = []
-    for point in sorted(points, key=lambda each: each.limit):
-        if not kept or point.objective > kept[-1].objective:
-            kept.append(point)
-    return tuple(kept)

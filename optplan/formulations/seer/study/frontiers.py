@@ -6,7 +6,7 @@ samples, so that the curve is smoother than its intervals are wide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest
@@ -81,18 +81,8 @@ def build_quality_frontier(instance: SeerInstance, limit: str, request: SolveReq
         if point is not None:
             points.append(point)
             request.stopwatch.emit(limit, objective=point.objective, fraction=(number + 1) / len(STEPS))
-    return ParetoFrontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
-        limit_name=limit,
-        limit_unit="GPU-min" if limit == BUDGET else "min",
-        objective_unit=instance.objective_unit,
-        sense=instance.sense,
-        points=_keep_better(points),
-        exact=False,
-        solve_seconds=request.stopwatch.elapsed_s,
-    )
+    unit = "GPU-min" if limit == BUDGET else "min"
+    return ParetoFrontier.of(instance, (limit, unit), points, exact=False, seconds=request.stopwatch.elapsed_s)
 
 
 def _choose(instance: SeerInstance, limit: str, amount: float, request: SolveRequest) -> ParetoPoint | None:
@@ -120,12 +110,3 @@ def _choose(instance: SeerInstance, limit: str, amount: float, request: SolveReq
         measures={f"{limit}_{'gpu_min' if limit == BUDGET else 'min'}": amount, **judged.measures},
         solution=solution,
     )
-
-
-def _keep_better(points: Sequence[ParetoPoint]) -> tuple[ParetoPoint, ...]:
-    """Keep the points, by increasing amount, that are better than all before them."""
-    kept: list[ParetoPoint] = []
-    for point in sorted(points, key=lambda each: (each.limit, each.objective)):
-        if not kept or (point.objective < kept[-1].objective and point.limit > kept[-1].limit):
-            kept.append(point)
-    return tuple(kept)

@@ -269,8 +269,7 @@ class SriftInstance(TimeAndMoney, Instance):
             return
         least, most = int(profile.batches[0]) * vm.gpus, profile.largest_batch * vm.gpus
         if vm.batches.ndim != 1 or not vm.batches.size or (np.diff(vm.batches) <= 0).any():
-            problem = f"got {vm.batches.tolist()}"
-            raise DataError(f"{path}.batches", problem, "list each choice once, ascending")
+            raise DataError(f"{path}.batches", f"got {vm.batches.tolist()}", "list each choice once, ascending")
         for batch in vm.batches.tolist():
             if batch % vm.gpus or not least <= batch <= most:
                 problem = f"got {batch}; multiples of {vm.gpus} (GPUs) from {least} to {most} are allowed"

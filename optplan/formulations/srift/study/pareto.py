@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.result import SolveRequest, Termination
-from optplan.errors import UnsupportedError
-from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.data.instance import Objective, SriftInstance, SriftSolution
 from optplan.formulations.srift.exact.goals import FrontierGoal, LeastGoal
 from optplan.formulations.srift.exact.incumbents import JudgedFleet
 from optplan.formulations.srift.exact.search import FleetSpace
@@ -40,30 +37,16 @@ def build_pareto(instance: SriftInstance, request: SolveRequest) -> ParetoFronti
     UnsupportedError
         When the limit that is asked for is one on the objective.
     """
-    start = time.perf_counter()
-    in_time = instance.objective is Objective.COST
-    name = DEADLINE if in_time else BUDGET
-    if request.limit not in ("", name):
-        message = f"the frontier of the objective {instance.objective.value} is by {name}, not by {request.limit}"
-        raise UnsupportedError(message)
+    limit = instance.traded_limit(request.limit)
     free = instance.replace(deadline_s=None, budget=None)
     goal = FrontierGoal()
     if request.stopwatch.limit_s is not None:
         _sketch(free, goal, request.stopwatch)
     end = FleetSpace(free).search(goal, request.stopwatch)
     exact = end.termination is Termination.COMPLETED
+    in_time = instance.objective is Objective.COST
     points = [_point(fleet, in_time=in_time, exact=exact) for fleet in goal.fleets]
-    return ParetoFrontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
-        limit_name=name,
-        limit_unit="s" if in_time else "usd",
-        objective_unit=instance.objective_unit,
-        points=tuple(points if in_time else reversed(points)),
-        exact=exact,
-        solve_seconds=time.perf_counter() - start,
-    )
+    return ParetoFrontier.of(instance, limit, points, exact=exact, seconds=request.stopwatch.elapsed_s)
 
 
 def _sketch(instance: SriftInstance, goal: FrontierGoal, stopwatch: Stopwatch) -> None:

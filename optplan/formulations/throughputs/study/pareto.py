@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 from optplan.contracts.answer import SolveRequest
 from optplan.contracts.pareto import ParetoFrontier, ParetoPoint
 from optplan.contracts.time_and_money import BUDGET, DEADLINE
-from optplan.errors import UnsupportedError
 from optplan.formulations.throughputs.data.instance import ThroughputsInstance
 from optplan.formulations.throughputs.exact.choosing import SAME, goal_of, list_choices
 
@@ -20,12 +17,7 @@ def build_pareto(instance: ThroughputsInstance, request: SolveRequest) -> Pareto
     UnsupportedError
         When the limit that is asked for is one on the objective.
     """
-    start = time.perf_counter()
-    goal = goal_of(instance)
-    limit = DEADLINE if goal == BUDGET else BUDGET
-    if request.limit not in ("", limit):
-        message = f"the frontier of the objective {instance.objective.value} is by {limit}, not by {request.limit}"
-        raise UnsupportedError(message)
+    goal, (limit, unit) = goal_of(instance), instance.traded_limit(request.limit)
     choices, points = list_choices(instance), []
     used, reached = choices.used[limit], choices.used[goal]
     left = choices.keep({})
@@ -40,14 +32,4 @@ def build_pareto(instance: ThroughputsInstance, request: SolveRequest) -> Pareto
             )
         )
         left &= reached < reached[best] * (1.0 - SAME)
-    return ParetoFrontier(
-        formulation=instance.formulation,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
-        limit_name=limit,
-        limit_unit="s" if limit == DEADLINE else "usd",
-        objective_unit=instance.objective_unit,
-        points=tuple(points),
-        exact=True,
-        solve_seconds=time.perf_counter() - start,
-    )
+    return ParetoFrontier.of(instance, (limit, unit), points, exact=True, seconds=request.stopwatch.elapsed_s)
