@@ -319,8 +319,8 @@ WholeNumbers = Annotated[
 ]
 
 
-def require_positive(array: FloatArray, *, strictly: bool = True) -> None:
-    """Raise ``ValueError`` naming the first entry that is not positive (or, not strictly, negative).
+def require_positive(array: FloatArray, *, strictly: bool = True) -> FloatArray:
+    """Return the array; raise ``ValueError`` naming the first entry that is not positive (or, not strictly, negative).
 
     Parameters
     ----------
@@ -335,11 +335,11 @@ def require_positive(array: FloatArray, *, strictly: bool = True) -> None:
         With the entry's position and value; inside a validator pydantic adds the field's path.
     """
     allowed = "numbers above zero" if strictly else "numbers not below zero"
-    _refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
+    return _refuse_entries(array, array <= 0 if strictly else array < 0, f"{allowed} are allowed")
 
 
-def require_amounts(array: FloatArray) -> None:
-    """Raise ``ValueError`` naming the first entry that is not from :data:`LEAST_AMOUNT` to :data:`LARGEST_AMOUNT`.
+def require_amounts(array: FloatArray) -> FloatArray:
+    """Return the array; raise ``ValueError`` naming the first entry not from ``LEAST_AMOUNT`` to ``LARGEST_AMOUNT``.
 
     Parameters
     ----------
@@ -353,13 +353,13 @@ def require_amounts(array: FloatArray) -> None:
     """
     require_positive(array)
     outside = (array < LEAST_AMOUNT) | (array > LARGEST_AMOUNT)
-    _refuse_entries(array, outside, f"numbers {AMOUNTS} are allowed; check the unit")
+    return _refuse_entries(array, outside, f"numbers {AMOUNTS} are allowed; check the unit")
 
 
-def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -> None:
-    """Raise for the first wrong entry."""
+def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -> FloatArray:
+    """Return the array, or raise for its first wrong entry."""
     if not wrong.any():
-        return
+        return array
     first = tuple(np.argwhere(wrong)[0])
     position = "".join(f"[{i}]" for i in first)
     where = f"entry {position}: " if position else ""

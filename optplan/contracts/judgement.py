@@ -230,8 +230,6 @@ class PathCosts:
         ----------
         weights
             (L,) Of the consumptions.
-        value
-            Of the value.
         """
         run, enter = value * self.run_value, value * self.enter_value
         for weight, used, used_entering in zip(weights, self.run_consumption, self.enter_consumption, strict=True):

@@ -152,8 +152,6 @@ def path_totals(graph: PathCosts, columns: IntArray) -> tuple[float, FloatArray]
 
     Parameters
     ----------
-    graph
-        What steps cost.
     columns
         (E,) Column of the node in each layer.
     """

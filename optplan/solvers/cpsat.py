@@ -113,8 +113,6 @@ def solve_cp_sat(
 
     Parameters
     ----------
-    problem
-        Graphs and budgets.
     request
         Gap, seed and time limit. One worker, so the same request gives the same answer.
     resolution

@@ -21,8 +21,6 @@ def enumerate_choices(problem: BudgetedPaths, request: SolveRequest) -> PathsOut
 
     Parameters
     ----------
-    problem
-        Graphs and budgets.
     request
         Only its listener is used: the work is limited by :data:`MAX_CHOICES`, not by time.
 

@@ -64,8 +64,6 @@ def choice_of_flows(problem: BudgetedPaths, flows: Sequence[Flow], *, mixed: boo
 
     Parameters
     ----------
-    problem
-        Graphs and budgets.
     flows
         One for each graph.
     mixed
@@ -164,8 +162,6 @@ def mix_within_budget(problem: BudgetedPaths, candidates: Sequence[Sequence[IntA
 
     Parameters
     ----------
-    problem
-        Graphs and budgets.
     candidates
         For each graph some paths, as columns (E,).
 

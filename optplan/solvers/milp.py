@@ -70,8 +70,6 @@ def solve_milp(problem: BudgetedPaths, request: SolveRequest, *, relaxed: bool =
 
     Parameters
     ----------
-    problem
-        Graphs and budgets.
     request
         Gap, seed and time limit. HiGHS runs in one thread, so the same request gives the same answer.
     relaxed
@@ -228,8 +226,6 @@ def write_model(problem: BudgetedPaths, *, form: Literal["lp", "mps"] = "lp", re
 
     Parameters
     ----------
-    problem
-        Graphs and budgets.
     form
         Format of the text: CPLEX LP or free MPS.
     relaxed

@@ -150,8 +150,6 @@ class BoaPlan(Plan):
 
         Parameters
         ----------
-        job_class
-            Which.
         way
             As :func:`choose_way` chose it, from 0.
         epochs_done

@@ -89,8 +89,6 @@ def solve_budget(
 
     Parameters
     ----------
-    blocks
-        The choices.
     budget
         Finite, at least 0.
     bracket
@@ -154,8 +152,6 @@ def dual_bound(blocks: Sequence[Block], multiplier: float, budget: float) -> flo
 
     Parameters
     ----------
-    blocks
-        The choices.
     multiplier
         mu, finite, at least 0.
     budget
@@ -177,8 +173,6 @@ def evaluate_choices(blocks: Sequence[Block], choices: Sequence[Choice]) -> tupl
 
     Parameters
     ----------
-    blocks
-        The instance.
     choices
         One per block, of its kind.
 

@@ -65,8 +65,6 @@ def stop_at_end(segments: Segments, smooth: SmoothPart, bracket: Bracket, multip
     ----------
     segments
         Those inside the bracket.
-    smooth
-        The smooth choices.
     bracket
         Multipliers; it reaches that end.
     multiplier
@@ -84,10 +82,6 @@ def find_crossing(segments: Segments, smooth: SmoothPart, bracket: Bracket, budg
     ----------
     segments
         Those inside the bracket.
-    smooth
-        The smooth choices.
-    bracket
-        Multipliers.
     budget
         Not below what is consumed at ``bracket.high``, not above what is consumed at
         ``bracket.low``.

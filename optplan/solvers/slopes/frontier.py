@@ -287,11 +287,6 @@ def trace_frontier(blocks: Sequence[Block]) -> SlopesFrontier:
 
     Memory: about 50 bytes per segment at the peak, 24 bytes afterwards.
 
-    Parameters
-    ----------
-    blocks
-        The choices.
-
     Raises
     ------
     UsageError

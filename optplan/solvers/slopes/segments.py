@@ -157,8 +157,6 @@ def find_vertices(slab: Slab, first_unit: int) -> SlabVertices:
 
     Parameters
     ----------
-    slab
-        The options.
     first_unit
         Place of the slab's first unit in its block, for messages.
 
@@ -180,13 +178,6 @@ def find_vertices(slab: Slab, first_unit: int) -> SlabVertices:
 
 def collect_segments(parts: Parts, bracket: Bracket) -> Segments:
     """Collect the segments with slopes above ``bracket.low`` and up to ``bracket.high``.
-
-    Parameters
-    ----------
-    parts
-        The instance.
-    bracket
-        Multipliers.
 
     Raises
     ------
@@ -221,8 +212,6 @@ def sample_slabs(table: Table, rate: int, size: int, least_pieces: int) -> Itera
 
     Parameters
     ----------
-    table
-        The block.
     rate
         About one unit in this many is taken.
     size

@@ -210,8 +210,7 @@ class JobClass(FrozenModel):
         sizes = np.atleast_1d(sizes)
         if sizes.ndim != 1 or sizes.size == 0:
             raise ValueError("a list with one size per epoch is needed, at least one epoch")
-        require_amounts(sizes)
-        return freeze(sizes)
+        return freeze(require_amounts(sizes))
 
     @model_validator(mode="after")
     def _check_speedups(self) -> JobClass:

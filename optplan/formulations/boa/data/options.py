@@ -107,8 +107,6 @@ def list_options(
 
     Parameters
     ----------
-    job_class
-        The class.
     gpu_types
         The instance's types.
     widths

@@ -105,8 +105,6 @@ def answer_from_paths(
     ----------
     instance
         The problem; a plan that keeps its limits exists, mixed ones included.
-    request
-        For the gap.
     problem, outcome
         What the engine was given and what it said.
     proof

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, BoaSolution, Problem
 from optplan.formulations.boa.exact.costs import cost_steps, find_least
 from optplan.progress import Stopwatch
-from optplan.solvers.budgeted_paths import TOLERANCE
-from optplan.solvers.limits import ROUNDING, most_within
+from optplan.solvers.figures import count_digits, write_digits, write_down, write_up
+from optplan.solvers.limits import most_within
 from optplan.solvers.paths import bounds, families, switching
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
@@ -130,12 +128,12 @@ def infeasible_answer(instance: BoaInstance, total: float, parts: dict[str, floa
         parts=parts,
         multipliers=_weigh(instance),
     )
-    digits = _count_digits(least, budget.value)
-    each = ", ".join(f"{name} {_write(part, digits)}" for name, part in parts.items())
+    digits = count_digits(least, budget.value)
+    each = ", ".join(f"{name} {write_digits(part, digits)}" for name, part in parts.items())
     reason = (
         f"the least budget for which {PROBLEM_WORDS[instance.problem]} has a plan is "
-        f"{_write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
-        f"the budget is {_write(budget.value, digits)}"
+        f"{write_up(least, budget.value)} {_name_unit(budget.unit.value)} ({each}); "
+        f"the budget is {write_digits(budget.value, digits)}"
     )
     return Answer(
         status=Status.INFEASIBLE,
@@ -180,7 +178,7 @@ def explain_shortfall(
     factor = shortfall.factor / most if most > 0.0 else 1.0
     growth = "; a quota of 0 does not grow with the others"
     if most > 0.0:
-        growth = f"; all limits together would have to grow by {_write_up(100.0 * (factor - 1.0), 0.0)} %"
+        growth = f"; all limits together would have to grow by {write_up(100.0 * (factor - 1.0), 0.0)} %"
     growth = "" if instance.floors else growth  # a floor is kept by lowering it
     reason = (
         f"{PROBLEM_WORDS[instance.problem]} has no plan that keeps the budget and {name_others(instance)}; "
@@ -206,12 +204,12 @@ def say_wishes(relaxations: list[Relaxation]) -> str:
 
 
 def _say_wish(change: Relaxation) -> str:
-    given, unit = _write(change.given, 6), _name_unit(change.unit)
+    given, unit = write_digits(change.given, 6), _name_unit(change.unit)
     if not change.limit.startswith(FLOOR):
-        least = _write_up(change.least_feasible, change.given)
+        least = write_up(change.least_feasible, change.given)
         return f"{_name_limit(change.limit)} of at least {least} {unit} (given: {given})"
     name = change.limit.removeprefix(FLOOR)
-    return f"a floor of {name} of at most {_write_down(change.least_feasible)} {unit} (given: {given})"
+    return f"a floor of {name} of at most {write_down(change.least_feasible)} {unit} (given: {given})"
 
 
 def name_others(instance: BoaInstance) -> str:
@@ -255,30 +253,6 @@ def _name_unit(unit: str) -> str:
     return UNIT_WORDS.get(unit, unit)
 
 
-def _count_digits(number: float, given: float) -> int:
-    """Count the digits that tell a number from a lesser one: 74.62 against 60, but 74.6203 against 74.6201."""
-    return max(4, 2 - math.floor(math.log10(max(TOLERANCE, (number - given) / number))))
-
-
-def _write_up(number: float, given: float) -> str:
-    """Write a number rounded up, so that the figure, given as a limit, is enough."""
-    digits = _count_digits(number, given)
-    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
-    # Rounding errors of the division must not lift a number that is whole already.
-    return _write(math.ceil(number / unit * (1 - ROUNDING)) * unit, digits)
-
-
-def _write_down(number: float) -> str:
-    """Write a number rounded down to four digits, so that the figure, given as a floor, is low enough."""
-    unit = 10.0 ** (math.floor(math.log10(number)) - 3)
-    return _write(math.floor(number / unit * (1 + ROUNDING)) * unit, 4)
-
-
 def _weigh(instance: BoaInstance) -> dict[str, float]:
     """Weigh the budget alone."""
     return {limit: float(limit == BUDGET) for limit in instance.limit_names}
-
-
-def _write(number: float, digits: int) -> str:
-    """Write a number to so many significant digits, without an exponent while it is readable: 53,270 or 74.62."""
-    return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"

@@ -35,8 +35,6 @@ def explain_division(
     ----------
     instance
         The problem, policy pure, with a budget and quotas or due dates.
-    family
-        Its statement.
     found
         The search that excluded all plans; None where another engine says so, which is taken on trust.
     request

@@ -63,8 +63,6 @@ def solve_costs(
         (L,) Amounts of the limits; those of the instance when None.
     gap
         Relative gap at which a search for a pure plan may stop.
-    stopwatch
-        Time limit.
     memory
         What is known from problems of the same instance with most of the same costs; what this one finds is added.
 

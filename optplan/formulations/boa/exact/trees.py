@@ -32,10 +32,6 @@ def write_tree(
 
     Parameters
     ----------
-    instance
-        The problem.
-    family
-        Its graphs, in the order of the classes.
     region
         All plans, divided; every part that is not divided proves the bound.
     bound

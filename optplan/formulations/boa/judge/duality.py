@@ -199,8 +199,6 @@ def least_path(costs: PathCosts, weights: FloatArray, *, value: float = 1.0) -> 
 
     Parameters
     ----------
-    costs
-        What steps cost.
     weights
         (L,) Of the consumptions.
     value

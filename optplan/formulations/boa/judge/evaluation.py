@@ -110,8 +110,6 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
 
     Parameters
     ----------
-    instance
-        The problem.
     solution
         The widths to judge; they may break any rule.
 

@@ -183,8 +183,6 @@ def find_least_plan(graphs: list[OpenPaths], most_value: float, limits: FloatArr
         What the value may be at most; infinity with weight 0 only.
     limits
         (L,) What the total consumptions may be at most.
-    stopwatch
-        Asked all along.
 
     Raises
     ------

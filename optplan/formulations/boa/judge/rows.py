@@ -85,8 +85,6 @@ def check_rows(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
         Problem whole or rescaling, policy pure, with a budget.
     certificate
         Of the rule ``boa-rows``; anything may stand in it.
-    stopwatch
-        Asked all along.
 
     Raises
     ------

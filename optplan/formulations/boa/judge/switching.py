@@ -88,16 +88,12 @@ class TypedPaths:
 
         Parameters
         ----------
-        kinds
-            The set.
         weights
             (R, 1 + L) The rows.
         room
             (R,) What the weighted sums may be at most.
         most
             Beginnings of paths that may be formed.
-        stopwatch
-            Asked all along.
 
         Returns
         -------

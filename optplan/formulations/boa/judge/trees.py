@@ -125,8 +125,6 @@ def check_tree(instance: BoaInstance, certificate: TreeCertificate, stopwatch: S
     certificate
         Of the rule ``boa-branches``, or ``boa-rows`` or ``boa-peak``, which :mod:`optplan.formulations.boa.judge.rows`
         and :mod:`optplan.formulations.boa.judge.peak` explain; anything may stand in it.
-    stopwatch
-        Asked all along.
 
     Raises
     ------

@@ -25,8 +25,6 @@ def best_width(
 
     Parameters
     ----------
-    curve
-        The speedup s.
     wait, price
         What an hour costs, and what one GPU in it costs; at least 0 and not both 0.
     least, largest

@@ -148,11 +148,6 @@ Experiment = Annotated[StagesExperiment | ShaExperiment | HyperbandExperiment, F
 def brackets(experiment: Experiment) -> tuple[tuple[Stage, ...], ...]:
     """Return the stages of a search, by cluster.
 
-    Parameters
-    ----------
-    experiment
-        The search.
-
     Returns
     -------
     tuple

@@ -30,9 +30,9 @@ from optplan.formulations.rubberband.data.rules import BOTH_CHANCE
 from optplan.formulations.rubberband.exact.both_search import BothPlan, BothSearch
 from optplan.formulations.rubberband.exact.both_steps import BothSteps
 from optplan.formulations.rubberband.exact.confidence import conclude, solve_confident_deadline
-from optplan.formulations.rubberband.exact.feasibility import write_apart
 from optplan.formulations.rubberband.exact.least_deadlines import find_too_low
 from optplan.formulations.rubberband.laws.both import both_chance
+from optplan.solvers.figures import write_apart
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 

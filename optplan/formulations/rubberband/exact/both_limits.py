@@ -31,8 +31,8 @@ from optplan.formulations.rubberband.data.rules import BOTH
 from optplan.formulations.rubberband.exact.both_confidence import solve_both_confident
 from optplan.formulations.rubberband.exact.chains import state_chains
 from optplan.formulations.rubberband.exact.confidence import solve_confident_deadline
-from optplan.formulations.rubberband.exact.feasibility import write_apart
 from optplan.formulations.rubberband.exact.held_paths import solve_one_limit
+from optplan.solvers.figures import write_apart
 from optplan.solvers.limits import LIMIT_TOLERANCE
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import find_least
@@ -128,8 +128,6 @@ def _refuse(instance: RubberBandInstance, best: _Answer, request: SolveRequest) 
 
     Parameters
     ----------
-    instance
-        The problem.
     best
         The best without the ceiling, with a bound beyond it; or that no plan keeps the other limit, either.
     request
@@ -166,10 +164,6 @@ def _look_at(
 
     Parameters
     ----------
-    instance
-        The problem.
-    limit
-        Which one.
     answer
         The least of it within the other limit.
     request

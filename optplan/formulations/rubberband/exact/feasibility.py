@@ -21,6 +21,7 @@ from optplan.formulations.rubberband.data.rules import CHARGES
 from optplan.formulations.rubberband.exact.chains import Chain
 from optplan.formulations.rubberband.laws.stages import option_of
 from optplan.schema import FloatArray, IntArray
+from optplan.solvers.figures import write_apart
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.held import HeldShortfall, exchange_charges, find_least
 from optplan.units import format_duration
@@ -35,8 +36,6 @@ def explain_shortfall(
     ----------
     instance
         The problem, with a limit that no plan keeps.
-    chains
-        Its brackets.
 
     Returns
     -------
@@ -158,12 +157,6 @@ def _explain_cost(
     where = f"stage {dearest + 1}" if len(chains) == 1 else f"stage {dearest + 1} of bracket {slowest + 1}"
     count = "1 instance" if held[dearest] == 1 else f"{held[dearest]} instances"
     return f"{sentence}: {where} alone takes {usd[dearest]:,.4g} usd on {count}"
-
-
-def write_apart(number: float, other: float) -> str:
-    """Write a number with the digits that tell it from another, four at least."""
-    digits = max(4, 2 - math.floor(math.log10(max(1e-9, abs(number - other) / max(number, other)))))
-    return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"
 
 
 def price_limit(instance: RubberBandInstance, less: float, more: float) -> ShadowPrice:

@@ -62,8 +62,6 @@ def solve_chain(
     ----------
     instance
         For its objective.
-    chain
-        The bracket.
     limit
         Seconds, or US dollars.
     """

@@ -53,12 +53,6 @@ def is_too_early(
         The problem; its own deadline is not looked at.
     chains
         Its brackets, with all options.
-    wanted
-        The probability.
-    effort
-        Limits on labels and time.
-    points
-        Of the grid.
 
     Raises
     ------

@@ -51,8 +51,6 @@ def solve_side_by_side(
     ----------
     instance
         The problem, with the time as its objective.
-    chains
-        Its brackets.
     budget_usd
         For all of them together.
     """

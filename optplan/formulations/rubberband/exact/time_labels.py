@@ -69,13 +69,7 @@ class _Labels:
 
 
 def bound_chance(times: GridTimes) -> float:
-    """Return a probability that no plan of a bracket passes to be on time, costs not looked at.
-
-    Parameters
-    ----------
-    times
-        The bracket.
-    """
+    """Return a probability that no plan of a bracket passes to be on time, costs not looked at."""
     before = Outlook(times, 0.0).before[0]
     start = times.restore(times.growth_spectra(times.chain.held))
     chances = np.einsum("kg,kg->k", start, np.where(np.isfinite(before), before, 0.0)[:, ::-1])
@@ -87,14 +81,10 @@ def find_timed_plans(times: GridTimes, most_usd: float, wanted: float, effort: E
 
     Parameters
     ----------
-    times
-        The bracket.
     most_usd
         Plans that cost this much or more are not wanted; +inf for all.
     wanted
         Least probability to be on time, with times rounded down.
-    effort
-        Limits on labels and time.
 
     Raises
     ------

@@ -81,8 +81,6 @@ def growth(
 
     Parameters
     ----------
-    instance
-        The problem.
     before, after
         Instances held; zero before the first stage. Numbers, or arrays that broadcast.
 
@@ -107,8 +105,6 @@ def evaluate(instance: RubberBandInstance, solution: RubberBandSolution) -> Eval
 
     Parameters
     ----------
-    instance
-        The problem.
     solution
         The allocations to judge; they may break any rule.
 
@@ -151,8 +147,6 @@ def expected_costs(instance: RubberBandInstance, bracket: int, chain: Sequence[S
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket
         Which one, from zero.
     chain
@@ -227,8 +221,6 @@ def expected_shortfall_s(
 
     Parameters
     ----------
-    instance
-        The problem.
     bracket
         Which one, from zero.
     chain

@@ -37,8 +37,6 @@ def build_dag(instance: RubberBandInstance, solution: RubberBandSolution, bracke
 
     Parameters
     ----------
-    instance
-        The problem.
     solution
         GPUs and instances of each stage.
     bracket

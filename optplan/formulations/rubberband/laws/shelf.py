@@ -36,10 +36,6 @@ class Shelf:
         ----------
         key
             All that the value follows from.
-        make
-            Makes the value.
-        measure
-            Says its size.
         """
         with self._lock:
             if key in self._entries:

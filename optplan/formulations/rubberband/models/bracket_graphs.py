@@ -108,8 +108,6 @@ def bind_bracket(alone: RubberBandInstance, graph: BracketGraph, limit: float, o
         From :func:`state_bracket`.
     limit
         Seconds, or US dollars.
-    objective
-        What is made least.
     """
     counts, group = np.unique(graph.held, return_inverse=True)
     start_s, start_usd = growth(alone, 0, graph.held)

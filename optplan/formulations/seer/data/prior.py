@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
@@ -46,12 +46,7 @@ _ROUNDING = 1e-12
 Loss = Annotated[float, NUMBER]
 
 _Samples = Annotated[int, Field(ge=_LEAST_SAMPLES, le=_MOST_SAMPLES, strict=True)]
-_Speedups = Annotated[Numbers, AfterValidator(lambda array: _pass(require_amounts, array))]
-
-
-def _pass(check: Any, array: FloatArray) -> FloatArray:  # noqa: ANN401 - a function that raises or returns nothing
-    check(array)
-    return array
+_Speedups = Annotated[Numbers, AfterValidator(require_amounts)]
 
 
 class TrialScaling(FrozenModel):

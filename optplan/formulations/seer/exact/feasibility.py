@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from optplan.contracts.result import Answer, Hopeless, Infeasibility, Relaxation, Status, Termination
 from optplan.formulations.seer.data.brackets import SHORTFALL, paid_gpus
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, SeerInstance, SeerSolution
+from optplan.solvers.figures import write_up
 
 
 def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
@@ -32,7 +31,7 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
     # Without one limit the other still falls short, unless it is the only one that does.
     hopeless = {limit: [other for other in short if other != limit] for limit in least}
     wishes = " and ".join(
-        f"a {each.limit} of at least {_write_up(each.least_feasible, each.given)} {each.unit} "
+        f"a {each.limit} of at least {write_up(each.least_feasible, each.given)} {each.unit} "
         f"(given: {each.given:,.12g})"
         for each in relaxations
     )
@@ -67,11 +66,3 @@ def _relax(instance: SeerInstance, limit: str, quotient: float) -> Relaxation:
         parts={"one trial": given * quotient},
         multipliers={each: float(each == limit) for each in instance.limits},
     )
-
-
-def _write_up(number: float, given: float) -> str:
-    """Write a number rounded up to as many digits as tell it from the given one, so that the figure is enough."""
-    digits = max(4, 2 - math.floor(math.log10(max(1e-9, (number - given) / number))))
-    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
-    shown = float(f"{math.ceil(number / unit * (1 - 1e-12)) * unit:.{digits}g}")
-    return f"{shown:,.12g}"

@@ -67,8 +67,6 @@ def choose_plan(
         A feasible one, with a prior.
     uninformed
         Its published plan.
-    stopwatch
-        For its time limit.
     most_work
         Trials trained for a round, over all samples, after which the search ends.
 

@@ -90,8 +90,6 @@ def choose_rows_on_nodes(problem: SpendProblem, eta: float, stopwatch: Stopwatch
         Rows and budget, with GPUs of a node.
     eta
         How many times fewer trials the next round has.
-    stopwatch
-        For its time limit.
     """
     narrowest, *others = problem.brackets
     assert problem.gpus_per_node is not None

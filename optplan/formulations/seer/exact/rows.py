@@ -162,13 +162,7 @@ class SpendProblem:
 
 
 def list_rows(instance: SeerInstance, published: SearchBrackets) -> SpendProblem:
-    """List what each bracket may train within the budget.
-
-    Parameters
-    ----------
-    published
-        Its rounds and brackets.
-    """
+    """List what each bracket may train within the budget."""
     budget = instance.budget_gpu_min
     minutes = _minutes(instance, published)
     least = [bracket.gpus * float(np.dot(minutes[0], bracket.trials)) for bracket in published.brackets]

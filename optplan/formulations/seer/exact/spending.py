@@ -199,15 +199,7 @@ class ChosenRows:
 
 
 def choose_rows(problem: SpendProblem, stopwatch: Stopwatch) -> ChosenRows:
-    """Choose the best row of every bracket.
-
-    Parameters
-    ----------
-    problem
-        Rows and budget.
-    stopwatch
-        For its time limit.
-    """
+    """Choose the best row of every bracket."""
     *wider, narrowest = reversed(problem.brackets)
     published = sum(float(each.spent_gpu_min[0]) for each in problem.brackets)
     held = sum(float(each.held_gpus[0]) for each in problem.brackets)

@@ -143,8 +143,6 @@ def list_rows(instance: SeerInstance, bracket: SizedBracket, spare: float, *, mo
     ----------
     instance
         A feasible one.
-    bracket
-        One of its published brackets.
     spare
         GPU-minutes that a row may take above the published one.
     most

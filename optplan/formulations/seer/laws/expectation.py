@@ -72,8 +72,6 @@ def sample_report(prior: ParametricPrior | TablePrior, searches: Sequence[Search
 
     Parameters
     ----------
-    prior
-        Of the instance.
     searches
         Compared on the same samples.
     """

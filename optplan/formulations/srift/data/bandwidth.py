@@ -30,11 +30,6 @@ BITS_PER_BYTE = 8.0
 BYTES_PER_GBIT = 1e9 / BITS_PER_BYTE
 
 
-def _require_amounts(array: FloatArray) -> FloatArray:
-    require_amounts(array)
-    return array
-
-
 def volume_factor(ranks: int) -> float:
     """Return bytes that a rank sends and receives for each byte of a gradient: 2 (n - 1) / n."""
     return 2.0 * (ranks - 1) / ranks
@@ -95,8 +90,8 @@ class BandwidthTable(FrozenModel):
     """
 
     ranks: WholeNumbers
-    sizes_bytes: Annotated[NumberRow, AfterValidator(_require_amounts)]
-    bus_gbit_per_s: Annotated[Numbers, AfterValidator(_require_amounts)]
+    sizes_bytes: Annotated[NumberRow, AfterValidator(require_amounts)]
+    bus_gbit_per_s: Annotated[Numbers, AfterValidator(require_amounts)]
 
     @model_validator(mode="after")
     def _check(self) -> BandwidthTable:

@@ -28,16 +28,6 @@ from optplan.schema import (
 TYPICAL_DEVIATION = 0.036
 
 
-def _require_amounts(array: FloatArray) -> FloatArray:
-    require_amounts(array)
-    return array
-
-
-def _require_positive(array: FloatArray) -> FloatArray:
-    require_positive(array)
-    return array
-
-
 def _require_shares(array: FloatArray) -> FloatArray:
     wrong = np.flatnonzero((array < 0) | (array > 1))
     if wrong.size:
@@ -45,7 +35,7 @@ def _require_shares(array: FloatArray) -> FloatArray:
     return array
 
 
-_Seconds = Annotated[NumberRow, AfterValidator(_require_amounts)]
+_Seconds = Annotated[NumberRow, AfterValidator(require_amounts)]
 _Shares = Annotated[NumberRow, AfterValidator(_require_shares)]
 
 
@@ -123,7 +113,7 @@ class Layers(FrozenModel):
         (L,) For pictures and tables.
     """
 
-    gradient_bytes: Annotated[NumberRow, AfterValidator(_require_positive)]
+    gradient_bytes: Annotated[NumberRow, AfterValidator(require_positive)]
     ready: _Shares
     probability: _Shares | None = None
     names: tuple[str, ...] | None = None

@@ -26,6 +26,7 @@ from optplan.formulations.srift.exact.search import FleetSpace
 from optplan.formulations.srift.exact.trees import say_uncertified, write_tree
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray
+from optplan.solvers.figures import write_apart, write_digits
 
 #: The objective that a limit is on.
 _OBJECTIVES = {DEADLINE: Objective.TIME, BUDGET: Objective.COST}
@@ -177,19 +178,21 @@ def _explain_limits(
             continue
         given, unit = instance.limit_as_given(one.limit)
         within = "".join(
-            f" within {_write(instance.limits[other])} {instance.limit_as_given(other)[1]}" for other in others
+            f" within {write_digits(instance.limits[other], 4)} {instance.limit_as_given(other)[1]}" for other in others
         )
+        least = f"{write_apart(one.least, given)} {unit}"
         which, verb = ("fastest", "takes") if one.limit == DEADLINE else ("cheapest", "costs")
         sentences.append(
-            f"the {which} fleet{within}, {write_fleet(one.fleet.groups)}, {verb} {_write(one.least, given)} {unit}; "
-            f"the {one.limit} is {_write(given, one.least)} {unit}"
+            f"the {which} fleet{within}, {write_fleet(one.fleet.groups)}, {verb} {least}; "
+            f"the {one.limit} is {write_apart(given, one.least)} {unit}"
         )
         relaxations.append(
             Relaxation(limit=one.limit, given=given, least_feasible=one.least, unit=unit, certificate=one.certificate)
         )
     if factor is not None:
         limits = " and ".join(
-            f"{_write(amount)} {instance.limit_as_given(limit)[1]}" for limit, amount in instance.limits.items()
+            f"{write_digits(amount, 4)} {instance.limit_as_given(limit)[1]}"
+            for limit, amount in instance.limits.items()
         )
         sentences.append(f"{limits} would both have to grow by a factor of {factor:.4g}")
     return Infeasibility(
@@ -219,11 +222,3 @@ def _explain_batch(instance: SriftInstance, certificate: TreeCertificate | None)
 def _drop(certificate: TreeCertificate | None, limit: str) -> TreeCertificate | None:
     """Return the same proof with a limit dropped: where no fleet has the batch, no limit matters."""
     return None if certificate is None else certificate.replace(limit=limit)
-
-
-def _write(number: float, other: float = math.inf) -> str:
-    """Write a number with the digits that tell it from another, four at least."""
-    digits = 4
-    if math.isfinite(other) and number != other:
-        digits = max(4, 2 - math.floor(math.log10(max(1e-9, abs(number - other) / max(number, other)))))
-    return f"{float(f'{number:.{digits}g}'):,.{max(digits, 12)}g}"

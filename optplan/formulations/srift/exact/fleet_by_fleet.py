@@ -81,8 +81,6 @@ class FleetSearch:
 
         Parameters
         ----------
-        request
-            What was asked.
         what
             What was looked for, as in ``fleet of the eager mode``.
         termination
@@ -119,8 +117,6 @@ def answer_without_fleet(
 
     Parameters
     ----------
-    instance, request
-        The problem, and what was asked.
     message
         What was looked for in vain.
     termination, counters

@@ -82,8 +82,6 @@ def write_tree(
         All fleets, best one that was searched: what it remembers is not computed again.
     bound
         What is claimed; None: no fleet keeps the limits.
-    stopwatch
-        Time limit.
     limit
         As in the certificate: the limit that the space's instance lacks, and has as its objective.
 

@@ -145,8 +145,6 @@ class KindOfFleets:
 
         Parameters
         ----------
-        claim
-            What is claimed.
         listed
             By level, the numbers of divided parts, ascending.
         stopwatch

@@ -98,8 +98,6 @@ def expect_training(work_s: float, rate_per_s: float, interruptions: Interruptio
         Training without checkpoints and interruptions.
     rate_per_s
         At which the fleet is interrupted; zero leaves work and checkpoints.
-    interruptions
-        What an interruption does.
 
     Returns
     -------
