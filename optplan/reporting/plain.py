@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 from optplan.contracts import Instance, Result, Solution
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Card, Page, Section, Terms
-from optplan.reporting.phrases import NOTHING, capitalise, compare_amounts, relative_difference
+from optplan.reporting.phrases import capitalise
 from optplan.reporting.presenters import Beside, plan_words_of
 from optplan.reporting.sections import (
-    STANDING_COLUMNS,
     build_answer_page,
+    compare_objectives,
     list_bound,
     list_origin,
     list_status,
     present_answer,
     say_bound,
-    tell_proof,
+    tell_background,
     tell_relaxations,
-    tell_sources,
-    write_standing,
 )
 from optplan.reporting.tables import Column, Table, fact_table, numbers
 
@@ -93,11 +91,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         sections.append(Section("plan", "The plan", [list_decisions(result)]))
     if beside.rivals:
         sections.append(Section("solvers", "Other solvers", [compare_results(instance, [result, *beside.rivals])]))
-    sections += [
-        Section("question", "What was asked", [Terms(list_facts(instance))]),
-        tell_proof(result, beside, _CHECK),
-        tell_sources(instance, result),
-    ]
+    sections += tell_background(instance, result, beside, [Terms(list_facts(instance))], _CHECK)
     cards = [] if result.objective is None else [Card("objective", format_objective(instance, result.objective))]
     return build_answer_page(
         instance,
@@ -129,15 +123,13 @@ def list_decisions(result: Result[Solution]) -> Table:
 
 def compare_results(instance: Instance, results: Sequence[Result[Solution]]) -> Table:
     """Set results side by side; the first is what the others are compared with."""
-    rows, words = [], plan_words_of(instance)
-    for number, result in enumerate(results):
-        above = relative_difference(result.objective, results[0].objective)
+    words = plan_words_of(instance)
+
+    def write(result: Result[Solution], difference: str) -> tuple[str, str]:
         found = result.status.value if result.objective is None else words.format_objective(instance, result.objective)
-        difference = NOTHING if number == 0 or above is None else compare_amounts(above)
-        rows.append((result.solver, found, difference, *write_standing(result)))
-    return Table(
-        "Solvers side by side", (Column("solver"), *numbers("objective", "difference"), *STANDING_COLUMNS), rows
-    )
+        return found, difference
+
+    return compare_objectives(results, numbers("objective", "difference"), write)
 
 
 def say_answer(instance: Instance, result: Result[Solution]) -> str:

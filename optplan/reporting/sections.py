@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, Result, Solution, Status
-from optplan.reporting.pages import Card, Command, Page, Section, Terms
-from optplan.reporting.phrases import LEAST_SHARE, PROOF_NAMES, PROOF_WORDS, format_seconds, format_share
+from optplan.reporting.pages import Block, Card, Command, Page, Section, Terms
+from optplan.reporting.phrases import (
+    LEAST_SHARE,
+    NOTHING,
+    PROOF_NAMES,
+    PROOF_WORDS,
+    compare_amounts,
+    format_seconds,
+    format_share,
+    relative_difference,
+)
 from optplan.reporting.presenters import Beside
 from optplan.reporting.standing import add_trust, bounds_nothing, name_status
 from optplan.reporting.tables import Column, Table, fact_table, plain_text
@@ -169,6 +178,45 @@ def tell_proof(result: Result[Solution], beside: Beside, said: str, *terms: tupl
     return Section(
         "proof", "How to check this", [said, Terms([*bound, *terms, *checked]), Command(beside.verify_command)]
     )
+
+
+def tell_background(
+    instance: Instance,
+    result: Result[Solution],
+    beside: Beside,
+    question: Sequence[Block],
+    check: str,
+    *terms: tuple[str, str],
+    granted: Sequence[tuple[str, str]] = (),
+) -> list[Section]:
+    """Tell what was asked, how to check the answer, what it takes for granted, and where its figures come from."""
+    assumptions = [Section("assumptions", "What is taken for granted", [Terms(granted)])] if granted else []
+    asked = Section("question", "What was asked", question)
+    return [asked, tell_proof(result, beside, check, *terms), *assumptions, tell_sources(instance, result)]
+
+
+def compare_objectives(
+    results: Sequence[Result[Solution]],
+    columns: Sequence[Column],
+    write: Callable[[Result[Solution], str], Sequence[str]],
+) -> Table:
+    """Set results side by side; the first is what the others are compared with.
+
+    Parameters
+    ----------
+    results
+        At least one.
+    columns
+        Those between the solver and :data:`STANDING_COLUMNS`.
+    write
+        Takes a result and how its objective differs from that of the first, and returns the cells of these columns.
+    """
+    rows = []
+    for number, result in enumerate(results):
+        above = relative_difference(result.objective, results[0].objective)
+        difference = NOTHING if number == 0 or above is None else compare_amounts(above)
+        rows.append((result.solver, *write(result, difference), *write_standing(result)))
+    return Table("Solvers side by side", (Column("solver"), *columns, *STANDING_COLUMNS), rows)
 
 
 def tell_sources(instance: Instance, result: Result[Solution]) -> Section:

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from optplan.contracts import (
-    Frontier,
-    FrontierPoint,
-    Result,
-    ShadowPrice,
-    Solution,
-    Status,
-    Termination,
-)
+from optplan.contracts import Frontier, FrontierPoint, Result, ShadowPrice, Solution, Status, Termination
 from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
 from optplan.reporting.boa.breakdown import price_usd_per_hour

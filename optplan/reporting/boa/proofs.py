@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optplan.contracts import (
-    BoundProof,
-    EnumeratedCertificate,
-    Infeasibility,
-    LagrangianCertificate,
-    Result,
-    Solution,
-)
+from optplan.contracts import BoundProof, EnumeratedCertificate, Infeasibility, LagrangianCertificate, Result, Solution
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance
 from optplan.reporting.boa.budgets import say_amount
 from optplan.reporting.boa.phrases import name_objective

@@ -52,7 +52,7 @@ _ROUNDING = 1e-12
 _BUDGET_STEPS = (0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)
 
 
-def list_class_data(instance: BoaInstance, most: int, where: str = "in the JSON (--json)") -> Table:
+def list_class_data(instance: BoaInstance, most: int = MOST_CLASSES, where: str = "in the JSON (--json)") -> Table:
     """List what is given about each class, or about the first ones; ``where`` the others are is said."""
     columns = (
         Column("class"),

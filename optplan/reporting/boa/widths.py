@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from optplan.contracts import Result, Solution
-from optplan.reporting.phrases import (
-    ROUNDING,
-    count_gpus,
-    format_share,
-    format_small_duration,
-    relative_difference,
-)
+from optplan.reporting.phrases import ROUNDING, count_gpus, format_share, format_small_duration, relative_difference
 from optplan.units import format_duration
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optplan.contracts import Instance, Result, Solution
-from optplan.reporting.pages import Page
+from optplan.contracts import Certificate, Instance, ParetoFrontier, Result, Solution
+from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance
+from optplan.formulations.rubberband.planning import RubberBandPlan
+from optplan.reporting.pages import Card, Charts, Page, Section, Terms
+from optplan.reporting.pareto import RESULT_COLORS, draw_pareto
+from optplan.reporting.phrases import capitalise, format_share
 from optplan.reporting.presenters import Beside
+from optplan.reporting.rubberband import words
 from optplan.reporting.rubberband.tables import (
     compare_results,
     list_asked,
@@ -16,13 +21,42 @@ from optplan.reporting.rubberband.tables import (
     list_stages,
     plan_of,
 )
-from optplan.reporting.rubberband.words import require_search, say_answer, say_how_good
-from optplan.reporting.sections import present_answer
+from optplan.reporting.rubberband.words import (
+    describe_limit,
+    name_objective,
+    name_plan,
+    require_search,
+    say_answer,
+    say_how_good,
+)
+from optplan.reporting.sections import build_answer_page, present_answer, tell_background, tell_relaxations
+from optplan.reporting.style import escape_text, load_plotly, new_figure, time_scale
 from optplan.reporting.tables import fact_table, plain_text
+from optplan.reporting.time_and_money import format_amount, format_cost, format_least
+from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from rich.console import RenderableType
+
+    from optplan.reporting.rubberband.gathering import Background
+
+_CHECK = (
+    "verify trusts no solver: it computes time, cost and every rule again, and derives the bound from the certificate."
+)
+_ASSUMPTIONS = (
+    ("Barriers", "A stage ends when all its trials have done their iterations. Nothing is decided anew on the way."),
+    ("Supply", "The provider always has instances of the one type, at a constant price."),
+    (
+        "Scaling",
+        "All trials of a search take the same time on the same GPUs, but for the noise that the profile states.",
+    ),
+    ("Waiting", "Trials that wait for a GPU run in fixed chains, one after another on the same slot."),
+    (
+        "Averages",
+        "Time and cost are expected values; a single run varies. A confidence asks for a probability instead.",
+    ),
+)
 
 
 def present_instance(instance: Instance) -> list[RenderableType]:
@@ -47,14 +81,169 @@ def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) 
 
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
     """Draw how large the cluster is over time."""
-    from optplan.reporting.rubberband.report import draw_sizes
-
     return draw_sizes([(result.solver, plan_of(require_search(instance), result))])
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-    """Gather the report of a result."""
-    from optplan.reporting.rubberband import report
-
+    """Gather the report of a result; its background is of :mod:`optplan.reporting.rubberband.gathering`."""
     beside.require_only_plans("searches")
-    return report.build_page(require_search(instance), result, beside)
+    search = require_search(instance)
+    found: Background | None = beside.background
+    rivals = beside.rivals or ([found.static] if found is not None and found.static is not None else [])
+    sections = []
+    if result.infeasibility is not None:
+        sections.append(_tell_relaxations(result))
+    if result.solution is not None:
+        sections += _tell_plan(search, result, rivals)
+    if rivals:
+        sections.append(Section("solvers", "Other planners", [compare_results(search, [result, *rivals])]))
+    if found is not None:
+        sections.append(_tell_frontier(search, found.frontier, [result, *rivals]))
+    question, certificates = [Terms(list_facts(search))], map(_say_certificate, result.certificates)
+    sections += tell_background(search, result, beside, question, _CHECK, *certificates, granted=_ASSUMPTIONS)
+    return build_answer_page(
+        search,
+        result,
+        answer=say_answer(search, result, in_full=False),
+        how_good=say_how_good(search, result),
+        cards=_list_cards(search, result),
+        sections=sections,
+        objective=name_objective(search),
+    )
+
+
+def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
+    """Draw how many instances each plan holds over time.
+
+    Horizontal: expected time since the start. Vertical: instances held, by all brackets together.
+    """
+    graph_objects = load_plotly()
+    figure = new_figure(height=340, top=36)
+    scale = time_scale(max(stage.end_s for _, plan in plans for stage in plan.stages))
+    for number, (name, plan) in enumerate(plans):
+        times, held, hover = _follow_cluster(plan)
+        figure.add_trace(
+            graph_objects.Scatter(
+                x=[time / scale.seconds for time in times],
+                y=held,
+                mode="lines",
+                line={
+                    "shape": "hv",
+                    "color": RESULT_COLORS[number % len(RESULT_COLORS)],
+                    "width": 3 if number == 0 else 2,
+                    "dash": "solid" if number == 0 else "dot",
+                },
+                name=escape_text(name),
+                hovertext=[f"{escape_text(name)}, {text}" for text in hover],
+                hoverinfo="text",
+            )
+        )
+    figure.update_xaxes(title_text=f"expected time since the start ({scale.unit})", rangemode="tozero")
+    figure.update_yaxes(title_text="instances held", rangemode="tozero")
+    figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.14, "x": 0})
+    return figure
+
+
+def _follow_cluster(plan: RubberBandPlan) -> tuple[list[float], list[int], list[str]]:
+    """List when stages begin and end, the instances held from then on, and what runs on them."""
+    several = plan.stages[-1].bracket > 1
+    times = sorted({0.0, *(time for stage in plan.stages for time in (stage.expected.start_s, stage.end_s))})
+    held, hover = [], []
+    for time in times:
+        running = [stage for stage in plan.stages if stage.expected.start_s <= time < stage.end_s]
+        held.append(sum(stage.nodes for stage in running))
+        lines = [f"{format_duration(time) if time else 'at the start'}: {_count(held[-1], 'instance')}"]
+        lines += [
+            f"stage {f'{stage.bracket}.' if several else ''}{stage.stage}: {_count(stage.members, 'trial')} on "
+            f"{_count(stage.gpus, 'GPU')} each, on {_count(stage.nodes, 'instance')}"
+            for stage in running
+        ]
+        hover.append("<br>".join(lines))
+    return times, held, hover
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _tell_plan(
+    instance: RubberBandInstance, result: Result[Solution], rivals: Sequence[Result[Solution]]
+) -> list[Section]:
+    plan = plan_of(instance, result)
+    plans = [(result.solver, plan)]
+    plans += [(rival.solver, plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
+    sizes = name_plan(instance, result.solution) if result.solution is not None else ""
+    chart = (f"Instances held over time; stage by stage: {sizes}.", draw_sizes(plans))
+    reading = (
+        "The area under a line is what instances cost. Early stages have many trials and can use a large cluster; "
+        "late ones cannot."
+    )
+    bill = [
+        ("training", format_cost(sum(stage.training_usd for stage in plan.stages))),
+        ("getting instances, and their data", format_cost(sum(stage.growth_usd for stage in plan.stages))),
+        ("minimum charges", format_cost(plan.minimum_charges_usd)),
+        ("in all", format_cost(plan.total_usd)),
+    ]
+    return [
+        Section("sizes", "The cluster over time", [Charts([chart], reading)]),
+        Section("stages", "The plan", [list_stages(plan)]),
+        Section("bill", "What is paid for", [Terms(bill)]),
+    ]
+
+
+def _tell_relaxations(result: Result[Solution]) -> Section:
+    relaxations = result.infeasibility.relaxations if result.infeasibility else ()
+    *_, why = (result.infeasibility.reason if result.infeasibility else "").partition(": ")
+    rows = [
+        (one.limit, format_amount(one.limit, one.given), format_least(one.limit, one.least_feasible))
+        for one in relaxations
+    ]
+    parts = [(name, format_amount(one.limit, amount)) for one in relaxations for name, amount in one.parts.items()]
+    return tell_relaxations(rows, *(f"{capitalise(part)}." for part in why.split("; ") if part), parts=parts)
+
+
+def _tell_frontier(instance: RubberBandInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]) -> Section:
+    limit = instance.limits[instance.limit_name] if instance.has_limit else None
+    measure = "expected_s" if instance.limit_name == "deadline" else "expected_usd"
+    drawn = [(one, one.measures[measure]) for one in results if one.solution is not None]
+    figure = draw_pareto(instance, found, words, results=drawn, limit=limit)
+    label = f"Least {name_objective(instance)} for every {instance.limit_name}: {len(found.points)} plans."
+    reading = (
+        "Each step is a plan that no other beats in both time and cost. The dotted line is the limit that was asked."
+    )
+    if instance.confidence is not None:
+        reading += " Times and costs are expected ones: to be kept with a confidence, a limit has to leave some room."
+    complete = "Every such plan is shown." if found.exact else "Not every such plan is shown: the search was cut short."
+    return Section("frontier", "Time against cost", [Charts([(label, figure)], f"{reading} {complete}")])
+
+
+def _say_certificate(certificate: Certificate) -> tuple[str, str]:
+    said = "no plan keeps the limits" if certificate.bound is None else f"bound {certificate.bound:.9g}"
+    prices = getattr(certificate, "multipliers", {})
+    multipliers = ", ".join(f"{value:.6g} for the {limit}" for limit, value in prices.items())
+    return certificate.form, f"{said} by the multiplier {multipliers}" if multipliers else said
+
+
+def _list_cards(instance: RubberBandInstance, result: Result[Solution]) -> list[Card]:
+    if result.objective is None:
+        return []
+    measures = result.measures
+    cards = [
+        Card("expected cost", format_cost(measures["expected_usd"])),
+        Card("expected time", format_duration(measures["expected_s"]), describe_limit(instance)),
+        Card("use of held GPUs", format_share(measures["utilisation"]), "trials keep so much of what is held busy"),
+        Card(
+            "instances at most", f"{measures['most_instances']:,.0f}", f"{measures['instances_started']:,.0f} started"
+        ),
+    ]
+    price = result.shadow_prices.get(instance.limit_name)
+    if price is not None:
+        cards.append(_card_of_price(instance, price.more))
+    return cards
+
+
+def _card_of_price(instance: RubberBandInstance, more: float) -> Card:
+    """Say what a little more of the limit is worth: a figure, and of what."""
+    if instance.limit_name == DEADLINE:
+        return Card("one more minute saves", format_cost(more * SECONDS_PER_MINUTE), "at the margin, between plans")
+    return Card("one more dollar saves", format_duration(more), "at the margin, between plans")

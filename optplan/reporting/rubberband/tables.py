@@ -9,14 +9,9 @@ from typing import cast
 from optplan.contracts import Result, Solution
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
-from optplan.reporting.phrases import NOTHING, compare_amounts, format_share, relative_difference
-from optplan.reporting.rubberband.words import (
-    describe_experiment,
-    describe_limit,
-    name_objective,
-    name_sizes,
-)
-from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
+from optplan.reporting.phrases import NOTHING, format_share
+from optplan.reporting.rubberband.words import describe_experiment, describe_limit, name_objective, name_sizes
+from optplan.reporting.sections import compare_objectives, list_bound, list_origin, list_status
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.reporting.time_and_money import format_cost, format_least, format_objective
 from optplan.units import SECONDS_PER_MINUTE, format_duration
@@ -25,13 +20,7 @@ _STAGE_COLUMNS = (
     Column("stage"),
     *numbers("trials", "iterations", "instances", "GPUs a trial", "at once", "starts", "ends", "cost so far"),
 )
-_COMPARISON_COLUMNS = (
-    Column("solver"),
-    *numbers("cost", "time", "difference"),
-    Column("instances"),
-    Column("GPUs a trial"),
-    *STANDING_COLUMNS,
-)
+_COMPARED = (*numbers("cost", "time", "difference"), Column("instances"), Column("GPUs a trial"))
 
 
 def plan_of(instance: RubberBandInstance, result: Result[Solution]) -> RubberBandPlan:
@@ -111,22 +100,14 @@ def list_stages(plan: RubberBandPlan) -> Table:
 
 def compare_results(instance: RubberBandInstance, results: Sequence[Result[Solution]]) -> Table:
     """Set results side by side; the first is what the others are compared with."""
-    reference = results[0].objective
-    rows: list[tuple[str, ...]] = []
-    for number, result in enumerate(results):
-        above = relative_difference(result.objective, reference)
-        found = result.objective is not None and result.solution is not None
-        rows.append(
-            (
-                result.solver,
-                format_cost(result.measures["expected_usd"]) if found else result.status.value,
-                format_duration(result.measures["expected_s"]) if found else NOTHING,
-                NOTHING if number == 0 or above is None else compare_amounts(above),
-                *(name_sizes(instance, result.solution) if result.solution is not None else (NOTHING, NOTHING)),
-                *write_standing(result),
-            )
-        )
-    return Table("Solvers side by side", _COMPARISON_COLUMNS, rows)
+
+    def write(result: Result[Solution], difference: str) -> tuple[str, ...]:
+        if result.solution is None:
+            return result.status.value, NOTHING, difference, NOTHING, NOTHING
+        cost, time = format_cost(result.measures["expected_usd"]), format_duration(result.measures["expected_s"])
+        return cost, time, difference, *name_sizes(instance, result.solution)
+
+    return compare_objectives(results, _COMPARED, write)
 
 
 def _write_stage(plan: RubberBandPlan, stage: SearchStage, *, several: bool) -> tuple[str, ...]:

@@ -8,12 +8,7 @@ from typing import cast
 
 from optplan.contracts import Instance, Result, Solution, Status
 from optplan.formulations.rubberband.data.experiment import HyperbandExperiment, ShaExperiment
-from optplan.formulations.rubberband.data.instance import (
-    DEADLINE,
-    Objective,
-    RubberBandInstance,
-    RubberBandSolution,
-)
+from optplan.formulations.rubberband.data.instance import DEADLINE, Objective, RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.laws.execution import list_runs
 from optplan.formulations.rubberband.study.largest import LargestSearch
 from optplan.reporting import time_and_money

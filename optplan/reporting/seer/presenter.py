@@ -5,26 +5,86 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optplan.contracts import Instance, Result, Solution
-from optplan.errors import UsageError
-from optplan.reporting.pages import Page
+from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
+from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
+from optplan.reporting.pages import Card, Charts, Page, Section, Terms
+from optplan.reporting.pareto import draw_pareto
+from optplan.reporting.phrases import format_share
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import present_answer
-from optplan.reporting.seer.quality import DELTA, compare_losses, list_guarantees
+from optplan.reporting.sections import build_answer_page, present_answer, tell_background, tell_relaxations
+from optplan.reporting.seer import words
+from optplan.reporting.seer.quality import DELTA, compare_losses, list_guarantees, list_loss_facts
+from optplan.reporting.seer.round_figures import draw_rounds
 from optplan.reporting.seer.tables import (
     compare_results,
     list_brackets,
+    list_costs,
     list_facts,
+    list_rest_of_spending,
     list_result_facts,
     list_rounds_of,
     say_quality,
+    say_unused,
 )
-from optplan.reporting.seer.words import require_brackets, require_seer, say_answer, seeks_quality
-from optplan.reporting.tables import fact_table, plain_text
+from optplan.reporting.seer.words import (
+    describe_limits,
+    format_gpu_min,
+    format_limit,
+    format_loss,
+    format_minutes,
+    format_number,
+    name_objective,
+    name_search,
+    require_brackets,
+    require_seer,
+    say_answer,
+    seeks_quality,
+)
+from optplan.reporting.tables import Column, Table, fact_table, numbers, plain_text
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from rich.console import RenderableType
+
+_CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
+_CHECK_LOSS = " It samples the loss again, too; the samples belong to the instance, so the figure is the same."
+_PROMISE = (
+    f"Theorem 2 of the paper bounds the final loss of the published plan with probability {1 - DELTA:g}, where its "
+    "condition, a sum of two terms that must not exceed 1, holds. As printed it promises more than is proven."
+)
+_BUDGET_COLUMNS = (
+    *numbers("budget", "trials", "to the end", "ends after", "last round, GPU-min"),
+    Column("trials x GPUs"),
+)
+_LOSS_COLUMNS = (
+    *numbers("budget", "expected loss", "95 % interval", "gain over published"),
+    Column("trials x GPUs"),
+)
+_ASSUMPTIONS = (
+    ("Rounds", "All trials start and stop a round together, by the clock, in the middle of an epoch if need be."),
+    (
+        "Elimination",
+        "Each bracket keeps its best trials; all that are kept are then ranked together, and the best get the bracket "
+        "with the most GPUs.",
+    ),
+)
+_SUPPLY = ("Supply", "GPUs are there when a round starts, and are paid for only while a trial holds them.")
+_NODES = ("Supply", "Whole nodes are there when a round starts, and are given back as soon as fewer are needed.")
+_SPENDING = (
+    (
+        "Objective",
+        "GPU-minutes of training are what is counted here, and not how good the best trial becomes. Nothing is assumed "
+        "about how GPUs speed a trial up.",
+    ),
+)
+_PRIOR = (
+    (
+        "Prior",
+        "Trials are drawn from the prior, independently of one another; a loss depends only on the sum of training "
+        "times, each by the speedup of the GPUs held. The figures are as good as the prior is.",
+    ),
+    ("Objective", "The mean, over samples, of the true loss of the trial that looks best after the last round."),
+)
 
 
 def present_instance(instance: Instance) -> list[RenderableType]:
@@ -55,23 +115,147 @@ def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) 
 
 
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
-    """Draw who trains on how many GPUs over time.
-
-    Raises
-    ------
-    UsageError
-        When the result has no solution.
-    """
-    from optplan.reporting.seer.round_figures import draw_rounds
-
-    if result.solution is None:
-        raise UsageError(f"the result has no solution to draw (status {result.status})")
+    """Draw who trains on how many GPUs over time."""
     return draw_rounds(require_seer(instance), require_brackets(result.solution))
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-    """Gather the report of a result, with the picture of the search."""
-    from optplan.reporting.seer import report
-
+    """Gather the report of a result; its background is of :mod:`optplan.reporting.seer.gathering`."""
     beside.require_only_plans("searches")
-    return report.build_page(require_seer(instance), result, beside)
+    search = require_seer(instance)
+    quality, rivals, sections = seeks_quality(search), beside.rivals, []
+    if result.infeasibility is not None:
+        sections.append(_tell_relaxations(result))
+    if result.solution is not None:
+        sections += _tell_search(search, require_brackets(result.solution), result, rivals)
+    if rivals:
+        compare = compare_losses if quality else compare_results
+        sections.append(Section("solvers", "Other planners", [compare([result, *rivals])]))
+    if beside.background is not None:
+        found = beside.background
+        sections.append(_tell_amounts(search, found, [result, *rivals]) if quality else _tell_budgets(search, found))
+    supply = _SUPPLY if search.nodes_paid is None else _NODES
+    granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
+    check, promised = _CHECK + (_CHECK_LOSS if quality else ""), list_guarantees(search)
+    asked, *others = tell_background(search, result, beside, [Terms(list_facts(search))], check, granted=granted)
+    promise = [] if promised is None else [Section("promise", "What theory promises", [_PROMISE, promised])]
+    sections += [asked, *promise, *others]
+    return build_answer_page(
+        search,
+        result,
+        answer=say_answer(search, result),
+        how_good=say_quality(search, result),
+        cards=_list_cards(search, result),
+        sections=sections,
+        objective=name_objective(search),
+    )
+
+
+def _tell_search(
+    instance: SeerInstance, solution: SeerSolution, result: Result[Solution], rivals: Sequence[Result[Solution]]
+) -> list[Section]:
+    drawn = [(result.solver, solution)]
+    drawn += [(one.solver, require_brackets(one.solution)) for one in rivals if one.solution is not None]
+    drawn = [
+        (name, plan) for number, (name, plan) in enumerate(drawn) if plan not in [each for _, each in drawn[:number]]
+    ]
+    charts = [
+        (f"The trials of {name} over time: {name_search(plan)}.", draw_rounds(instance, plan)) for name, plan in drawn
+    ]
+    reading = (
+        "Every block is a trial, as high as the GPUs that it holds; the best so far are at the bottom. Pale ones are "
+        "eliminated at the end of the round. The dotted line is a cluster of constant size for the same budget."
+    )
+    if len(drawn) > 1:
+        reading += f" The plans from top to bottom: {', '.join(name for name, _ in drawn)}."
+    brackets = None if seeks_quality(instance) else list_brackets(instance, solution)
+    tables = [list_rounds_of(instance, solution), *([] if brackets is None else [brackets])]
+    measures = result.measures
+    bill = [("training", format_gpu_min(measures["training_gpu_min"]))]
+    bill += [
+        *list_rest_of_spending(instance, measures),
+        ("left unused", say_unused(instance, measures)),
+        ("budget", format_gpu_min(instance.budget_gpu_min)),
+        *list_costs(instance, measures),
+    ]
+    return [
+        Section("search", "The search over time", [Charts(charts, reading)]),
+        Section("rounds", "Rounds and brackets", tables),
+        Section("bill", "What the budget goes to", [Terms(bill)]),
+    ]
+
+
+def _tell_relaxations(result: Result[Solution]) -> Section:
+    infeasibility = result.infeasibility
+    relaxations = infeasibility.relaxations if infeasibility else ()
+    rows = [(one.limit, f"{one.given:g} {one.unit}", f"{one.least_feasible:g} {one.unit}") for one in relaxations]
+    return tell_relaxations(rows, *([] if rows else ["Neither limit alone helps: both have to grow."]))
+
+
+def _tell_budgets(instance: SeerInstance, found: Sequence[ParetoPoint]) -> Section:
+    """Tell what other budgets would buy before the same deadline."""
+    rows = [
+        (
+            format_limit(instance, point.measures["budget_gpu_min"]),
+            f"{point.measures['trials']:,.0f}",
+            f"{point.measures['last_round_trials']:,.0f}",
+            format_minutes(point.measures["duration_min"]),
+            f"{point.measures['last_round_gpu_min']:,.4g}",
+            name_search(require_brackets(point.solution)),
+        )
+        for point in found
+    ]
+    said = (
+        f"The same deadline, {format_minutes(instance.deadline_min)}, and other budgets, each spent as well as can be."
+    )
+    return Section("budgets", "Other budgets", [said, Table("What other budgets buy", _BUDGET_COLUMNS, rows)])
+
+
+def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]) -> Section:
+    """Tell what loss other budgets would buy before the same deadline."""
+    rows = [
+        (
+            format_limit(instance, point.limit),
+            format_loss(point.objective),
+            " to ".join(format_loss(end) for end in (point.low, point.high) if end is not None),
+            format_loss(point.measures["gain_loss"]),
+            name_search(require_brackets(point.solution)),
+        )
+        for point in found.points
+    ]
+    drawn = [(each, each.measures.get("spent_gpu_min", 0.0)) for each in results]
+    chart = draw_pareto(instance, found, words, results=drawn, limit=instance.budget_gpu_min)
+    charts = [("Least expected loss found for every budget.", chart)] if found.points else []
+    said = (
+        f"The same deadline, {format_minutes(instance.deadline_min)}, and other budgets, for each the best plan found, "
+        "with less search than the plan above. Bars are 95 % intervals of the mean over samples."
+    )
+    table = Table("What other budgets buy", _LOSS_COLUMNS, rows)
+    return Section("budgets", "Other budgets", [said, *([Charts(charts)] if charts else []), table])
+
+
+def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
+    if result.objective is None:
+        return []
+    measures = result.measures
+    share = format_share(measures["spent_gpu_min"] / instance.budget_gpu_min)
+    fixed = instance.budget_gpu_min / instance.deadline_min
+    expected = [Card(name, *_split(fact)) for name, fact in list_loss_facts(result)] if seeks_quality(instance) else []
+    return [
+        *expected,
+        Card("trials", f"{measures['trials']:,.0f}", f"{measures['last_round_trials']:,.0f} trained to the end"),
+        Card("of the budget", share, f"{say_unused(instance, measures)} left unused"),
+        Card("ends after", format_minutes(measures["duration_min"]), describe_limits(instance)),
+        Card(
+            "GPUs at most",
+            f"{measures['most_gpus_held']:,g}",
+            f"{format_number(fixed)} in a constant cluster for the same budget",
+        ),
+        Card("last round", format_gpu_min(measures["last_round_gpu_min"]), "for those that are trained to the end"),
+    ]
+
+
+def _split(fact: str) -> tuple[str, str]:
+    """Divide a fact into its figure and what stands in brackets after it."""
+    figure, _, rest = fact.partition(" (")
+    return figure, rest.replace(")", "", 1)

@@ -8,8 +8,8 @@ from optplan.contracts import Result, Solution
 from optplan.formulations.seer.data.instance import MEASURED_RESIZE_S, SeerInstance, SeerSolution
 from optplan.formulations.seer.data.search_space import Choices, count_configurations
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
-from optplan.reporting.phrases import NOTHING, ROUNDING, compare_amounts, format_share, format_usd, relative_difference
-from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
+from optplan.reporting.phrases import NOTHING, ROUNDING, format_share, format_usd
+from optplan.reporting.sections import compare_objectives, list_bound, list_origin, list_status
 from optplan.reporting.seer.quality import list_loss_facts, list_prior_facts, say_expectation
 from optplan.reporting.seer.words import (
     describe_budget,
@@ -30,12 +30,7 @@ _ROUND_COLUMNS = (
     Column("trials x GPUs"),
     *numbers("go on", "GPUs", "starts", "ends", "GPU-min"),
 )
-_COMPARISON_COLUMNS = (
-    Column("solver"),
-    *numbers("GPU-min", "difference", "trials", "to the end"),
-    Column("trials x GPUs"),
-    *STANDING_COLUMNS,
-)
+_COMPARED = (*numbers("GPU-min", "difference", "trials", "to the end"), Column("trials x GPUs"))
 _BRACKET_COLUMNS = (
     Column("GPUs of a trial"),
     *numbers("share of the budget", "trials as published", "trials here", "trained to the end"),
@@ -138,24 +133,15 @@ def list_rounds_of(instance: SeerInstance, solution: SeerSolution) -> Table:
 
 def compare_results(results: Sequence[Result[Solution]]) -> Table:
     """Set results side by side; the first is what the others are compared with."""
-    reference = results[0].objective
-    rows: list[tuple[str, ...]] = []
-    for number, result in enumerate(results):
-        above = relative_difference(result.objective, reference)
-        measures = result.measures
-        found = result.objective is not None and result.solution is not None
-        rows.append(
-            (
-                result.solver,
-                format_number(result.objective) if result.objective is not None else result.status.value,
-                NOTHING if number == 0 or above is None else compare_amounts(above),
-                f"{measures['trials']:,.0f}" if found else NOTHING,
-                f"{measures['last_round_trials']:,.0f}" if found else NOTHING,
-                name_round(require_brackets(result.solution).brackets, 0) if result.solution is not None else NOTHING,
-                *write_standing(result),
-            )
-        )
-    return Table("Solvers side by side", _COMPARISON_COLUMNS, rows)
+
+    def write(result: Result[Solution], difference: str) -> tuple[str, ...]:
+        if result.objective is None:
+            return result.status.value, difference, *[NOTHING] * 3
+        counts = (f"{result.measures[name]:,.0f}" for name in ("trials", "last_round_trials"))
+        groups = name_round(require_brackets(result.solution).brackets, 0)
+        return format_number(result.objective), difference, *counts, groups
+
+    return compare_objectives(results, _COMPARED, write)
 
 
 def list_brackets(instance: SeerInstance, solution: SeerSolution | None) -> Table | None:

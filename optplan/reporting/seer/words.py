@@ -19,7 +19,7 @@ def require_seer(instance: Instance) -> SeerInstance:
     return require_kind(instance, SeerInstance, problem)
 
 
-def require_brackets(solution: Solution) -> SeerSolution:
+def require_brackets(solution: Solution | None) -> SeerSolution:
     """Return the solution, if it is one of rounds and brackets."""
     return require_kind(solution, SeerSolution, "the solution has no brackets; one of formulation seer is needed")
 

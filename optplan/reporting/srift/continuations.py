@@ -75,7 +75,7 @@ def list_continuation_facts(
 
 def build_continuation_page(continuation: Continuation, timeline: Timeline, beside: Beside) -> Page:
     """Gather the report of the rest of a run, with the whole run's timeline first."""
-    from optplan.reporting.srift.report import build_page, tell_timeline
+    from optplan.reporting.srift.presenter import build_page, tell_timeline
 
     page = build_page(continuation.remainder.instance, continuation.result, beside)
     first = tell_timeline(timeline, "run", "The whole run", say_continuation(continuation, timeline))

@@ -5,27 +5,75 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optplan.contracts import Instance, Result, Solution
-from optplan.errors import UsageError
-from optplan.reporting.pages import Page
+from optplan.contracts import Instance, ParetoFrontier, Result, Solution
+from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance, SriftSolution
+from optplan.formulations.srift.study.replanning import Continuation
+from optplan.formulations.srift.study.scarcity import OneMoreVm
+from optplan.formulations.srift.study.timelines import Timeline
+from optplan.reporting.pages import Block, Card, Charts, Page, Section, Terms
+from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import present_answer
+from optplan.reporting.sections import build_answer_page, present_answer, tell_background, tell_relaxations
+from optplan.reporting.srift import words
+from optplan.reporting.srift.iteration_figures import draw_iteration
 from optplan.reporting.srift.tables import (
     compare_results,
     list_facts,
     list_fleet,
     list_notes,
     list_offers,
+    list_parts,
     list_result_facts,
     plan_of,
     take_fleets,
 )
-from optplan.reporting.srift.words import require_fleet, require_job, say_answer, say_how_good
-from optplan.reporting.tables import fact_table, plain_text
+from optplan.reporting.srift.timeline_figures import draw_timeline, list_segments, say_segments
+from optplan.reporting.srift.words import (
+    describe_limits,
+    format_count,
+    format_relaxation,
+    format_short,
+    name_fleet,
+    name_objective,
+    require_fleet,
+    require_job,
+    say_answer,
+    say_how_good,
+)
+from optplan.reporting.tables import Column, Table, fact_table, numbers, plain_text
+from optplan.reporting.time_and_money import format_amount, format_cost, format_objective, frontier_limit
+from optplan.units import format_duration
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from rich.console import RenderableType
+
+    from optplan.reporting.srift.gathering import Background, Loss
+
+_CHECK = (
+    "verify trusts no solver: it predicts the iteration again, and checks every rule, from the fleet alone. That no "
+    "fleet is better it finds by dividing all fleets as the certificate says, and bounding each part itself."
+)
+#: Savings below this, relatively, are rounding.
+_ROUNDING = 1e-9
+#: What the frontier's limit is measured by.
+_MEASURES = {"deadline": "time_s", "budget": "cost_usd"}
+
+_ASSUMPTIONS = (
+    (
+        "Predictions",
+        "Times are predicted from the profile and the bandwidth model, and no better than these; the paper's own "
+        "predictions are off by 8.9 % on average. The proof is about the predicted times.",
+    ),
+    (
+        "Batches",
+        "How samples are shared between VMs changes the time of an iteration and not what is learned: ranks with "
+        "different batches weight their losses, as the plan says.",
+    ),
+    ("Stragglers", "Every VM's compute time varies on its own, from iteration to iteration, and all wait for all."),
+    ("Overlap", "Gradients travel as soon as they are ready and share the slowest network's bandwidth fairly."),
+    ("Supply", "VMs can be had up to the number available, at a constant price."),
+)
 
 
 def present_instance(instance: Instance) -> list[RenderableType]:
@@ -54,23 +102,154 @@ def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) 
 
 
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
-    """Draw one iteration of the fleet, with its overlaps.
-
-    Raises
-    ------
-    UsageError
-        When the result has no solution.
-    """
-    from optplan.reporting.srift.iteration_figures import draw_iteration
-
-    if result.solution is None:
-        raise UsageError(f"the result has no solution to draw (status {result.status})")
+    """Draw one iteration of the fleet, with its overlaps."""
     return draw_iteration(require_job(instance), require_fleet(result.solution))
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
-    """Gather the report of a result, with an iteration's timeline and the frontier of fleets."""
-    from optplan.reporting.srift import report
-
+    """Gather the report of a result; its background is of :mod:`optplan.reporting.srift.gathering`."""
     beside.require_only_plans("fleets")
-    return report.build_page(require_job(instance), result, beside)
+    job = require_job(instance)
+    rivals, sections = beside.rivals, []
+    found: Background | None = beside.background
+    if result.infeasibility is not None:
+        sections.append(_tell_relaxations(result))
+    if result.solution is not None:
+        sections += _tell_fleet(job, result)
+    if rivals:
+        blocks: list[Block] = [compare_results([result, *rivals]), Terms(list_notes([result, *rivals]))]
+        sections.append(Section("solvers", "Other planners", blocks))
+    if found is not None:
+        sections += [
+            *_tell_frontier(job, found.frontier, [result, *rivals]),
+            *_tell_more(job, found.one_more),
+            *([] if found.loss is None else [_tell_loss(found.loss)]),
+        ]
+    question: list[Block] = [list_offers(job), Terms(list_facts(job))]
+    sections += tell_background(job, result, beside, question, _CHECK, granted=_ASSUMPTIONS)
+    return build_answer_page(
+        job,
+        result,
+        answer=say_answer(job, result, in_full=False),
+        how_good=say_how_good(job, result),
+        cards=_list_cards(job, result),
+        sections=sections,
+        objective=name_objective(job),
+    )
+
+
+def tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> Section:
+    """Tell a run that loses VMs: its picture, and what happens when."""
+    reading = "Hatched bars are predictions. The dotted lines are the loss and, where there is one, the deadline."
+    chart = (f"The run over time: {say_segments(timeline)}.", draw_timeline(timeline))
+    return Section(place, heading, [*said, Charts([chart], reading), list_segments(timeline)])
+
+
+def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
+    fleet, plan, measures = require_fleet(result.solution), plan_of(instance, result), result.measures
+    label = f"One iteration of {name_fleet(fleet)}: {list_parts(measures)[0][1]}."
+    reading = (
+        "Gradients travel while the backward pass goes on. What is still on its way when the slowest VM is done "
+        "is what the exchange adds to the iteration; the paler part of a row is time that a VM waits for the slowest."
+    )
+    bill = [(f"{vms.count} {vms.type}", format_cost(vms.cost_usd)) for vms in plan.fleet]
+    bill.append(("in all", f"{format_cost(plan.total_usd)}, {format_cost(plan.price_usd_per_hour)} an hour"))
+    return [
+        Section("iteration", "One iteration", [Charts([(label, draw_iteration(instance, fleet))], reading)]),
+        Section("fleet", "The plan", [list_fleet(instance, plan)]),
+        Section("bill", "What is paid for", [Terms(bill)]),
+    ]
+
+
+def _tell_relaxations(result: Result[Solution]) -> Section:
+    relaxations = result.infeasibility.relaxations if result.infeasibility else ()
+    rows = [
+        (one.limit.replace("_", " "), format_amount(one.limit, one.given), format_relaxation(one))
+        for one in relaxations
+    ]
+    return tell_relaxations(rows, *([] if rows else ["No limit alone helps."]), least="nearest that works")
+
+
+def _tell_frontier(
+    instance: SriftInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]
+) -> list[Section]:
+    if not found.points:
+        return []
+    drawn = [(one, one.measures[_MEASURES[found.limit_name]]) for one in results if one.solution is not None]
+    limit = instance.limits.get(frontier_limit(instance))
+    figure = draw_pareto(instance, found, words, results=drawn, limit=limit)
+    label = f"Least {name_objective(instance)} for every {found.limit_name}: {len(found.points)} fleets."
+    reading = "Each step is a fleet that no other beats in both time and cost."
+    if limit is not None:
+        reading += " The dotted line is the limit that was asked."
+    complete = (
+        "Every such fleet is shown." if found.exact else "Not every such fleet is shown: the search was cut short."
+    )
+    return [Section("frontier", "Time against cost", [Charts([(label, figure)], f"{reading} {complete}")])]
+
+
+def _tell_more(instance: SriftInstance, found: Sequence[OneMoreVm]) -> list[Section]:
+    """Tell what one more VM of each type would be worth; nothing where as many as are wanted can be had."""
+    if not found:
+        return []
+    columns = (
+        Column("one more"),
+        *numbers("available", "used", "saves"),
+        Column("with the fleet"),
+    )
+    rows = [(one.type, f"{one.available:,}", f"{one.used:,}", *_say_worth(instance, one)) for one in found]
+    reading = "VMs are whole: one more may help although not all are used, and may not help although all are."
+    table = Table(f"What it would save of the {name_objective(instance)}", columns, rows)
+    return [Section("more", "One more VM", [reading, table])]
+
+
+def _say_worth(instance: SriftInstance, one: OneMoreVm) -> tuple[str, str]:
+    """Say what one more VM saves, and the fleet that does; or that there still is none."""
+    if one.objective is None:
+        return ("no fleet yet" if one.proven else "not known"), ""
+    at_least = "" if one.proven else "at least "
+    fleet = name_fleet(SriftSolution(groups=one.groups))
+    if one.saving is None:
+        return f"{at_least}makes one possible, {format_objective(instance, one.objective)}", fleet
+    if one.saving <= _ROUNDING * one.objective:
+        return ("nothing" if one.proven else "not known"), ""
+    return f"{at_least}{format_objective(instance, one.saving)}", fleet
+
+
+def _tell_loss(loss: Loss) -> Section:
+    """Tell what would be done if a spot VM were lost in the middle of the run."""
+    if loss.continuation is None or loss.timeline is None:
+        said = f"There is no plan for the rest of the run: {loss.failure}."
+        return Section("loss", "If a VM is lost", [said])
+    return tell_timeline(loss.timeline, "loss", "If a VM is lost", *_say_loss(loss.lost, loss.continuation))
+
+
+def _say_loss(lost: str, continuation: Continuation) -> list[str]:
+    """Say what is supposed, and how the run goes on or why it cannot."""
+    supposed = (
+        f"Suppose that one {lost} is taken back when half of the iterations are done, and that no other can be had. "
+        "The VMs that are left stay."
+    )
+    infeasibility, new = continuation.infeasibility, continuation.result.solution
+    if infeasibility is None:
+        kept = " and keep all limits" if continuation.remainder.instance.limits else ""
+        return [supposed, f"Then {name_fleet(require_fleet(new))} go on{kept}." if new else "No fleet was found."]
+    help_words = [f"a {one.limit} of {format_relaxation(one)}" for one in infeasibility.relaxations]
+    helps = f" What would help: {', or '.join(help_words)}." if help_words else ""
+    return [supposed, f"Then no fleet can do it: {infeasibility.reason}.{helps}"]
+
+
+def _list_cards(instance: SriftInstance, result: Result[Solution]) -> list[Card]:
+    if result.objective is None:
+        return []
+    measures, average = result.measures, "on average" if instance.interruptions is not None else ""
+    cards = [
+        Card("cost", format_cost(measures["cost_usd"]), average or describe_limits(instance)),
+        Card("time", format_duration(measures["time_s"]), average or describe_limits(instance)),
+        Card("an iteration", format_short(measures["iteration_s"]), f"{instance.iterations:,} of them"),
+        Card("samples a second", format_count(measures["samples_per_s"]), f"on {measures['ranks']:,.0f} GPUs"),
+    ]
+    if DEADLINE in instance.limits:
+        spare = instance.limits[DEADLINE] - measures["time_s"]
+        cards.append(Card("spare time", format_duration(spare), "before the deadline"))
+    return cards

@@ -11,8 +11,8 @@ from optplan.formulations.srift.data.bandwidth import LatencyBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution, VmType
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
-from optplan.reporting.phrases import NOTHING, compare_amounts, format_share, relative_difference
-from optplan.reporting.sections import STANDING_COLUMNS, list_bound, list_origin, list_status, write_standing
+from optplan.reporting.phrases import NOTHING, format_share
+from optplan.reporting.sections import compare_objectives, list_bound, list_origin, list_status
 from optplan.reporting.srift.words import (
     describe_job,
     describe_limits,
@@ -42,12 +42,7 @@ _FLEET_COLUMNS = (
     Column("ranks"),
     *numbers("samples on a VM", "on a GPU", "forward", "backward", "waits", "cost"),
 )
-_COMPARISON_COLUMNS = (
-    Column("solver"),
-    *numbers("cost", "time", "difference"),
-    Column(_FLEET),
-    *STANDING_COLUMNS,
-)
+_COMPARED = (*numbers("cost", "time", "difference"), Column(_FLEET))
 
 
 def plan_of(instance: SriftInstance, result: Result[Solution]) -> SriftPlan:
@@ -155,22 +150,14 @@ def list_fleet(instance: SriftInstance, plan: SriftPlan) -> Table:
 
 def compare_results(results: Sequence[Result[Solution]]) -> Table:
     """Set results side by side; the first is what the others are compared with."""
-    reference = results[0].objective
-    rows: list[tuple[str, ...]] = []
-    for number, result in enumerate(results):
-        above = relative_difference(result.objective, reference)
-        found = result.solution is not None
-        rows.append(
-            (
-                result.solver,
-                format_cost(result.measures["cost_usd"]) if found else result.status.value,
-                format_duration(result.measures["time_s"]) if found else NOTHING,
-                NOTHING if number == 0 or above is None else compare_amounts(above),
-                name_fleet(require_fleet(result.solution)) if found else NOTHING,
-                *write_standing(result),
-            )
-        )
-    return Table("Solvers side by side", _COMPARISON_COLUMNS, rows)
+
+    def write(result: Result[Solution], difference: str) -> tuple[str, ...]:
+        if result.solution is None:
+            return result.status.value, NOTHING, difference, NOTHING
+        cost, time = format_cost(result.measures["cost_usd"]), format_duration(result.measures["time_s"])
+        return cost, time, difference, name_fleet(require_fleet(result.solution))
+
+    return compare_objectives(results, _COMPARED, write)
 
 
 def take_fleets(table: Table) -> tuple[Table, list[tuple[str, str]]]:

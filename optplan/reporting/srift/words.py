@@ -9,12 +9,7 @@ from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective
 from optplan.reporting import time_and_money
 from optplan.reporting.presenters import require_kind
 from optplan.reporting.sections import say_bound
-from optplan.reporting.time_and_money import (
-    format_amount,
-    format_cost,
-    format_least,
-    say_limits,
-)
+from optplan.reporting.time_and_money import format_amount, format_cost, format_least, say_limits
 from optplan.units import format_duration
 
 #: Limits and objectives are written as in all problems of time and money.

@@ -17,9 +17,8 @@ from optplan.reporting.sections import (
     list_origin,
     list_status,
     present_answer,
-    tell_proof,
+    tell_background,
     tell_relaxations,
-    tell_sources,
 )
 from optplan.reporting.srift.words import format_count, format_relaxation
 from optplan.reporting.tables import Column, Table, fact_table, numbers
@@ -70,11 +69,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         sections.append(Section("plan", "The choice", [_list_choice(job, result)]))
     if beside.rivals:
         sections.append(Section("solvers", "Other solvers", [compare_results(job, [result, *beside.rivals])]))
-    sections += [
-        Section("question", "What was asked", [Terms(_list_facts(job)), _list_speeds(job)]),
-        tell_proof(result, beside, _CHECK),
-        tell_sources(instance, result),
-    ]
+    sections += tell_background(job, result, beside, [Terms(_list_facts(job)), _list_speeds(job)], _CHECK)
     cards = []
     if result.solution is not None:
         measures = result.measures

@@ -20,8 +20,7 @@ from optplan.reporting.gathering import gather_background
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.presenters import Beside, plan_words_of
 from optplan.reporting.reports import build_report
-from optplan.reporting.rubberband.presenter import draw_plan
-from optplan.reporting.rubberband.report import draw_sizes
+from optplan.reporting.rubberband.presenter import draw_plan, draw_sizes
 from optplan.reporting.rubberband.tables import plan_of
 from optplan.reporting.time_and_money import format_least
 

@@ -12,8 +12,8 @@ from optplan.contracts import Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.instances.library import build_named
+from optplan.reporting.drawing import draw_plan
 from optplan.reporting.seer.presenter import (
-    draw_plan,
     present_comparison,
     present_instance,
     present_result,
@@ -147,5 +147,5 @@ def test_other_formulations_are_refused(example: SeerInstance) -> None:
     with pytest.raises(UsageError, match="the solution has no brackets"):
         solution_of(solve(boa))
     infeasible = example.replace(deadline_min=0.5)
-    with pytest.raises(UsageError, match=r"the result has no solution to draw \(status infeasible\)"):
+    with pytest.raises(UsageError, match=r"the result has no plan to draw \(status infeasible\)"):
         draw_plan(infeasible, solve(infeasible))

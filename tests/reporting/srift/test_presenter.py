@@ -12,8 +12,9 @@ from optplan.contracts import Plan, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance, SriftSolution
 from optplan.instances.library import build_named
+from optplan.reporting.drawing import draw_plan
 from optplan.reporting.srift.differences import state_answer
-from optplan.reporting.srift.presenter import draw_plan, present_comparison, present_instance, present_result
+from optplan.reporting.srift.presenter import present_comparison, present_instance, present_result
 from optplan.reporting.srift.tables import compare_results, list_fleet, plan_of
 from optplan.reporting.srift.words import (
     describe_limits,
@@ -149,7 +150,7 @@ def test_what_no_fleet_can_do_is_told(job: SriftInstance) -> None:
     assert "No fleet can do it: the fastest fleet, 1 big@32 + 8 small@4, takes 1.78 s; the deadline is 1.5 s." in shown
     assert "would help  a deadline of 1.78 s or more" in shown
     assert "That is proven: no fleet of the VMs on offer keeps all limits." in shown
-    with pytest.raises(UsageError, match=r"the result has no solution to draw \(status infeasible\)"):
+    with pytest.raises(UsageError, match=r"the result has no plan to draw \(status infeasible\)"):
         draw_plan(poor, result)
 
 
