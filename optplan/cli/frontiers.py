@@ -327,7 +327,7 @@ def _write_figure(views: Sequence[_View]) -> str:
 
 
 def _build_page(views: Sequence[_View]) -> Page:
-    from optplan.reporting.boa.views import tell_curves
+    from optplan.reporting.boa.frontier_figures import tell_curves
     from optplan.reporting.pages import Page
 
     title = f"What budgets buy: {', '.join(view.label for view in views)}"

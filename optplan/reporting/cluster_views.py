@@ -9,13 +9,11 @@ import numpy as np
 
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import format_seconds
-from optplan.reporting.style import BLUE, VERMILLION, new_figure
+from optplan.reporting.style import BLUE, VERMILLION, Figure, new_figure
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.units import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
     from optplan.simulation.cluster.outcome import Outcome
 
 #: Points of a chart over time.

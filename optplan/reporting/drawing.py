@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from optplan.contracts import Frontier, Instance, ParetoFrontier, Result, Solution
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Charts, Page, Section, build_page
 from optplan.reporting.presenters import PlanPresenter, find_module, plan_words_of, presenter_of
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from optplan.reporting.style import Figure
 
 
 def draw_frontier(instance: Instance, frontier: Frontier | ParetoFrontier) -> Figure:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from optplan.instances.files import write_text
 from optplan.reporting.rendering import load_template, place_charts, render
-from optplan.reporting.style import load_plotly
+from optplan.reporting.style import Figure, load_plotly
 from optplan.reporting.tables import Table
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
 from optplan.reporting.presenters import PlanWords
@@ -14,17 +14,14 @@ from optplan.reporting.style import (
     ORANGE,
     PURPLE,
     VERMILLION,
+    Figure,
     TimeScale,
     escape_text,
-    load_plotly,
     new_figure,
     time_scale,
     title_axis,
 )
 from optplan.reporting.tables import Column, Table
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 #: Of results that are drawn together, ours first.
 RESULT_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
@@ -70,7 +67,6 @@ def draw_pareto(
     Figure
         Horizontal: the limit. Vertical: the objective. Times are in a unit that suits them.
     """
-    graph_objects = load_plotly()
     figure = new_figure(height=380)
     points = frontier.points
     drawn = [(result, amount) for result, amount in results if result.solution is not None]
@@ -85,34 +81,30 @@ def draw_pareto(
         )
         return "<br>".join(escape_text(line) for line in lines)
 
-    figure.add_trace(
-        graph_objects.Scatter(
-            x=[point.limit / across.seconds for point in points],
-            y=[point.objective / up.seconds for point in points],
-            mode="lines+markers",
-            name="best possible" if frontier.exact else "best found",
-            line={"shape": "hv", "color": BLUE, "width": 2},
-            marker={"size": 6, "color": BLUE},
-            error_y=_write_intervals(points, up.seconds),
-            hovertext=[say(point.limit, point.objective, point.solution) for point in points],
-            hoverinfo="text",
-        )
+    figure.add_scatter(
+        x=[point.limit / across.seconds for point in points],
+        y=[point.objective / up.seconds for point in points],
+        mode="lines+markers",
+        name="best possible" if frontier.exact else "best found",
+        line={"shape": "hv", "color": BLUE, "width": 2},
+        marker={"size": 6, "color": BLUE},
+        error_y=_write_intervals(points, up.seconds),
+        hovertext=[say(point.limit, point.objective, point.solution) for point in points],
+        hoverinfo="text",
     )
     for number, (result, amount) in enumerate(drawn):
         if result.solution is None or result.objective is None:
             continue
         # Solvers that found the same plan lie on one another: the first, which is drawn below, is the largest.
         size = max(7, 15 - 3 * number)
-        figure.add_trace(
-            graph_objects.Scatter(
-                x=[amount / across.seconds],
-                y=[result.objective / up.seconds],
-                mode="markers",
-                name=escape_text(result.solver),
-                marker={"size": size, "symbol": "diamond", "color": RESULT_COLORS[number % len(RESULT_COLORS)]},
-                hovertext=[f"{escape_text(result.solver)}<br>{say(amount, result.objective, result.solution)}"],
-                hoverinfo="text",
-            )
+        figure.add_scatter(
+            x=[amount / across.seconds],
+            y=[result.objective / up.seconds],
+            mode="markers",
+            name=escape_text(result.solver),
+            marker={"size": size, "symbol": "diamond", "color": RESULT_COLORS[number % len(RESULT_COLORS)]},
+            hovertext=[f"{escape_text(result.solver)}<br>{say(amount, result.objective, result.solution)}"],
+            hoverinfo="text",
         )
     if limit is not None:
         figure.add_vline(x=limit / across.seconds, line={"color": GREY, "dash": "dot", "width": 1})

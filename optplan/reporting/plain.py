@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, Result, Solution
 from optplan.formulations import formulation_of
@@ -22,22 +21,19 @@ from optplan.reporting.sections import (
     tell_background,
     tell_relaxations,
 )
-from optplan.reporting.tables import Column, Table, fact_table, numbers
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
 
 _CHECK = "verify trusts no solver: it computes the objective and every limit again, from the solution alone."
 #: Characters of a plan's name at most.
 _LONGEST_NAME = 60
 
 
-def present_instance(instance: Instance) -> list[RenderableType]:
+def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance is and what it is limited by."""
     return [fact_table(list_facts(instance))]
 
 
-def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
+def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and what was measured of it."""
     facts = [
         *list_status(result),
@@ -49,7 +45,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     return present_answer(result, say_answer(instance, result), say_how_good(instance, result), facts, *tables)
 
 
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
+def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first."""
     return [compare_results(instance, results)]
 

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution, Verification
 from optplan.errors import UsageError
 from optplan.formulations import formulation_of
+from optplan.reporting.style import Figure
+from optplan.reporting.tables import Shown
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-    from rich.console import RenderableType
-
     from optplan.reporting.pages import Page
 
 _Kind = TypeVar("_Kind")
@@ -70,13 +69,13 @@ class Beside:
 class Presenter(Protocol):
     """What a terminal and a page show of one formulation's problems."""
 
-    def present_instance(self, instance: Instance) -> list[RenderableType]:
+    def present_instance(self, instance: Instance) -> list[Shown]:
         """Say what an instance asks for."""
 
-    def present_result(self, instance: Instance, result: Result[Solution]) -> list[RenderableType]:
+    def present_result(self, instance: Instance, result: Result[Solution]) -> list[Shown]:
         """Say what was found, how good it is, and what to do."""
 
-    def present_comparison(self, instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
+    def present_comparison(self, instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
         """Set the results of several solvers side by side, ours first."""
 
     def build_page(self, instance: Instance, result: Result[Solution], beside: Beside) -> Page:

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from optplan.errors import MissingExtraError, show_text
 from optplan.reporting.phrases import capitalise
-from optplan.reporting.style import load_plotly
+from optplan.reporting.style import Figure, load_plotly
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from markupsafe import Markup
-    from plotly.graph_objects import Figure
 
 _TEMPLATE = "page.html"
 #: Lines and bars, a quarter of plotly.js; make gets it, and it is in the wheel.

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from optplan.reporting.style import BLUE, FONT_SIZE, GREY, ORANGE, load_plotly, new_figure, shorten_name, time_scale
+from optplan.reporting.style import BLUE, FONT_SIZE, GREY, ORANGE, Figure, new_figure, shorten_name, time_scale
 from optplan.runtime.outcomes import SegmentOutcome
 from optplan.units import format_duration
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 #: Height of a segment's row, and of everything else, in pixels.
 _ROW_PIXELS, _REST_PIXELS = 46, 120
@@ -38,20 +34,18 @@ def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float) -> Figure:
             ("waiting for nodes", ORANGE, [(start_s, pause_s) for start_s, pause_s, _ in spans]),
             (name, color, [(start_s + pause_s, seconds - pause_s) for start_s, pause_s, seconds in spans]),
         ):
-            figure.add_trace(
-                load_plotly().Bar(
-                    orientation="h",
-                    y=[place + side * _FILLED / 2 for place in range(len(shown))],
-                    width=_FILLED,
-                    base=[start_s / scale.seconds for start_s, _ in parts],
-                    x=[seconds / scale.seconds for _, seconds in parts],
-                    name=words,
-                    legendgroup=words,
-                    showlegend=words == name or (side < 0 and any(pause_s for _, pause_s, _ in [*planned, *actual])),
-                    marker={"color": tint, "line": {"color": "white", "width": 1}},
-                    hovertext=[f"{name}, {words}: {format_duration(seconds)}" for _, seconds in parts],
-                    hoverinfo="text",
-                )
+            figure.add_bar(
+                orientation="h",
+                y=[place + side * _FILLED / 2 for place in range(len(shown))],
+                width=_FILLED,
+                base=[start_s / scale.seconds for start_s, _ in parts],
+                x=[seconds / scale.seconds for _, seconds in parts],
+                name=words,
+                legendgroup=words,
+                showlegend=words == name or (side < 0 and any(pause_s for _, pause_s, _ in [*planned, *actual])),
+                marker={"color": tint, "line": {"color": "white", "width": 1}},
+                hovertext=[f"{name}, {words}: {format_duration(seconds)}" for _, seconds in parts],
+                hoverinfo="text",
             )
     figure.update_layout(barmode="overlay", showlegend=True)
     figure.update_layout(legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})

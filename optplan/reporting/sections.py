@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, Result, Solution, Status
 from optplan.reporting.pages import Block, Card, Command, Page, Section, Terms
@@ -19,11 +18,8 @@ from optplan.reporting.phrases import (
 )
 from optplan.reporting.presenters import Beside
 from optplan.reporting.standing import add_trust, bounds_nothing, name_status
-from optplan.reporting.tables import Column, Table, fact_table, plain_text
+from optplan.reporting.tables import Column, Shown, Table, fact_table, plain_text
 from optplan.reporting.trajectory import tell_trajectory
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 #: Columns that end every table of several solvers.
 STANDING_COLUMNS = (Column("gap", is_number=True), Column("proof"), Column("solved in", is_number=True))
@@ -93,11 +89,11 @@ def present_answer(
     answer: str,
     how_good: str,
     facts: Iterable[tuple[str, str]],
-    *tables: RenderableType,
-    first: Sequence[RenderableType] = (),
-) -> list[RenderableType]:
+    *tables: Shown,
+    first: Sequence[Shown] = (),
+) -> list[Shown]:
     """Present a result on a terminal: the answer, how good it is, what comes first, facts, notes, tables."""
-    parts: list[RenderableType] = [
+    parts: list[Shown] = [
         plain_text(add_trust(answer, result), "bold"),
         plain_text(how_good),
         *(part for table in first for part in ("", table)),

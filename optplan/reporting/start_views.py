@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from optplan.reporting.pages import Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
-from optplan.reporting.style import BLUE, VERMILLION, new_figure
+from optplan.reporting.style import BLUE, VERMILLION, Figure, new_figure
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.simulation.starts.study import Started, StartStudy
 from optplan.units import SECONDS_PER_MINUTE
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 #: Rows of the trade-off that are shown.
 _ROWS = 8

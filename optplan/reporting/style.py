@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from optplan.errors import MissingExtraError
 from optplan.units import HOURS_PER_DAY, SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+#: A figure of plotly, which has no types and loads on use.
+Figure: TypeAlias = Any
 
 # Okabe and Ito's palette: its colours stay apart for every kind of colour blindness, and in grey print.
 BLUE = "#0072B2"

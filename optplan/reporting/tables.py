@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
     from rich.text import Text
 
+#: What rich shows; it loads on use.
+Shown: TypeAlias = "RenderableType"
+
 #: Largest number that a table of records writes with all its digits before the point.
 _MOST_DIGITS = 6
 #: Texts that are longer are wrapped where there is no room for them; shorter ones, such as names, are not.
@@ -118,7 +121,7 @@ class Table:
         """Whether rows stand in groups."""
         return any(row.starts_group for row in self.set_rows)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Shown]:
         """Lay the table out for a terminal, in as many parts as its width asks for."""
         texts = [_write_row(row, len(self.columns)) for row in self.set_rows]
         spans = [_Span.of(column, [row[place] for row in texts]) for place, column in enumerate(self.columns)]
@@ -134,7 +137,7 @@ class Table:
         if self.rest:
             yield plain_text(self.rest)
 
-    def _stack(self, texts: Sequence[Sequence[str]]) -> Iterator[RenderableType]:
+    def _stack(self, texts: Sequence[Sequence[str]]) -> Iterator[Shown]:
         """Lay out each row by itself: what names it, and what each other column says, one below the other."""
         names = [column.name for column in self.columns[self.num_keys :]]
         for number, cells in enumerate(texts):
@@ -244,7 +247,7 @@ def fact_table(facts: Iterable[tuple[str, str]]) -> RichTable:
     return table
 
 
-def record_table(name: str, records: Iterable[Mapping[str, object]], *, num_keys: int = 1) -> RenderableType:
+def record_table(name: str, records: Iterable[Mapping[str, object]], *, num_keys: int = 1) -> Shown:
     """Show records of any kind, such as the registry's solvers or a benchmark's rows, one row each.
 
     They have the same fields in the same order, the first ``num_keys`` of which name a record. Mappings inside them are

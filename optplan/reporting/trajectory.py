@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from optplan.contracts import Result, Solution, SolveEvent
 from optplan.contracts.result import relative_gap
 from optplan.reporting.pages import Charts, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
-from optplan.reporting.style import (
-    BLUE,
-    VERMILLION,
-    TimeScale,
-    escape_text,
-    load_plotly,
-    new_figure,
-    time_scale,
-    title_axis,
-)
+from optplan.reporting.style import BLUE, VERMILLION, Figure, TimeScale, escape_text, new_figure, time_scale, title_axis
 from optplan.reporting.tables import Column, Table
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _MILLISECONDS = TimeScale("milliseconds", 1e-3)
 #: Steps that the table lists at most; the chart has all.
@@ -62,19 +48,15 @@ def draw_trajectory(result: Result[Solution], objective: str = "objective") -> F
         drawn = [(event, value) for event, value in zip(events, values, strict=True) if value is not None]
         if not drawn:
             continue
-        figure.add_trace(
-            load_plotly().Scatter(
-                x=[event.elapsed_s / across.seconds for event, _ in drawn],
-                y=[value / up.seconds for _, value in drawn],
-                mode="lines+markers",
-                name=name,
-                line={"shape": "hv", "color": color, "width": 2},
-                marker={"size": 5, "color": color},
-                hovertext=[
-                    f"{name}: {escape_text(_write(value, unit))}<br>{_say_when(event)}" for event, value in drawn
-                ],
-                hoverinfo="text",
-            )
+        figure.add_scatter(
+            x=[event.elapsed_s / across.seconds for event, _ in drawn],
+            y=[value / up.seconds for _, value in drawn],
+            mode="lines+markers",
+            name=name,
+            line={"shape": "hv", "color": color, "width": 2},
+            marker={"size": 5, "color": color},
+            hovertext=[f"{name}: {escape_text(_write(value, unit))}<br>{_say_when(event)}" for event, value in drawn],
+            hoverinfo="text",
         )
     figure.update_xaxes(title_text=f"time since the solve began ({across.unit})", rangemode="tozero")
     figure.update_yaxes(title_text=title_axis(objective, up.unit))

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from optplan.contracts import Check, Verification
 from optplan.reporting.phrases import format_seconds
-from optplan.reporting.tables import Column, Table, numbers, plain_text
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 
 _COLUMNS = (
     Column(""),
@@ -20,7 +14,7 @@ _COLUMNS = (
 )
 
 
-def verification_table(verification: Verification) -> RenderableType:
+def verification_table(verification: Verification) -> Shown:
     """List what was checked, failures one by one and first, the rest by kind; then what was not."""
     from rich.console import Group
 

@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from optplan.contracts import Instance, Result, Solution
+from optplan.contracts import Explanation, Instance, Result, Sensitivity, Solution
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
 from optplan.formulations.boa.judge.evaluation import EpochTimes, follow_epochs, types_along
@@ -202,3 +202,18 @@ def price_usd_per_hour(instance: BoaInstance) -> float | None:
     if len(instance.gpu_types) != 1:
         return None
     return instance.gpu_types[instance.only_gpu_type].price_usd_per_hour
+
+
+def require_own(found: Explanation | Sensitivity, result: Result[Solution]) -> None:
+    """Refuse what was said of another instance.
+
+    Raises
+    ------
+    UsageError
+        When the explanation or the sensitivity is for another instance than the page's result.
+    """
+    if found.instance_hash != result.instance_hash:
+        raise UsageError(
+            f"the {type(found).__name__.lower()} is for {found.instance_name!r} with hash {found.instance_hash[:12]}, "
+            f"the result for {result.instance_name!r} with hash {result.instance_hash[:12]}; give what belongs together"
+        )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from optplan.reporting.style import (
     GREEN,
     GREY,
     ORANGE,
+    Figure,
     color_types,
     escape_text,
     new_figure,
@@ -29,9 +29,6 @@ from optplan.reporting.style import (
     time_scale,
 )
 from optplan.units import format_duration
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 #: Classes that get a bar or a chart of their own; the others are taken together, or are in the tables only.
 MOST_CLASSES = 24

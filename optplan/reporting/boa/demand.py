@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from optplan.contracts import Result, Solution
@@ -13,11 +11,8 @@ from optplan.formulations.boa.laws.demand import FIGURES, STEADY, Demand, has_pa
 from optplan.formulations.boa.study.node_rounding import estimate_rounding
 from optplan.reporting.pages import Block, Charts, Items, Section
 from optplan.reporting.phrases import NOTHING, format_gpus, format_share
-from optplan.reporting.style import BLUE, GREY, color_types, escape_text, new_figure
+from optplan.reporting.style import BLUE, GREY, Figure, color_types, escape_text, new_figure
 from optplan.reporting.tables import Column, Table, numbers
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _WORDS = {"p50": "P50", "p95": "P95", "p99": "P99", "busiest_p95": "busiest hour's P95"}
 _STEADY_WORDS = "if arrivals were steady"

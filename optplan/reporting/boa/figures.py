@@ -6,7 +6,6 @@ Users' names are escaped: plotly reads a part of HTML.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,17 +25,14 @@ from optplan.reporting.style import (
     SHADE,
     SKY,
     VERMILLION,
+    Figure,
     TimeScale,
     escape_text,
-    load_plotly,
     new_figure,
     time_scale,
 )
 from optplan.schema import FloatArray
 from optplan.units import BudgetUnit, format_duration
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _AXIS_TITLES = {
     BudgetUnit.GPU: "GPUs in use, time average",
@@ -266,7 +262,7 @@ def _add_rival(
 def _add_money_axis(figure: Figure, instance: BoaInstance, low: float, high: float) -> None:
     """Repeat the horizontal axis above the plot in US dollars; an axis shows only where a trace uses it."""
     rate = cost_of_month(instance, 1.0) or 1.0
-    figure.add_trace(load_plotly().Scatter(x=[low * rate], y=[0], xaxis="x2", mode="none", showlegend=False))
+    figure.add_scatter(x=[low * rate], y=[0], xaxis="x2", mode="none", showlegend=False)
     figure.update_layout(
         xaxis2={
             **figure.layout.xaxis.to_plotly_json(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.reporting.boa.breakdown import price_usd_per_hour
 from optplan.reporting.boa.budgets import BUDGET_NAMES, cost_of_month, say_amount, say_worth
-from optplan.reporting.boa.phrases import name_objective
+from optplan.reporting.boa.phrases import look_up, name_objective
 from optplan.reporting.boa.sweeps import SweepPoint
-from optplan.reporting.phrases import compare_durations, format_share, format_usd
+from optplan.reporting.pages import Block, Charts, Section
+from optplan.reporting.phrases import NOTHING, compare_durations, format_gpus, format_share, format_usd
+from optplan.reporting.standing import name_status
 from optplan.reporting.style import (
     BLUE,
     GREEN,
@@ -24,16 +26,15 @@ from optplan.reporting.style import (
     PURPLE,
     SKY,
     VERMILLION,
+    Figure,
     TimeScale,
     escape_text,
     new_figure,
     time_scale,
 )
+from optplan.reporting.tables import Column, Table, numbers
 from optplan.schema import FloatArray
 from optplan.units import BudgetUnit, format_duration
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 #: More curves than colours differ in their dashes.
@@ -52,6 +53,10 @@ _LOGARITHMIC_TICKS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
 _ABOVE, _REFERENCE = 1.15, 1.2
 #: Where the vertical axis starts, as a fraction of the least time shown.
 _BELOW = 0.85
+
+
+#: Budgets in the table of several frontiers.
+_BUDGETS = 8
 
 
 @dataclass(frozen=True)
@@ -274,3 +279,80 @@ def _say_bound(point: SweepPoint) -> str:
     if bound is None or gap is None:
         return "this solver proves nothing; the frontier is a bound for it"
     return f"its own bound: {format_duration(bound)}, gap {format_share(gap)}"
+
+
+def tell_curves(curves: Sequence[FrontierCurve]) -> Section:
+    """Tell what frontiers buy at the same budgets, what was asked of them, and what solvers reach.
+
+    Raises
+    ------
+    UsageError
+        When the frontiers' budgets have no unit in common.
+    """
+    unit = choose_unit(curves)
+    factors = [convert_unit(curve.instance, unit) for curve in curves]
+    reading = "Each line is the best that any plan can do with so much budget: proven, point by point."
+    if any(curve.sweeps for curve in curves):
+        reading += " Marks are what solvers reach; a mark above its line is time left on the table."
+    label = "Line chart: best possible completion time for every budget, curve by curve; the table below has some"
+    blocks: list[Block] = [
+        Charts([(label, draw_frontiers(curves))], reading),
+        list_budgets(curves, factors, BUDGET_NAMES[unit]),
+    ]
+    asked = list_asked(curves, factors, BUDGET_NAMES[unit])
+    if asked.rows:
+        said = (
+            "The bounds were derived again from the certificates, without the solver: no plan within these budgets is "
+            "better, mixed ones included."
+        )
+        blocks += [asked, said]
+    reached = list_reached(curves, factors, BUDGET_NAMES[unit])
+    return Section("frontiers", "What every budget buys", [*blocks, *([reached] if reached.rows else [])], "Frontiers")
+
+
+def list_budgets(curves: Sequence[FrontierCurve], factors: Sequence[float], budget_name: str) -> Table:
+    """Look every frontier up at the same budgets, in equal ratios from the least to well above the largest least.
+
+    ``factors`` lead from the budget's unit of each curve to the chart's.
+    """
+    leasts = [factor * float(curve.frontier.budgets[0]) for factor, curve in zip(factors, curves, strict=True)]
+    rows = []
+    for budget in np.geomspace(min(leasts), _BEYOND * max(leasts), _BUDGETS).tolist():
+        points = (look_up(curve.frontier, budget / factor) for factor, curve in zip(factors, curves, strict=True))
+        cells = ("no plan" if point is None else format_duration(point.objective) for point in points)
+        rows.append((format_gpus(budget), *cells))
+    columns = (Column(curve.label, is_number=True, style="name") for curve in curves)
+    budgets = Column(budget_name, is_number=True)
+    return Table("The best possible mean completion time at some budgets", (budgets, *columns), rows)
+
+
+def list_asked(curves: Sequence[FrontierCurve], factors: Sequence[float], budget_name: str) -> Table:
+    """List what was asked of frontiers, with its proven bound, at the chart's budgets."""
+    columns = (Column("frontier"), Column("asked for"), *numbers(budget_name, "best possible", "proven bound"))
+    rows = [
+        (
+            curve.label,
+            asked.question,
+            format_gpus(factor * asked.point.budget),
+            format_duration(asked.point.objective),
+            f"{asked.proven_s:,.6g} s",
+        )
+        for factor, curve in zip(factors, curves, strict=True)
+        for asked in curve.asked
+    ]
+    return Table("What was asked", columns, rows, 2)
+
+
+def list_reached(curves: Sequence[FrontierCurve], factors: Sequence[float], budget_name: str) -> Table:
+    """List what solvers reach beside frontiers, at the chart's budgets."""
+    columns = (Column("solver"), *numbers(budget_name, "mean completion time", "against the best"))
+    rows = []
+    for factor, curve in zip(factors, curves, strict=True):
+        for solver, points in curve.sweeps.items():
+            name = solver if len(curves) == 1 else f"{curve.label}: {solver}"
+            for point in points:
+                found = point.result
+                objective = name_status(found)[0] if found.objective is None else format_duration(found.objective)
+                above = NOTHING if point.above is None else compare_durations(point.above)
+                rows.append((name, format_gpus(factor * point.best.budget), objective, above))
+    return Table("What solvers reach", columns, rows, 2)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from optplan.contracts import Frontier, Instance, LagrangianCertificate, Result, Solution, Verification
 from optplan.contracts.result import relative_gap
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
-from optplan.reporting.boa.breakdown import has_types, require_boa, require_same_problem
+from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
 from optplan.reporting.boa.budgets import say_amount
 from optplan.reporting.boa.cards import list_cards
 from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
 from optplan.reporting.boa.demand import list_demand, say_demand, tell_demand
+from optplan.reporting.boa.explanation_tables import tell_explanation
 from optplan.reporting.boa.explanations import list_assumptions, list_glossary, state_provenance, state_question
 from optplan.reporting.boa.facts import list_facts, list_result_facts
 from optplan.reporting.boa.figures import draw_frontier
@@ -21,6 +21,7 @@ from optplan.reporting.boa.limits import say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged, tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.proofs import explain_check, explain_proof
+from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.boa.tables import (
     choose_budgets,
     compare_results,
@@ -32,17 +33,13 @@ from optplan.reporting.boa.tables import (
     list_relaxations,
     list_type_uses,
 )
-from optplan.reporting.boa.views import require_own, tell_explanation, tell_sensitivity
 from optplan.reporting.pages import Block, Charts, Command, Items, Page, Section, Swatch, Terms
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import build_answer_page, present_answer
 from optplan.reporting.style import BLUE, color_types
-from optplan.reporting.tables import fact_table, plain_text
+from optplan.reporting.tables import Shown, fact_table, plain_text
 from optplan.units import BudgetUnit, format_duration
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 #: Classes that a table shows before it says how many more there are.
 _MOST_ROWS = 60
@@ -51,20 +48,20 @@ _TOLERANCE = 1e-6
 _CHECKED = "It ends with exit code 0 when everything holds, and names what does not."
 
 
-def present_instance(instance: Instance) -> list[RenderableType]:
+def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for, and the data of each class."""
     boa = require_boa(instance)
     logged = list_logged(boa)
-    parts: list[RenderableType] = [fact_table(list_facts(boa)), "", list_class_data(boa)]
+    parts: list[Shown] = [fact_table(list_facts(boa)), "", list_class_data(boa)]
     return parts if logged is None else [*parts, "", logged]
 
 
-def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
+def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and which class gets which widths."""
     from rich.console import Group
 
     boa = require_boa(instance)
-    tables: list[RenderableType] = []
+    tables: list[Shown] = []
     mixed, relaxations = say_mixed(instance, result), list_relaxations(result)
     if mixed:
         tables.append(plain_text(mixed))
@@ -83,7 +80,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     return present_answer(result, answer, how_good, list_result_facts(boa, result), *tables, first=first)
 
 
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
+def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first."""
     return [compare_results(instance, results)]
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optplan.contracts import SampledPlan, Sensitivity
 from optplan.formulations.boa.data.instance import BUDGET
 from optplan.reporting.boa.phrases import name_limit
+from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import NOTHING, format_share, join_words
-from optplan.reporting.style import BLUE, GREEN, GREY, escape_text, load_plotly, new_figure, time_scale
+from optplan.reporting.style import BLUE, GREEN, GREY, Figure, escape_text, new_figure, time_scale
 from optplan.reporting.tables import Column, Table
 from optplan.schema import FloatArray
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _ERROR_WORDS = {"speedup": "speedups", "noise": "speeds at single widths", "size": "sizes", "arrival": "arrival rates"}
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -28,6 +25,13 @@ _ROUNDING = 1e-9
 _HEADROOM = 1.15
 _SHORT_UNITS = {"gpu": "GPUs", "usd/hour": "$/h", "s": "s"}
 _UNITS = {"gpu": "GPUs on average", "usd/hour": "US dollars an hour"}
+
+
+_READ_SAMPLES = (
+    "The first chart shows how often the mean completion time comes out at a value when the estimates are wrong, the "
+    "second one how much of the budget the plan then uses. The dashed lines are what was promised and the budget. A "
+    "plan may exceed the budget, because the jobs stay longer than estimated."
+)
 
 
 def say_errors(found: Sensitivity) -> str:
@@ -103,18 +107,18 @@ def _fill_panel(figure: Figure, found: Sensitivity, panel: _Panel) -> None:
     edges = np.histogram_bin_edges(np.concatenate(panel.samples), bins=_BARS)
     highest = max(float(np.histogram(numbers, edges)[0].max()) / numbers.size for numbers in panel.samples)
     for plan, numbers in zip(found.plans, panel.samples, strict=True):
-        figure.add_trace(_draw_shares(plan, numbers, edges))
+        _draw_shares(figure, plan, numbers, edges)
     figure.add_vline(x=panel.mark, line={"color": GREY, "dash": "dash"}, annotation_text=panel.label)
     figure.update_xaxes(title_text=panel.title)
     figure.update_yaxes(title_text="share of the samples", ticksuffix=" %", range=[0.0, 100.0 * _HEADROOM * highest])
     figure.update_layout(legend={"orientation": "h", "x": 0, "y": 1.12}, showlegend=len(found.plans) > 1)
 
 
-def _draw_shares(plan: SampledPlan, numbers: FloatArray, edges: FloatArray) -> object:
+def _draw_shares(figure: Figure, plan: SampledPlan, numbers: FloatArray, edges: FloatArray) -> None:
     """Draw the shares of the samples that fall between the edges as steps."""
     counts = np.histogram(numbers, edges)[0]
     shares = 100.0 * counts / numbers.size
-    return load_plotly().Scatter(
+    figure.add_scatter(
         x=np.repeat(edges, 2),
         y=np.concatenate(([0.0], np.repeat(shares, 2), [0.0])),
         mode="lines",
@@ -157,3 +161,15 @@ def _write_regret(plan: SampledPlan) -> str:
     if plan.best_objective is None:
         return NOTHING
     return format_share(float(np.mean(plan.objective / plan.best_objective)) - 1.0)
+
+
+def tell_sensitivity(found: Sensitivity) -> Section:
+    """Tell what wrong estimates do to plans."""
+    times, uses = draw_panels(found)
+    charts = [
+        ("Step chart: mean completion time in the samples; the table below has means and quantiles", times),
+        ("Step chart: use of the budget in the samples; the table below has means", uses),
+    ]
+    said = f"{say_errors(found)} The widths stay as planned; the jobs run at their true speeds."
+    blocks: list[Block] = [said, Charts(charts, _READ_SAMPLES, layout="pair"), list_figures(found)]
+    return Section("estimates", "What wrong estimates do to the plan", blocks, link="Wrong estimates")

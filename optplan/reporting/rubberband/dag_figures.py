@@ -12,12 +12,11 @@ from optplan.formulations.rubberband.data.distributions import Distribution, Emp
 from optplan.formulations.rubberband.laws.dag import Node, Task
 from optplan.formulations.rubberband.laws.execution import StageRun
 from optplan.reporting.phrases import count_gpus
-from optplan.reporting.style import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, PURPLE, SHADE, new_figure
+from optplan.reporting.style import BLUE, FONT_SIZE, GREEN, GREY, ORANGE, PURPLE, SHADE, Figure, new_figure
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
     from networkx import DiGraph
-    from plotly.graph_objects import Figure
 
 #: Tasks side by side up to which each is drawn.
 _MOST_ROWS = 8

@@ -30,15 +30,12 @@ from optplan.reporting.rubberband.words import (
     say_how_good,
 )
 from optplan.reporting.sections import build_answer_page, present_answer, tell_background, tell_relaxations
-from optplan.reporting.style import escape_text, load_plotly, new_figure, time_scale
-from optplan.reporting.tables import fact_table, plain_text
+from optplan.reporting.style import Figure, escape_text, new_figure, time_scale
+from optplan.reporting.tables import Shown, fact_table, plain_text
 from optplan.reporting.time_and_money import format_amount, format_cost, format_least
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-    from rich.console import RenderableType
-
     from optplan.reporting.rubberband.gathering import Background
 
 _CHECK = (
@@ -59,14 +56,14 @@ _ASSUMPTIONS = (
 )
 
 
-def present_instance(instance: Instance) -> list[RenderableType]:
+def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for."""
     search = require_search(instance)
-    description: list[RenderableType] = [plain_text(search.description), ""] if search.description else []
+    description: list[Shown] = [plain_text(search.description), ""] if search.description else []
     return [*description, fact_table(list_facts(search)), "", list_asked(search)]
 
 
-def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
+def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and how large the cluster is in each stage."""
     search = require_search(instance)
     tables = [list_stages(plan_of(search, result))] if result.solution is not None else []
@@ -74,7 +71,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     return present_answer(result, say_answer(search, result), say_how_good(search, result), facts, *tables)
 
 
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
+def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first."""
     return [compare_results(require_search(instance), results)]
 
@@ -117,26 +114,23 @@ def draw_sizes(plans: Sequence[tuple[str, RubberBandPlan]]) -> Figure:
 
     Horizontal: expected time since the start. Vertical: instances held, by all brackets together.
     """
-    graph_objects = load_plotly()
     figure = new_figure(height=340, top=36)
     scale = time_scale(max(stage.end_s for _, plan in plans for stage in plan.stages))
     for number, (name, plan) in enumerate(plans):
         times, held, hover = _follow_cluster(plan)
-        figure.add_trace(
-            graph_objects.Scatter(
-                x=[time / scale.seconds for time in times],
-                y=held,
-                mode="lines",
-                line={
-                    "shape": "hv",
-                    "color": RESULT_COLORS[number % len(RESULT_COLORS)],
-                    "width": 3 if number == 0 else 2,
-                    "dash": "solid" if number == 0 else "dot",
-                },
-                name=escape_text(name),
-                hovertext=[f"{escape_text(name)}, {text}" for text in hover],
-                hoverinfo="text",
-            )
+        figure.add_scatter(
+            x=[time / scale.seconds for time in times],
+            y=held,
+            mode="lines",
+            line={
+                "shape": "hv",
+                "color": RESULT_COLORS[number % len(RESULT_COLORS)],
+                "width": 3 if number == 0 else 2,
+                "dash": "solid" if number == 0 else "dot",
+            },
+            name=escape_text(name),
+            hovertext=[f"{escape_text(name)}, {text}" for text in hover],
+            hoverinfo="text",
         )
     figure.update_xaxes(title_text=f"expected time since the start ({scale.unit})", rangemode="tozero")
     figure.update_yaxes(title_text="instances held", rangemode="tozero")

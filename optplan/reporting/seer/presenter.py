@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
@@ -40,11 +39,8 @@ from optplan.reporting.seer.words import (
     say_answer,
     seeks_quality,
 )
-from optplan.reporting.tables import Column, Table, fact_table, numbers, plain_text
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-    from rich.console import RenderableType
+from optplan.reporting.style import Figure
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
 _CHECK_LOSS = " It samples the loss again, too; the samples belong to the instance, so the figure is the same."
@@ -87,11 +83,11 @@ _PRIOR = (
 )
 
 
-def present_instance(instance: Instance) -> list[RenderableType]:
+def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for, and the rounds and brackets that follow from it."""
     search = require_seer(instance)
-    description: list[RenderableType] = [plain_text(search.description), ""] if search.description else []
-    parts: list[RenderableType] = [*description, fact_table(list_facts(search))]
+    description: list[Shown] = [plain_text(search.description), ""] if search.description else []
+    parts: list[Shown] = [*description, fact_table(list_facts(search))]
     brackets, promised = list_brackets(search, None), list_guarantees(search)
     if brackets is not None:
         parts += ["", brackets]
@@ -101,7 +97,7 @@ def present_instance(instance: Instance) -> list[RenderableType]:
     return parts
 
 
-def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
+def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and who trains in each round."""
     search, solution = require_seer(instance), result.solution
     tables = [] if solution is None else [list_rounds_of(search, require_brackets(solution))]
@@ -109,7 +105,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     return present_answer(result, say_answer(search, result), say_quality(search, result), facts, *tables)
 
 
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
+def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first."""
     return [compare_losses(results) if seeks_quality(require_seer(instance)) else compare_results(results)]
 

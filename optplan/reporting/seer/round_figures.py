@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
@@ -19,14 +18,11 @@ from optplan.reporting.style import (
     SHADE,
     SKY,
     VERMILLION,
-    load_plotly,
+    Figure,
     new_figure,
     time_scale,
 )
 from optplan.units import SECONDS_PER_MINUTE
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _COLORS = (SKY, BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 #: How much of its colour a trial keeps that is eliminated at the end of the round.
@@ -54,7 +50,6 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
     bracket; trials that are eliminated at the end of a round are pale. The dotted line is a cluster of constant size
     that costs the budget until the deadline.
     """
-    graph_objects = load_plotly()
     figure = new_figure(height=400, top=36)
     rounds = list_rounds(instance, solution)
     scale = time_scale(instance.deadline_min * SECONDS_PER_MINUTE)
@@ -63,33 +58,29 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
         bars = [bar for each in rounds for bar in _list_bars(each, rounds, solution, bracket.gpus)]
         bars.sort(key=lambda bar: not bar.goes_on)  # the legend shows the colour of the first one
         color = _COLORS[number % len(_COLORS)]
-        figure.add_trace(
-            graph_objects.Bar(
-                x=[(bar.start_min + bar.minutes / 2) / minutes for bar in bars],
-                width=[bar.minutes / minutes for bar in bars],
-                base=[bar.base_gpus for bar in bars],
-                y=[bar.gpus for bar in bars],
-                name=f"{name_gpus(bracket.gpus)} a trial",
-                marker={
-                    "color": [color if bar.goes_on else _fade(color) for bar in bars],
-                    "line": {"color": "white", "width": 1},
-                },
-                hovertext=[bar.words for bar in bars],
-                hoverinfo="text",
-            )
+        figure.add_bar(
+            x=[(bar.start_min + bar.minutes / 2) / minutes for bar in bars],
+            width=[bar.minutes / minutes for bar in bars],
+            base=[bar.base_gpus for bar in bars],
+            y=[bar.gpus for bar in bars],
+            name=f"{name_gpus(bracket.gpus)} a trial",
+            marker={
+                "color": [color if bar.goes_on else _fade(color) for bar in bars],
+                "line": {"color": "white", "width": 1},
+            },
+            hovertext=[bar.words for bar in bars],
+            hoverinfo="text",
         )
     _draw_pauses(figure, rounds, minutes)
     fixed = instance.budget_gpu_min / instance.deadline_min
-    figure.add_trace(
-        graph_objects.Scatter(
-            x=[0.0, instance.deadline_min / minutes],
-            y=[fixed, fixed],
-            mode="lines",
-            name="a constant cluster for the same budget",
-            line={"color": INK, "dash": "dot", "width": 1.5},
-            hovertext=f"{format_number(fixed)} GPUs until the deadline take the whole budget",
-            hoverinfo="text",
-        )
+    figure.add_scatter(
+        x=[0.0, instance.deadline_min / minutes],
+        y=[fixed, fixed],
+        mode="lines",
+        name="a constant cluster for the same budget",
+        line={"color": INK, "dash": "dot", "width": 1.5},
+        hovertext=f"{format_number(fixed)} GPUs until the deadline take the whole budget",
+        hoverinfo="text",
     )
     figure.add_vline(x=instance.deadline_min / minutes, line={"color": GREY, "width": 1})
     most = instance.deadline_min / minutes
@@ -136,14 +127,12 @@ def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
     paused = [each for each in rounds if each.pause_min]
     if not paused:
         return
-    figure.add_trace(
-        load_plotly().Bar(
-            x=[(each.start_min + each.pause_min / 2) / minutes for each in paused],
-            width=[each.pause_min / minutes for each in paused],
-            y=[each.gpus for each in paused],
-            name="resizing",
-            marker={"color": SHADE, "line": {"color": GREY, "width": 1}},
-            hovertext=[f"resizing before round {each.number}: {format_minutes(each.pause_min)}" for each in paused],
-            hoverinfo="text",
-        )
+    figure.add_bar(
+        x=[(each.start_min + each.pause_min / 2) / minutes for each in paused],
+        width=[each.pause_min / minutes for each in paused],
+        y=[each.gpus for each in paused],
+        name="resizing",
+        marker={"color": SHADE, "line": {"color": GREY, "width": 1}},
+        hovertext=[f"resizing before round {each.number}: {format_minutes(each.pause_min)}" for each in paused],
+        hoverinfo="text",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, SriftInstance
 from optplan.formulations.srift.study.replanning import Continuation, State, name_vms
@@ -12,17 +11,14 @@ from optplan.reporting.pages import Page
 from optplan.reporting.presenters import Beside
 from optplan.reporting.srift.timeline_figures import list_segments
 from optplan.reporting.srift.words import format_relaxation, name_fleet, require_fleet, say_condition
-from optplan.reporting.tables import fact_table, plain_text
+from optplan.reporting.tables import Shown, fact_table, plain_text
 from optplan.reporting.time_and_money import format_amount
 from optplan.units import format_duration
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def present_continuation(
     instance: SriftInstance, state: State, continuation: Continuation, timeline: Timeline
-) -> list[RenderableType]:
+) -> list[Shown]:
     """Say where a run stands, what is left of its limits, how it goes on, and when it ends."""
     facts = list_continuation_facts(instance, state, continuation, timeline)
     return [

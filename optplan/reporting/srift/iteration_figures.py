@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
@@ -16,16 +15,13 @@ from optplan.reporting.style import (
     SHADE,
     SKY,
     VERMILLION,
+    Figure,
     TimeScale,
     escape_text,
-    load_plotly,
     new_figure,
     shorten_name,
     time_scale,
 )
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 #: Below so many seconds an axis counts milliseconds.
 _SHORT_S = 1.0
@@ -151,16 +147,14 @@ def _add_bars(
 ) -> None:
     if not bars:
         return
-    figure.add_trace(
-        load_plotly().Bar(
-            orientation="h",
-            base=[bar.start_s / scale.seconds for bar in bars],
-            x=[(bar.end_s - bar.start_s) / scale.seconds for bar in bars],
-            y=[bar.row for bar in bars],
-            width=[bar.height for bar in bars],
-            name=name,
-            marker={"color": color, "line": {"color": border or color, "width": 1 if border else 0}},
-            hovertext=[bar.words for bar in bars],
-            hoverinfo="text",
-        )
+    figure.add_bar(
+        orientation="h",
+        base=[bar.start_s / scale.seconds for bar in bars],
+        x=[(bar.end_s - bar.start_s) / scale.seconds for bar in bars],
+        y=[bar.row for bar in bars],
+        width=[bar.height for bar in bars],
+        name=name,
+        marker={"color": color, "line": {"color": border or color, "width": 1 if border else 0}},
+        hovertext=[bar.words for bar in bars],
+        hoverinfo="text",
     )

@@ -40,14 +40,12 @@ from optplan.reporting.srift.words import (
     say_answer,
     say_how_good,
 )
-from optplan.reporting.tables import Column, Table, fact_table, numbers, plain_text
+from optplan.reporting.style import Figure
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
 from optplan.reporting.time_and_money import format_amount, format_cost, format_objective, frontier_limit
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-    from rich.console import RenderableType
-
     from optplan.reporting.srift.gathering import Background, Loss
 
 _CHECK = (
@@ -76,14 +74,14 @@ _ASSUMPTIONS = (
 )
 
 
-def present_instance(instance: Instance) -> list[RenderableType]:
+def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for, and which VMs are on offer."""
     job = require_job(instance)
-    description: list[RenderableType] = [plain_text(job.description), ""] if job.description else []
+    description: list[Shown] = [plain_text(job.description), ""] if job.description else []
     return [*description, fact_table(list_facts(job)), "", list_offers(job)]
 
 
-def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
+def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and what each VM does."""
     job = require_job(instance)
     tables = [list_fleet(job, plan_of(job, result))] if result.solution is not None else []
@@ -92,12 +90,12 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     )
 
 
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
+def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first; fleets, which are long, and notes stand below."""
     require_job(instance)
     table, fleets = take_fleets(compare_results(results))
     notes = [*fleets, *list_notes(results)]
-    parts: list[RenderableType] = [table]
+    parts: list[Shown] = [table]
     return [*parts, "", fact_table(notes)] if notes else parts
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from optplan.formulations.srift.study.scaling import (
     Finding,
@@ -16,11 +15,8 @@ from optplan.formulations.srift.study.scaling import (
 from optplan.reporting.pages import Block, Charts, Page, Section, Terms
 from optplan.reporting.phrases import format_share
 from optplan.reporting.srift.words import format_count, format_short
-from optplan.reporting.style import color_types, escape_text, load_plotly, new_figure, shorten_name
+from optplan.reporting.style import Figure, color_types, escape_text, new_figure, shorten_name
 from optplan.reporting.tables import Column, Table, numbers
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _COLUMNS = (
     Column("VM"),
@@ -178,17 +174,15 @@ def _new_chart(sizes: Sequence[int]) -> Figure:
 def _add_line(
     figure: Figure, name: str, color: str, vms: Sequence[int], values: Sequence[float], hover: Sequence[str]
 ) -> None:
-    figure.add_trace(
-        load_plotly().Scatter(
-            x=list(vms),
-            y=list(values),
-            mode="lines+markers",
-            name=shorten_name(name),
-            line={"color": color, "width": 2},
-            marker={"size": 7, "color": color},
-            hovertext=[escape_text(text).replace("\n", "<br>") for text in hover],
-            hoverinfo="text",
-        )
+    figure.add_scatter(
+        x=list(vms),
+        y=list(values),
+        mode="lines+markers",
+        name=shorten_name(name),
+        line={"color": color, "width": 2},
+        marker={"size": 7, "color": color},
+        hovertext=[escape_text(text).replace("\n", "<br>") for text in hover],
+        hoverinfo="text",
     )
 
 

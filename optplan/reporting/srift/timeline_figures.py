@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from optplan.formulations.srift.data.instance import DEADLINE
 from optplan.formulations.srift.study.replanning import name_vms
@@ -16,9 +15,9 @@ from optplan.reporting.style import (
     INK,
     ORANGE,
     VERMILLION,
+    Figure,
     TimeScale,
     escape_text,
-    load_plotly,
     new_figure,
     shorten_name,
     time_scale,
@@ -26,9 +25,6 @@ from optplan.reporting.style import (
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.reporting.time_and_money import format_cost
 from optplan.units import format_duration
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _COLORS = {Happening.LAUNCH: ORANGE, Happening.TRAIN: BLUE, Happening.PAUSE: GREY}
 _WORDS = {Happening.LAUNCH: "waits for new VMs", Happening.TRAIN: "trains", Happening.PAUSE: "saves and restarts"}
@@ -139,20 +135,18 @@ def _add_bars(
     marker = {"color": _COLORS[happening], "line": {"color": "white", "width": 1}}
     if predicted:
         marker["pattern"] = {"shape": "/", "size": 7, "solidity": 0.25, "fgcolor": "white", "fillmode": "overlay"}
-    figure.add_trace(
-        load_plotly().Bar(
-            orientation="h",
-            base=[segment.start_s / scale.seconds for segment, _ in chosen],
-            x=[(segment.end_s - segment.start_s) / scale.seconds for segment, _ in chosen],
-            y=[names.index(name) for _, name in chosen],
-            width=_FILLED,
-            name=_WORDS[happening],
-            legendgroup=happening.value,
-            showlegend=not any(trace.legendgroup == happening.value for trace in figure.data),
-            marker=marker,
-            hovertext=[_describe(segment, name) for segment, name in chosen],
-            hoverinfo="text",
-        )
+    figure.add_bar(
+        orientation="h",
+        base=[segment.start_s / scale.seconds for segment, _ in chosen],
+        x=[(segment.end_s - segment.start_s) / scale.seconds for segment, _ in chosen],
+        y=[names.index(name) for _, name in chosen],
+        width=_FILLED,
+        name=_WORDS[happening],
+        legendgroup=happening.value,
+        showlegend=not any(trace.legendgroup == happening.value for trace in figure.data),
+        marker=marker,
+        hovertext=[_describe(segment, name) for segment, name in chosen],
+        hoverinfo="text",
     )
     if happening is Happening.TRAIN:
         for segment, name in chosen:
@@ -187,20 +181,18 @@ def _add_progress(figure: Figure, timeline: Timeline, scale: TimeScale) -> None:
     for segment in timeline.segments:
         times += [segment.start_s / scale.seconds, segment.end_s / scale.seconds]
         done += [segment.iterations_from, segment.iterations_to]
-    figure.add_trace(
-        load_plotly().Scatter(
-            x=times,
-            y=done,
-            mode="lines",
-            yaxis="y2",
-            name="iterations done",
-            line={"color": GREEN, "width": 2},
-            hovertext=[
-                f"{format_duration(time * scale.seconds)}: {iterations:,} iterations done"
-                for time, iterations in zip(times, done, strict=True)
-            ],
-            hoverinfo="text",
-        )
+    figure.add_scatter(
+        x=times,
+        y=done,
+        mode="lines",
+        yaxis="y2",
+        name="iterations done",
+        line={"color": GREEN, "width": 2},
+        hovertext=[
+            f"{format_duration(time * scale.seconds)}: {iterations:,} iterations done"
+            for time, iterations in zip(times, done, strict=True)
+        ],
+        hoverinfo="text",
     )
 
 

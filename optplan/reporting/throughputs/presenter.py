@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from optplan.contracts import Instance, Relaxation, Result, Solution
 from optplan.formulations.throughputs.data.instance import ThroughputsInstance
@@ -21,24 +20,21 @@ from optplan.reporting.sections import (
     tell_relaxations,
 )
 from optplan.reporting.srift.words import format_count, format_relaxation
-from optplan.reporting.tables import Column, Table, fact_table, numbers
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
 from optplan.reporting.throughputs.words import require_choice, require_job, say_answer, say_how_good
 from optplan.reporting.time_and_money import format_amount, format_cost, format_objective
 from optplan.units import SECONDS_PER_HOUR, format_duration
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 _CHECK = "verify trusts no solver: it looks at every choice itself, and computes speeds, times and costs again."
 
 
-def present_instance(instance: Instance) -> list[RenderableType]:
+def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for, and what was measured."""
     job = require_job(instance)
     return [fact_table(_list_facts(job)), "", _list_speeds(job)]
 
 
-def present_result(instance: Instance, result: Result[Solution]) -> list[RenderableType]:
+def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and what else was measured of that setup."""
     job = require_job(instance)
     facts = [
@@ -51,7 +47,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Rendera
     return present_answer(result, say_answer(job, result), say_how_good(job, result), facts, *tables)
 
 
-def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[RenderableType]:
+def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first."""
     return [compare_results(require_job(instance), results)]
 

@@ -13,16 +13,16 @@ import pytest
 from optplan.contracts import Explanation, Result, Sensitivity, Solution
 from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
-from optplan.reporting.boa.frontier_figures import AskedPoint, FrontierCurve
-from optplan.reporting.boa.views import (
+from optplan.reporting.boa.explanation_tables import list_places, tell_explanation
+from optplan.reporting.boa.frontier_figures import (
+    AskedPoint,
+    FrontierCurve,
     list_asked,
     list_budgets,
-    list_places,
     list_reached,
     tell_curves,
-    tell_explanation,
-    tell_sensitivity,
 )
+from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import Page, build_page, write_page
 from optplan.reporting.presenters import Beside, presenter_of

@@ -13,11 +13,7 @@ from optplan.errors import UsageError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.instances.library import build_named
 from optplan.reporting.drawing import draw_plan
-from optplan.reporting.seer.presenter import (
-    present_comparison,
-    present_instance,
-    present_result,
-)
+from optplan.reporting.seer.presenter import present_comparison, present_instance, present_result
 from optplan.reporting.seer.tables import (
     compare_results,
     list_brackets,

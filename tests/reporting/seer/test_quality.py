@@ -16,11 +16,7 @@ from optplan.reporting.gathering import gather_background
 from optplan.reporting.pareto import draw_pareto, pareto_table
 from optplan.reporting.presenters import Beside, plan_words_of
 from optplan.reporting.reports import build_report, write_report
-from optplan.reporting.seer.presenter import (
-    present_comparison,
-    present_instance,
-    present_result,
-)
+from optplan.reporting.seer.presenter import present_comparison, present_instance, present_result
 from optplan.reporting.seer.words import format_objective
 from optplan.solving import pareto, solve
 from optplan.verification import verify
