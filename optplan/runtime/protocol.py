@@ -26,21 +26,12 @@ class Capabilities:
         What users call it.
     is_virtual
         Whether its clock jumps; it then trains nothing unless it is given something to train.
-    resizes_in_place
-        Whether a running operation can get other GPUs; without it a resize is checkpoint, stop, start.
-    mixed_batches
-        Whether workers of one operation may have different batches.
-    spot_notice_s
-        Seconds between the notice that a node will be taken away and its loss; 0 where there is no notice.
     lateness
         By what part of a hard limit a run may be over it, because processes take a moment to end.
     """
 
     name: str
     is_virtual: bool = False
-    resizes_in_place: bool = False
-    mixed_batches: bool = False
-    spot_notice_s: float = 0.0
     lateness: float = 1e-9
 
 

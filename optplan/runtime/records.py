@@ -1,7 +1,6 @@
 """What the journal holds: intents, written before the executor is called, and facts, written after they are known.
 
-A run's state is what follows from its records alone (:mod:`optplan.runtime.state`). Every record has the time ``t`` in
-seconds since the run began.
+A run's state is what follows from its records alone (:mod:`optplan.runtime.state`).
 """
 
 from __future__ import annotations
@@ -10,31 +9,34 @@ import dataclasses
 import json
 import math
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 from optplan.errors import DataError, nearest_name_hint
 
 
 @dataclass(frozen=True)
-class Began:
-    """The run has begun; what was drawn for its trials."""
+class Record:
+    """What is written down at a time ``t``, in seconds since the run began."""
 
     t: float
+
+
+@dataclass(frozen=True)
+class Began(Record):
+    """The run has begun; what was drawn for its trials."""
+
     configurations: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Resumed:
+class Resumed(Record):
     """Another driver goes on."""
-
-    t: float
 
 
 @dataclass(frozen=True)
-class NodeWanted:
+class NodeWanted(Record):
     """Intent: a node is asked for."""
 
-    t: float
     node: str
     pool: str
     resource: str
@@ -43,10 +45,9 @@ class NodeWanted:
 
 
 @dataclass(frozen=True)
-class NodeChanged:
+class NodeChanged(Record):
     """Fact: a node is ``launching``, ``ready``, ``released`` or ``lost``."""
 
-    t: float
     node: str
     phase: str
     why: str = ""
@@ -54,35 +55,31 @@ class NodeChanged:
 
 
 @dataclass(frozen=True)
-class NodeReleasing:
+class NodeReleasing(Record):
     """Intent: a node is given back."""
 
-    t: float
     node: str
 
 
 @dataclass(frozen=True)
-class SegmentOpened:
+class SegmentOpened(Record):
     """Decision: a segment's condition holds; these trials are its members, the best first."""
 
-    t: float
     segment: str
     members: list[str]
 
 
 @dataclass(frozen=True)
-class SegmentBegan:
+class SegmentBegan(Record):
     """Decision: the segment has its nodes; its members start."""
 
-    t: float
     segment: str
 
 
 @dataclass(frozen=True)
-class OperationWanted:
+class OperationWanted(Record):
     """Intent: a trial is started on its GPUs."""
 
-    t: float
     operation: str
     segment: str
     trial: str
@@ -91,27 +88,24 @@ class OperationWanted:
 
 
 @dataclass(frozen=True)
-class OperationStarted:
+class OperationStarted(Record):
     """Fact: it was started."""
 
-    t: float
     operation: str
 
 
 @dataclass(frozen=True)
-class StopWanted:
+class StopWanted(Record):
     """Intent: an operation is asked to store its state and end."""
 
-    t: float
     operation: str
     why: str
 
 
 @dataclass(frozen=True)
-class OperationEnded:
+class OperationEnded(Record):
     """Fact: an operation has ended in good order."""
 
-    t: float
     operation: str
     iterations: int
     metrics: dict[str, Any]
@@ -122,10 +116,9 @@ class OperationEnded:
 
 
 @dataclass(frozen=True)
-class OperationFailed:
+class OperationFailed(Record):
     """Fact: an operation has crashed or was lost."""
 
-    t: float
     operation: str
     why: str
     tail: str = ""
@@ -137,10 +130,9 @@ class OperationFailed:
 
 
 @dataclass(frozen=True)
-class JobArrived:
+class JobArrived(Record):
     """Fact: a job of a stream is there; which row of the width table it follows."""
 
-    t: float
     job: str
     job_class: str
     epochs: int
@@ -149,37 +141,33 @@ class JobArrived:
 
 
 @dataclass(frozen=True)
-class TablePublished:
+class TablePublished(Record):
     """Decision: from now on jobs of a stream hold what another width table says."""
 
-    t: float
     table: dict[str, Any]
     why: str
 
 
 @dataclass(frozen=True)
-class TrialDropped:
+class TrialDropped(Record):
     """Decision: a trial is given up."""
 
-    t: float
     trial: str
     why: str
 
 
 @dataclass(frozen=True)
-class SegmentEnded:
+class SegmentEnded(Record):
     """Decision: a segment is over; its members, the best first."""
 
-    t: float
     segment: str
     ranking: list[str]
 
 
 @dataclass(frozen=True)
-class Replanned:
+class Replanned(Record):
     """Decision: from now on another plan is followed, which supersedes the one before; what the meter showed."""
 
-    t: float
     plan: dict[str, Any]
     why: str
     spent_usd: float
@@ -187,19 +175,17 @@ class Replanned:
 
 
 @dataclass(frozen=True)
-class NodeNoticed:
+class NodeNoticed(Record):
     """Fact: the provider has said that it will take a node back, and when."""
 
-    t: float
     node: str
     at_s: float
 
 
 @dataclass(frozen=True)
-class CheckpointWanted:
+class CheckpointWanted(Record):
     """Intent: a rank of an operation is asked to store what all ranks share; orders are numbered."""
 
-    t: float
     operation: str
     order: int
     rank: int
@@ -207,10 +193,9 @@ class CheckpointWanted:
 
 
 @dataclass(frozen=True)
-class CheckpointStored:
+class CheckpointStored(Record):
     """Fact: a rank has stored it, after so many iterations in all; where the file is."""
 
-    t: float
     operation: str
     rank: int
     iterations: int
@@ -219,78 +204,45 @@ class CheckpointStored:
 
 
 @dataclass(frozen=True)
-class LimitsAsked:
+class LimitsAsked(Record):
     """Decision: nothing keeps the limits any more; what would, as an infeasibility says it."""
 
-    t: float
     infeasibility: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class LimitsChanged:
+class LimitsChanged(Record):
     """The user has given other limits: ``deadline`` in seconds, ``budget`` in US dollars."""
 
-    t: float
     limits: dict[str, float]
 
 
 @dataclass(frozen=True)
-class Noted:
+class Noted(Record):
     """Something that a reader of the run should know."""
 
-    t: float
     text: str
 
 
 @dataclass(frozen=True)
-class Paused:
+class Paused(Record):
     """The run rests; it can be resumed."""
 
-    t: float
     why: str
     code: int
 
 
 @dataclass(frozen=True)
-class Ended:
+class Ended(Record):
     """The run is over."""
 
-    t: float
     winner: str | None
     why: str = ""
     code: int = 0
     finalists: list[str] = field(default_factory=list)
 
 
-Record = (
-    Began
-    | Resumed
-    | NodeWanted
-    | NodeChanged
-    | NodeReleasing
-    | SegmentOpened
-    | SegmentBegan
-    | OperationWanted
-    | OperationStarted
-    | StopWanted
-    | OperationEnded
-    | OperationFailed
-    | JobArrived
-    | TablePublished
-    | TrialDropped
-    | SegmentEnded
-    | Replanned
-    | NodeNoticed
-    | CheckpointWanted
-    | CheckpointStored
-    | LimitsAsked
-    | LimitsChanged
-    | Noted
-    | Paused
-    | Ended
-)
-
-_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Record)}
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in Record.__subclasses__()}
 _FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in _KINDS.values()}
 
 

@@ -109,7 +109,6 @@ class Scheduler:
         self._admitted: set[str] = set()
         self._rules = rules
         self._decided: list[Record] = []
-        self._dependants = _list_dependants(state.plan)
         self._is_fleet = state.plan.units[0].kind is UnitKind.FLEET_GROUP
 
     def decide(self, now_s: float) -> list[Record]:
@@ -175,14 +174,13 @@ class Scheduler:
         ):
             for record in self._rethink(now_s):
                 self._emit(record)
-            self._dependants = _list_dependants(state.plan)
             self.refusal = self._rethink.refusal
             if self.refusal:
                 return
         for waiting in state.segments.values():
             others = waits_for(waiting.segment.enter)
             if waiting.phase is Phase.WAITING and all(state.segments[o].phase is Phase.ENDED for o in others):
-                self._open(waiting, now_s)
+                self._emit(SegmentOpened(now_s, waiting.segment.id, self._choose_members(waiting)))
 
     def _follows(self, segment: SegmentState) -> bool:
         """Whether a segment is a fleet's, and not the one that stands for the whole job."""
@@ -231,10 +229,6 @@ class Scheduler:
         else:
             self._emit(Ended(now_s, None, why="every trial failed", code=1))
 
-    def _open(self, segment: SegmentState, now_s: float) -> None:
-        members = self._choose_members(segment)
-        self._emit(SegmentOpened(now_s, segment.segment.id, members))
-
     def _choose_members(self, segment: SegmentState) -> list[str]:
         """Return a segment's members, the best first."""
         what, state = segment.segment, self._state
@@ -271,7 +265,9 @@ class Scheduler:
         waiting = [segment for segment in opened if segment.phase is Phase.OPEN]
         if self._is_fleet:  # all groups train one job: it begins when all are there
             if waiting and all(self._has_nodes(segment) for segment in waiting):
-                self._begin_fleet(waiting, now_s)
+                for segment in waiting:
+                    self._emit(SegmentBegan(now_s, segment.segment.id))
+                self._start_fleet(now_s)
             return
         for pool in sorted({segment.segment.pool for segment in waiting}):
             beginning = [segment for segment in waiting if segment.segment.pool == pool]
@@ -295,11 +291,6 @@ class Scheduler:
             for trial in each.members[: each.segment.at_once]:
                 if trial in places:
                     self._start(each, trial, places[trial], now_s)
-
-    def _begin_fleet(self, waiting: Sequence[SegmentState], now_s: float) -> None:
-        for segment in waiting:
-            self._emit(SegmentBegan(now_s, segment.segment.id))
-        self._start_fleet(now_s)
 
     def _start_fleet(self, now_s: float) -> None:
         """Start the one job on all nodes of all groups, as soon as all of them are there."""
@@ -349,15 +340,6 @@ class Scheduler:
         for pool in sorted(set(state.pools) - needed):
             for record in release_all(state, pool, now_s):
                 self._emit(record)
-
-
-def _list_dependants(plan: Plan) -> dict[str, list[str]]:
-    """By segment, those that wait for it."""
-    dependants: dict[str, list[str]] = {}
-    for segment in plan.segments:
-        for other in waits_for(segment.enter):
-            dependants.setdefault(other, []).append(segment.id)
-    return dependants
 
 
 def _safe(name: str) -> str:

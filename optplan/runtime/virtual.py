@@ -77,7 +77,7 @@ class VirtualExecutor:
         In what it differs from the plan.
     """
 
-    capabilities = Capabilities("virtual", is_virtual=True, mixed_batches=True)
+    capabilities = Capabilities("virtual", is_virtual=True)
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from optplan.contracts.conditions import Elapsed, EpochsDone, IterationsDone, Promoted, waits_for
 from optplan.contracts.plan import Binding, Plan, Segment, UnitKind, count_levels, follow, last_of_each_unit, span
-from optplan.errors import DataError, UsageError
+from optplan.errors import UsageError
 
 #: Characters of a step's name. Of the 63 that a pod of Kubernetes has, 12 are the plan's, 16 a job's of a stream, and
 #: 15 the JobSet's for group, replica, node and chance.
@@ -124,19 +124,6 @@ class Outline:
     def tag(self) -> str:
         """The beginning of the plan's id, for names."""
         return f"op-{self.plan.plan_id[:8]}"
-
-    def step(self, name: str) -> Step:
-        """Return the step of that name.
-
-        Raises
-        ------
-        DataError
-            When there is none.
-        """
-        for step in self.steps:
-            if step.name == name:
-                return step
-        raise DataError("step", f"there is no {name!r}", "the names are those of the files in steps/")
 
     def levels(self) -> list[tuple[Step, ...]]:
         """Return the steps that may run side by side: each waits only for steps of earlier levels."""

@@ -318,7 +318,7 @@ class Monitor:
     def _listen_to(self, attempt: Attempt) -> None:
         """Have a fleet start, unless it was started, and hear of its ranks from the beginning."""
         terms, state = self._terms, self._state
-        self._heard = Heard(attempt.number)
+        self._heard = Heard()
         before = state.checkpoint if attempt.from_iterations else None
         request = FleetRequest(
             number=attempt.number,

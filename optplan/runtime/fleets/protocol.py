@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from optplan.formulations.srift.planning import SriftPlan
@@ -88,7 +88,6 @@ class Report:
     ended: bool = False
     left: bool = False
     trouble: str = ""
-    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,7 @@ class Terms:
 class Heard:
     """What was heard of the ranks of a fleet; a monitor that begins anew hears it again."""
 
-    def __init__(self, number: int = 0) -> None:
-        self.number = number
+    def __init__(self) -> None:
         self.last_s: dict[int, float] = {}
         self.troubled_s: dict[int, float] = {}
         self.trouble = ""

@@ -92,8 +92,7 @@ class VirtualFleet:
         self._training: _Training | None = None
         self._gone: set[str] = set()
         self._going: set[str] = set()
-        self._due = sorted(course.losses, key=lambda loss: loss.at_s)
-        for loss in self._due:
+        for loss in sorted(course.losses, key=lambda loss: loss.at_s):
             self._clock.schedule(loss.at_s - loss.notice_s, partial(self._announce, loss))
 
     def now_s(self) -> float:
@@ -154,8 +153,7 @@ class VirtualFleet:
             if happening is None:
                 if math.isinf(until_s):
                     raise UsageError("losses: the fleet never gets the VMs that it waits for")
-                self._clock.schedule(until_s, partial(self._pass))
-                self._clock.advance(until_s)
+                self._clock.now = max(self._clock.now, until_s)
                 return []
             happening()
         heard, self._heard = self._heard, []
@@ -164,9 +162,6 @@ class VirtualFleet:
     def _of(self, number: int) -> _Training | None:
         training = self._training
         return training if training is not None and training.request.number == number else None
-
-    def _pass(self) -> None:
-        """Let the clock come to where nothing happens."""
 
     def _join(self, number: int, vm: str) -> None:
         training = self._of(number)

@@ -44,7 +44,6 @@ class JobState:
     failures: int = 0
     last_failure: str = ""
     is_hopeless: bool = False
-    begun_s: float | None = None
     ended_s: float | None = None
     why_dropped: str = ""
     gpu_s: float = 0.0
@@ -64,16 +63,11 @@ class StreamState(RunState):
     ----------
     table
         The widths that hold at first.
-
-    Attributes
-    ----------
-    used_gpu_s
-        GPU-seconds that operations have had.
     """
 
     def __init__(self, table: WidthTable) -> None:
         super().__init__()
-        self.table = self.first_table = table
+        self.table = table
         self.jobs: dict[str, JobState] = {}
         self.tables = 0
 
@@ -125,7 +119,6 @@ class StreamState(RunState):
         job = self.jobs[record.trial]
         self.operations[record.operation] = OperationState(self.operation_of(record), Phase.WANTED, record.t)
         job.operation, job.place, job.attempts = record.operation, record.place, record.attempt
-        job.begun_s = record.t if job.begun_s is None else job.begun_s
         gpus = sum(record.place.values())
         if not job.widths or job.widths[-1] != gpus:
             job.widths.append(gpus)
