@@ -96,7 +96,7 @@ def list_instances() -> Iterator[dict[str, Any]]:
 def list_informed() -> Iterator[dict[str, Any]]:
     """Yield the fields of the instances with a prior."""
     profile = load_scaling("resnet18-cifar10")
-    scaling = {"gpus": [1, 2, 4, 8], "speedup": [float(f"{profile(gpus):.6g}") for gpus in (1, 2, 4, 8)]}
+    scaling = {"gpus": [1, 2, 4, 8], "speedup": [float(f"{profile.of(gpus):.6g}") for gpus in (1, 2, 4, 8)]}
     measured = (
         "ResNet18 on CIFAR-10, from literals in HyperSched's source; curves/scaling.json of the library says more"
     )

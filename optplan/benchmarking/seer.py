@@ -24,7 +24,7 @@ import numpy as np
 from optplan.benchmarking.rows import Row, measure_solve, peak_mb, reset_peak
 from optplan.errors import InfeasibleError
 from optplan.formulations.seer.data.instance import BudgetCounts, Objective, SeerInstance, SeerSolution
-from optplan.formulations.seer.data.prior import TablePrior, TrialScaling
+from optplan.formulations.seer.data.prior import TablePrior
 from optplan.formulations.seer.data.search_space import Choices
 from optplan.formulations.seer.published.asynchronous_searches import run_asha, run_hypersched
 from optplan.formulations.seer.published.bohb import run_bohb
@@ -40,8 +40,8 @@ from optplan.solving import solve
 CURVES, SCALING = "digits", "resnet18-cifar10"
 #: What the misinformed know instead.
 OTHER_CURVES = "digits-low-rates"
-#: Loss of one of ten classes before training; and GPUs of the prior's scaling.
-_START_LOSS, _SCALED_GPUS = 0.9, (1, 2, 4, 8)
+#: Loss of one of ten classes before training.
+_START_LOSS = 0.9
 #: Minutes, and GPUs that the budget pays until then: deadlines at 16 GPUs (figure 4a), budgets at 30 min (figure 4b).
 GRID = ((15, 16), (30, 16), (60, 16), (30, 8), (30, 32))
 _SEEDS, _QUICK_SEEDS = 60, 3
@@ -138,13 +138,9 @@ def inform(instance: SeerInstance, name: str, *, without: int | None = None) -> 
     without
         The seed that the prior must not know; None to know all.
     """
-    curves, scaling = _load_once(name), load_scaling(SCALING)
+    curves = _load_once(name)
     known = np.concatenate([curves.of_seed(seed) for seed in curves.seeds if seed != without])
-    prior = TablePrior(
-        start_loss=_START_LOSS,
-        accuracies=known,
-        scaling=TrialScaling(gpus=np.array(_SCALED_GPUS), speedup=np.array([scaling(gpus) for gpus in _SCALED_GPUS])),
-    )
+    prior = TablePrior(start_loss=_START_LOSS, accuracies=known, scaling=load_scaling(SCALING))
     # How many configurations there are limits the trials of a plan.
     space = {"configuration": Choices(values=tuple(range(len(_load_once(CURVES).configurations))))}
     return instance.replace(objective=Objective.QUALITY, prior=prior, search_space=space)
@@ -208,7 +204,7 @@ def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
     instance, run_seed = cell.instance, _choose_run(seed)
     setting = SearchSetting(
         values=curves.of_seed(run_seed),
-        scaling=load_scaling(SCALING),
+        scaling=load_scaling(SCALING).of,
         deadline_min=instance.deadline_min,
         budget_gpu_min=instance.budget_gpu_min,
         resize_min=instance.resize_min,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optplan.errors import DataError, UsageError
-from optplan.instances.scaling import Scaling, load_scaling
-
-
-def make_scaling(gpus: tuple[int, ...] = (1, 2, 4), speedup: tuple[float, ...] = (1.0, 1.8, 3.0)) -> Scaling:
-    """Make a profile of three measurements."""
-    return Scaling("made-up", np.array(gpus), np.array(speedup))
+from optplan.errors import DataError
+from optplan.formulations.seer.data.prior import TrialScaling
+from optplan.instances.scaling import load_scaling, load_table
 
 
 @pytest.mark.parametrize(
@@ -26,8 +21,8 @@ def make_scaling(gpus: tuple[int, ...] = (1, 2, 4), speedup: tuple[float, ...] =
 )
 def test_linear_in_between_and_held_beyond(gpus: float, speedup: float) -> None:
     """Three GPUs are half-way between two and four; sixteen are no faster than the four that were measured."""
-    scaling = make_scaling()
-    assert scaling(gpus) == pytest.approx(speedup, rel=1e-12)
+    scaling = TrialScaling(gpus=np.array([1, 2, 4]), speedup=np.array([1.0, 1.8, 3.0]))
+    assert scaling.of(gpus) == pytest.approx(speedup, rel=1e-12)
 
 
 @given(st.integers(1, 64))
@@ -35,33 +30,8 @@ def test_library_profiles_never_exceed_the_number_of_gpus(gpus: int) -> None:
     """And more GPUs are never slower."""
     for name in ("resnet18-cifar10", "resnet50-cifar10", "resnet50-imagenet"):
         scaling = load_scaling(name)
-        assert scaling(gpus) <= gpus
-        assert scaling(gpus) <= scaling(gpus + 1)
-
-
-@pytest.mark.parametrize("gpus", [0, 0.5, math.nan, math.inf])
-def test_less_than_one_gpu_is_refused(gpus: float) -> None:
-    """There is no such trial."""
-    with pytest.raises(UsageError, match=r"gpus: got .*; a finite number of at least 1 is needed"):
-        make_scaling()(gpus)
-
-
-@pytest.mark.parametrize(
-    ("gpus", "speedup", "message"),
-    [
-        ((2, 4), (1.0, 2.0), r"made-up\.gpus: got \[2, 4\]; list each number once, ascending from 1"),
-        ((1, 4, 2), (1.0, 2.0, 3.0), r"made-up\.gpus: got \[1, 4, 2\]; list each number once"),
-        ((), (), r"made-up\.gpus: got \[\]; list each number once"),
-        ((1, 2), (1.0,), r"made-up\.speedup: 1 values for 2 numbers of GPUs; give one for each"),
-        ((1, 2), (100.0, 180.0), r"made-up\.speedup: got \[100\.0, 180\.0\]; finite numbers above zero, the first 1"),
-        ((1, 2), (1.0, 0.0), r"made-up\.speedup: got \[1\.0, 0\.0\]; finite numbers above zero"),
-        ((1, 2), (1.0, math.nan), r"made-up\.speedup: got \[1\.0, nan\]; finite numbers above zero"),
-    ],
-)
-def test_tables_that_are_none_are_refused(gpus: tuple[int, ...], speedup: tuple[float, ...], message: str) -> None:
-    """Every complaint names the field."""
-    with pytest.raises(DataError, match=message):
-        make_scaling(gpus, speedup)
+        assert scaling.of(gpus) <= gpus
+        assert scaling.of(gpus) <= scaling.of(gpus + 1)
 
 
 def test_the_library_carries_what_was_measured_on_gpus(data_pack: Path) -> None:
@@ -74,9 +44,9 @@ def test_the_library_carries_what_was_measured_on_gpus(data_pack: Path) -> None:
     }
     for name, throughput in measured.items():
         scaling = load_scaling(name)
-        assert {str(gpus): scaling(gpus) for gpus in scaling.gpus.tolist()} == pytest.approx(throughput, rel=1e-5)
-        assert "HyperSched" in scaling.source
-        assert "V100" in scaling.hardware
+        assert {str(gpus): scaling.of(gpus) for gpus in scaling.gpus.tolist()} == pytest.approx(throughput, rel=1e-5)
+        assert "V100" in load_table()["profiles"][name]["hardware"]
+    assert "HyperSched" in load_table()["source"]["figures"]
 
 
 def test_unknown_profiles_get_the_nearest_name() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from optplan.errors import DataError
+from optplan.instances.job_logs.reading import LogReading
 from optplan.instances.job_logs.records import Job, LeftOut, Row, Rule, rule_of
 
 #: Reasons for leaving something out that others look at, too.
@@ -14,27 +14,7 @@ NO_GPUS = "jobs without GPUs"
 OVERLAPPING = "ids that come twice at overlapping times, taken for two jobs"
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which jobs are looked at.
-
-    Parameters
-    ----------
-    rules
-        What becomes of a job, by how it ended.
-    since_s, until_s
-        Only jobs submitted from then on, and before then; seconds since 1970.
-    gpu_type
-        Only jobs on it, and those of which the log does not say the type; None for all.
-    """
-
-    rules: Mapping[str, Rule]
-    since_s: float | None = None
-    until_s: float | None = None
-    gpu_type: str | None = None
-
-
-def join_rows(file: str, rows: Iterable[Row], selection: Selection, left_out: LeftOut) -> list[Job]:
+def join_rows(file: str, rows: Iterable[Row], reading: LogReading, left_out: LeftOut) -> list[Job]:
     """Put jobs together from the rows of a log.
 
     Rows of one id are attempts of one job where they follow one another: their runs are added up, except those whose
@@ -46,7 +26,7 @@ def join_rows(file: str, rows: Iterable[Row], selection: Selection, left_out: Le
         Its name, for complaints.
     rows
         In any order.
-    selection
+    reading
         Which jobs are looked at.
     left_out
         What is left out is counted here.
@@ -66,12 +46,12 @@ def join_rows(file: str, rows: Iterable[Row], selection: Selection, left_out: Le
     groups: dict[str, list[Row]] = {}  # most jobs have one row, which needs no list
     for row in rows:
         if not row.id:
-            _take([row], file, selection, left_out, jobs)
+            _take([row], file, reading, left_out, jobs)
         elif (before := first.setdefault(row.id, row)) is not row:
             groups.setdefault(row.id, [before]).append(row)
     for id_, row in first.items():
         for one in [[row]] if id_ not in groups else _divide(groups[id_], left_out):
-            _take(one, file, selection, left_out, jobs)
+            _take(one, file, reading, left_out, jobs)
     if not jobs:
         raise DataError(file, "has no job that can be used", str(left_out) or "it has no rows")
     jobs.sort(key=lambda job: job.submit_s)
@@ -111,22 +91,20 @@ def _overlap(first: Row, second: Row) -> bool:
     return second.start_s < first.start_s + first.run_s
 
 
-def _take(rows: list[Row], file: str, selection: Selection, left_out: LeftOut, jobs: list[Job]) -> None:
+def _take(rows: list[Row], file: str, reading: LogReading, left_out: LeftOut, jobs: list[Job]) -> None:
     """Put one job together and append it, or count why it is left out."""
     last = rows[0] if len(rows) == 1 else max(rows, key=lambda row: (row.start_s is None, row.start_s or 0.0))
-    rule = rule_of(last.ending, selection.rules, file, last.where)
+    rule = rule_of(last.ending, reading.rules, file, last.where)
     starts = [row.start_s for row in rows if row.start_s is not None]
     submit_s = min([row.submit_s for row in rows if row.submit_s is not None] or starts, default=None)
     gpu_type = last.gpu_type or next((row.gpu_type for row in rows if row.gpu_type), "")
-    reason = _refuse(rows, last, rule, submit_s, gpu_type, selection)
+    reason = _refuse(rows, last, rule, submit_s, gpu_type, reading)
     if reason or submit_s is None:
         left_out.add(reason, last.where)
         return
     gpus, run_s = last.gpus, last.run_s
     if len(rows) > 1:
-        kept = [
-            row for row in rows if rule_of(row.ending, selection.rules, file, row.where) is Rule.KEEP or row is last
-        ]
+        kept = [row for row in rows if rule_of(row.ending, reading.rules, file, row.where) is Rule.KEEP or row is last]
         gpus, run_s = _overlay(kept)
     if rule is Rule.COUNT or last.run_s is None:
         run_s = None
@@ -136,7 +114,7 @@ def _take(rows: list[Row], file: str, selection: Selection, left_out: LeftOut, j
 
 
 def _refuse(
-    rows: Sequence[Row], last: Row, rule: Rule, submit_s: float | None, gpu_type: str, selection: Selection
+    rows: Sequence[Row], last: Row, rule: Rule, submit_s: float | None, gpu_type: str, reading: LogReading
 ) -> str:
     """Say why a job is left out; nothing where it is not."""
     if not last.gpus and not any(row.gpus for row in rows):
@@ -147,10 +125,10 @@ def _refuse(
         return "jobs without a time"
     if last.run_s is None and last.start_s is None and last.ending not in ("running", "pending"):
         return f"{last.ending} jobs that never began"
-    since_s, until_s = selection.since_s, selection.until_s
+    since_s, until_s = reading.since_s, reading.until_s
     if (since_s is not None and submit_s < since_s) or (until_s is not None and submit_s >= until_s):
         return "jobs submitted outside the span"
-    if selection.gpu_type is not None and gpu_type not in ("", selection.gpu_type):
+    if reading.gpu_type is not None and gpu_type not in ("", reading.gpu_type):
         return f"jobs on {gpu_type}"
     return ""
 

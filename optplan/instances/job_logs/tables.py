@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
 from optplan.errors import DataError, nearest_name_hint, show_value
 from optplan.instances.csv_tables import open_rows
+from optplan.instances.job_logs.reading import LogReading
 from optplan.instances.job_logs.records import BACKWARDS, BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
@@ -35,36 +35,14 @@ _DELIMITERS = (",", ";", "\t", "|")
 _NOWHERE = "\x1f"
 
 
-@dataclass(frozen=True)
-class Columns:
-    """How a table is to be read.
-
-    Parameters
-    ----------
-    named
-        By what we call a column, what the table calls it; others are found under their usual names.
-    class_column
-        The column whose values name classes, if any.
-    gpus
-        How many each job has; None reads the column.
-    delimiter
-        What stands between two fields; None finds out.
-    """
-
-    named: Mapping[str, str]
-    class_column: str | None = None
-    gpus: int | None = None
-    delimiter: str | None = None
-
-
-def read_table(path: Path, columns: Columns, *, clock: Clock, left_out: LeftOut) -> Iterator[Row]:
+def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftOut) -> Iterator[Row]:
     """Yield the rows of a table.
 
     Parameters
     ----------
     path
         CSV whose first line names the columns; with or without a byte order mark, any ends of lines.
-    columns
+    reading
         How it is to be read.
     clock
         Reads its times.
@@ -76,11 +54,11 @@ def read_table(path: Path, columns: Columns, *, clock: Clock, left_out: LeftOut)
     DataError
         When the file cannot be read, a column is missing, or most rows cannot be read.
     """
-    delimiter = columns.delimiter or _find_delimiter(path)
+    delimiter = reading.delimiter or _find_delimiter(path)
     rows_read = 0
     with open_rows(path, delimiter=delimiter) as lines:
         header = [name.strip() for name in next((line for line in lines if line), [])]
-        places = _find_columns(path, header, columns)
+        places = _find_columns(path, header, reading)
         pick = itemgetter(*(places.get(role, len(header)) for role in _ROLES))
         for fields in lines:
             if not fields:
@@ -92,7 +70,7 @@ def read_table(path: Path, columns: Columns, *, clock: Clock, left_out: LeftOut)
                 continue
             try:
                 fields.append("")  # what columns that are not there say
-                row = _read_row(pick(fields), columns, clock, where)
+                row = _read_row(pick(fields), reading, clock, where)
             except ValueError as error:
                 left_out.add(BROKEN, where, str(error))
                 continue
@@ -110,27 +88,27 @@ def _find_delimiter(path: Path) -> str:
     return max(_DELIMITERS, key=first.count)
 
 
-def _find_columns(path: Path, header: list[str], columns: Columns) -> dict[str, int]:
+def _find_columns(path: Path, header: list[str], reading: LogReading) -> dict[str, int]:
     """Return the place of each column that is there, by what we call it."""
-    unknown = sorted(set(columns.named) - set(KNOWN_NAMES))
+    unknown = sorted(set(reading.columns) - set(KNOWN_NAMES))
     if unknown:
         raise DataError("columns", f"{unknown[0]!r} is not known", nearest_name_hint(unknown[0], KNOWN_NAMES))
     small = {name.casefold(): place for place, name in reversed(list(enumerate(header)))}
     places = {}
     for role, usual in KNOWN_NAMES.items():
-        if role in columns.named:
-            places[role] = _place_of(path, header, columns.named[role])
+        if role in reading.columns:
+            places[role] = _place_of(path, header, reading.columns[role])
         else:
             found = next((small[name] for name in usual if name in small), None)
             if found is not None:
                 places[role] = found
-    if columns.class_column is not None:
-        places["label"] = _place_of(path, header, columns.class_column)
+    if reading.class_column is not None:
+        places["label"] = _place_of(path, header, reading.class_column)
     if "submit" not in places and "start" not in places:
         _refuse_without(path, header, "submit", "when jobs were submitted (or started)")
     if not {"elapsed", "minutes", "hours"} & set(places) and not {"start", "end"} <= set(places):
         _refuse_without(path, header, "elapsed", "for how long jobs ran (or their start and end)")
-    if "gpus" not in places and columns.gpus is None:
+    if "gpus" not in places and reading.gpus is None:
         _refuse_without(path, header, "gpus", "how many GPUs jobs had (or give --gpus N for all)")
     return places
 
@@ -146,7 +124,7 @@ def _refuse_without(path: Path, header: list[str], role: str, what: str) -> None
     raise DataError(str(path), problem, f"name it, as in --columns {role}=NAME")
 
 
-def _read_row(fields: Sequence[str], columns: Columns, clock: Clock, where: int) -> Row:
+def _read_row(fields: Sequence[str], reading: LogReading, clock: Clock, where: int) -> Row:
     """Read a row; raise ValueError saying what is wrong with it."""
     name, id_, submit, start, end, elapsed, minutes, hours, gpus, gpu_type, state, label = map(str.strip, fields)
     start_s = clock.read(start)
@@ -167,7 +145,7 @@ def _read_row(fields: Sequence[str], columns: Columns, clock: Clock, where: int)
         submit_s=clock.read(submit),
         start_s=start_s,
         run_s=None if ending in ("running", "pending") else run_s,
-        gpus=_read_gpus(gpus) if columns.gpus is None else columns.gpus,
+        gpus=_read_gpus(gpus) if reading.gpus is None else reading.gpus,
         gpu_type=gpu_type,
         ending=ending,
         where=where,
