@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
-import optplan
 from optplan.contracts import (
-    Answer,
     Explanation,
     Instance,
     Plan,
@@ -18,11 +15,9 @@ from optplan.contracts import (
     Sensitivity,
     Solution,
     SolveRequest,
-    Termination,
-    Verification,
 )
-from optplan.contracts.registry import Formulation, SolverEntry
-from optplan.contracts.result import require_result, require_solution, status_of
+from optplan.contracts.registry import SolverEntry
+from optplan.contracts.result import require_result, require_solution
 from optplan.contracts.sensitivity import SensitivityRequest
 from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations import formulation_of
@@ -37,6 +32,7 @@ from optplan.solving.asking import (
     require_whole,
 )
 from optplan.solving.frontiers import frontier, pareto
+from optplan.solving.results import assemble_result
 from optplan.solving.trajectory import Trajectory
 from optplan.verification import verify
 
@@ -162,7 +158,7 @@ def solve(  # noqa: PLR0913 - what is asked, within which limits, and what is wa
         with blaming_nobody(f"solver {entry.name!r} of {formulation.name}"):
             answer = run(instance, attempt)
             seconds = time.perf_counter() - start
-            result = _assemble(formulation, instance, entry, attempt, answer, seconds, trajectory)
+            result = assemble_result(formulation, instance, entry, attempt, answer, seconds, trajectory)
         if not check:
             return result
         with interruptible():  # whoever interrupts the solve wants its result, which is checked as ever
@@ -354,60 +350,3 @@ def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
     if not able:
         raise UnsupportedError(f"no solver of {formulation.name} takes this instance")
     return next((entry for entry in able if entry.exact), able[0])
-
-
-def _say_why(answer: Answer[Solution], request: SolveRequest) -> Termination:
-    """Return why the solver stopped; for solvers an interruption is the end of their time."""
-    interrupted = answer.termination is Termination.TIME_LIMIT and request.stopwatch.interrupted
-    return Termination.INTERRUPTED if interrupted else answer.termination
-
-
-def _assemble(
-    formulation: Formulation,
-    instance: Instance,
-    entry: SolverEntry,
-    request: SolveRequest,
-    answer: Answer[Solution],
-    seconds: float,
-    trajectory: Trajectory,
-) -> Result[Solution]:
-    """Make the result; objective and measures come from the evaluator, the status from the gap that they leave."""
-    objective, measures, status = None, {}, answer.status
-    demand: dict[str, float] = {}
-    if answer.solution is not None:
-        evaluation = formulation.evaluate(instance, answer.solution)
-        if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
-            Verification(checks=evaluation.checks).require()
-        objective, measures = evaluation.objective, evaluation.measures
-        status = status_of(objective, answer.bound, request.gap, instance.sense)
-        if formulation.declares("forecast_demand"):
-            demand = formulation.forecast_demand(instance, answer.solution)
-    result: Result[Solution] = formulation.result_type()(
-        formulation=formulation.name,
-        instance_name=instance.name,
-        instance_hash=instance.content_hash(),
-        solver=entry.name,
-        engine=answer.engine,
-        engine_version=answer.engine_version or optplan.__version__,
-        optplan_version=optplan.__version__,
-        status=status,
-        termination=_say_why(answer, request),
-        objective=objective,
-        objective_unit=instance.objective_unit,
-        sense=instance.sense,
-        bound=answer.bound,
-        gap_target=request.gap,
-        bound_proof=answer.bound_proof,
-        certificates=answer.certificates,
-        solution=answer.solution,
-        infeasibility=answer.infeasibility,
-        shadow_prices=answer.shadow_prices,
-        measures=measures,
-        demand=demand,
-        seed=request.seed,
-        solve_seconds=seconds,
-        counters=answer.counters,
-        warnings=(*instance.cautions, *answer.warnings),
-        events=trajectory.end(seconds, objective, answer.bound),
-    )
-    return result

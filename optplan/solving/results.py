@@ -1,0 +1,68 @@
+"""What a solver says as a result: figures from the evaluator, the status from the gap that they leave."""
+
+from __future__ import annotations
+
+import math
+
+import optplan
+from optplan.contracts import Answer, Instance, Result, Solution, SolveRequest, Termination, Verification
+from optplan.contracts.registry import Formulation, SolverEntry
+from optplan.contracts.result import status_of
+from optplan.solving.trajectory import Trajectory
+
+
+def assemble_result(
+    formulation: Formulation,
+    instance: Instance,
+    entry: SolverEntry,
+    request: SolveRequest,
+    answer: Answer[Solution],
+    seconds: float,
+    trajectory: Trajectory,
+) -> Result[Solution]:
+    """Make the result; objective and measures come from the evaluator, the status from the gap that they leave."""
+    objective, measures, status = None, {}, answer.status
+    demand: dict[str, float] = {}
+    if answer.solution is not None:
+        evaluation = formulation.evaluate(instance, answer.solution)
+        if not math.isfinite(evaluation.objective):  # decisions too broken to evaluate; the checks say how
+            Verification(checks=evaluation.checks).require()
+        objective, measures = evaluation.objective, evaluation.measures
+        status = status_of(objective, answer.bound, request.gap, instance.sense)
+        if formulation.declares("forecast_demand"):
+            demand = formulation.forecast_demand(instance, answer.solution)
+    result: Result[Solution] = formulation.result_type()(
+        formulation=formulation.name,
+        instance_name=instance.name,
+        instance_hash=instance.content_hash(),
+        solver=entry.name,
+        engine=answer.engine,
+        engine_version=answer.engine_version or optplan.__version__,
+        optplan_version=optplan.__version__,
+        status=status,
+        termination=_say_why(answer, request),
+        objective=objective,
+        objective_unit=instance.objective_unit,
+        sense=instance.sense,
+        bound=answer.bound,
+        gap_target=request.gap,
+        bound_proof=answer.bound_proof,
+        certificates=answer.certificates,
+        solution=answer.solution,
+        infeasibility=answer.infeasibility,
+        shadow_prices=answer.shadow_prices,
+        measures=measures,
+        demand=demand,
+        seed=request.seed,
+        solve_seconds=seconds,
+        counters=answer.counters,
+        warnings=(*instance.cautions, *answer.warnings),
+        events=trajectory.end(seconds, objective, answer.bound),
+    )
+    return result
+
+
+def _say_why(answer: Answer[Solution], request: SolveRequest) -> Termination:
+    """Return why the solver stopped; for solvers an interruption is the end of their time."""
+    interrupted = answer.termination is Termination.TIME_LIMIT and request.stopwatch.interrupted
+    return Termination.INTERRUPTED if interrupted else answer.termination
