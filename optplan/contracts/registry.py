@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -238,8 +239,13 @@ class Formulation:
 
     def result_type(self) -> type[Result[Solution]]:
         """Return the class of this formulation's results, which knows how to read its solutions."""
-        specialised: Any = Result.__class_getitem__(self.solution_type)
-        return cast("type[Result[Solution]]", specialised)
+        return _specialise_result(self.solution_type)
+
+
+@cache  # pydantic forgets a class with its last record, and making it anew takes a good part of a small solve
+def _specialise_result(solution_type: type[Solution]) -> type[Result[Solution]]:
+    specialised: Any = Result.__class_getitem__(solution_type)
+    return cast("type[Result[Solution]]", specialised)
 
 
 def _words(names: frozenset[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from optplan.contracts import BoundProof, Description, Instance
 from optplan.contracts.parts import load
 from optplan.contracts.registry import Formulation, SolverEntry
 from optplan.errors import UnsupportedError, UsageError
+from optplan.formulations import formulation_named
 
 INSTANCE = Instance()
 PLAIN = Description("whole", "pure", 1)
@@ -135,3 +138,10 @@ def test_what_a_solver_supports_is_said_beside_it() -> None:
         assert picky.refusal(INSTANCE, PLAIN) == "not today"
         assert picky.refusal(Instance(name="fine"), PLAIN) is None
         assert "at most 60" in str(picky.refusal(INSTANCE, Description("whole", "pure", 61)))
+
+
+def test_the_class_of_results_is_made_once() -> None:
+    """It outlives its results: making it anew would take a good part of a small solve."""
+    kept = weakref.ref(formulation_named("boa").result_type())
+    gc.collect()
+    assert kept() is formulation_named("boa").result_type()

@@ -241,11 +241,6 @@ class StageSource:
         self._cluster_stream = component(3)
         self._instance_streams = [component(4, block) for block in range(-(-run.added // _BLOCK))]
 
-    @property
-    def numbers(self) -> int:
-        """Random numbers of one sample, at most."""
-        return max(self._run.trials * min(self._run.iterations, FEW), self._run.added, 1)
-
     def draw(self, samples: int) -> StageLatencies:
         """Draw the next samples."""
         run, (starts, iterations, paces) = self._run, self._trial_streams
@@ -257,3 +252,23 @@ class StageSource:
             initialise_s=np.concatenate(added, axis=1)[:, : run.added] if added else np.zeros((1, 0)),
             train_s=self._start(starts, samples, run.trials) + np.maximum(train_s, 0.0),
         )
+
+
+#: What stages drew, by bracket and all of a stage's run that matters to it.
+Drawn = dict[tuple[float, ...], StageLatencies]
+
+
+def draw_stage(
+    instance: RubberBandInstance, run: StageRun, bracket: int, seed: int, samples: int, drawn: Drawn
+) -> StageLatencies:
+    """Draw the first samples of one stage, or find them among those drawn for other plans."""
+    amount = (run.trials, run.iterations, run.gpus_per_trial, run.seconds_per_iteration, run.added)
+    key = (bracket, run.stage, *amount)
+    if key not in drawn:
+        drawn[key] = StageSource(instance, run, bracket, seed).draw(samples)
+    return drawn[key]
+
+
+def count_numbers(run: StageRun) -> int:
+    """Count the random numbers of one sample of a stage, at most."""
+    return max(run.trials * min(run.iterations, FEW), run.added, 1)

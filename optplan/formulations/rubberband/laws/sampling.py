@@ -18,7 +18,7 @@ import numpy as np
 from optplan.errors import UsageError, nearest_name_hint, show_value
 from optplan.formulations.rubberband.data.cloud import Cloud
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
-from optplan.formulations.rubberband.laws.draws import StageLatencies, StageSource
+from optplan.formulations.rubberband.laws.draws import Drawn, StageLatencies, StageSource, count_numbers, draw_stage
 from optplan.formulations.rubberband.laws.execution import StageRun, group_instances, list_runs
 from optplan.schema import FloatArray
 
@@ -134,6 +134,7 @@ def sample_plan(
     samples: int = 10_000,
     seed: int = 0,
     queue: Queue | str = Queue.CHAINS,
+    drawn: Drawn | None = None,
 ) -> Samples:
     """Sample executions of a plan.
 
@@ -152,6 +153,8 @@ def sample_plan(
         Of the random numbers, not below zero.
     queue
         What trials do that find no free GPUs.
+    drawn
+        Given with all plans of a cloud and a training, samples and seed being the same: what they share is drawn once.
 
     Raises
     ------
@@ -162,7 +165,7 @@ def sample_plan(
     """
     _check_options(samples, seed, queue)
     sampled = [
-        _sample_bracket(instance, solution, bracket, samples, seed, Queue(queue))
+        _sample_bracket(instance, solution, bracket, samples, seed, Queue(queue), {} if drawn is None else drawn)
         for bracket in range(len(solution.brackets))
     ]
     return Samples(
@@ -206,11 +209,15 @@ def _sample_bracket(
     samples: int,
     seed: int,
     queue: Queue,
+    drawn: Drawn,
 ) -> _BracketSamples:
     """Sample a bracket in chunks, so that memory does not grow with samples times trials."""
     runs = list_runs(instance, solution, bracket)
+    chunk = max(1, _CHUNK // max(count_numbers(run) for run in runs))
+    if samples <= chunk:
+        latencies = [draw_stage(instance, run, bracket, seed, samples, drawn) for run in runs]
+        return _execute(instance.cloud, runs, latencies, samples, queue)
     sources = [StageSource(instance, run, bracket, seed) for run in runs]
-    chunk = max(1, _CHUNK // max(source.numbers for source in sources))
     chunks = []
     for first in range(0, samples, chunk):
         size = min(chunk, samples - first)

@@ -50,6 +50,7 @@ from optplan.formulations.rubberband.exact.bracket_choice import (
 )
 from optplan.formulations.rubberband.exact.stage_options import stage_options
 from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_costs
+from optplan.formulations.rubberband.laws.draws import Drawn
 from optplan.formulations.rubberband.laws.sampling import sample_plan
 from optplan.formulations.rubberband.laws.stages import StageOptions
 from optplan.formulations.rubberband.published.greedy import Ladder, Rungs, walk_down
@@ -102,9 +103,11 @@ def solve_greedy(instance: RubberBandInstance, request: SolveRequest) -> Answer[
     Feasible without a bound, or unknown when no warm start keeps the deadline or the plan found turns out not to.
     The seed is that of the samples.
     """
+    drawn: Drawn = {}
 
     def sample_chain(alone: RubberBandInstance, chain: Chain) -> PricedChain:
-        sampled = sample_plan(alone, RubberBandSolution(brackets=(chain,)), samples=SAMPLES, seed=request.seed)
+        solution = RubberBandSolution(brackets=(chain,))
+        sampled = sample_plan(alone, solution, samples=SAMPLES, seed=request.seed, drawn=drawn)
         return PricedChain(chain, sampled.mean_s().value, sampled.mean_usd().value)
 
     return _run_greedy(instance, request, sample_chain, list_fair_ladders)

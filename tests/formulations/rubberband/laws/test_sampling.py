@@ -18,7 +18,7 @@ from optplan.formulations.rubberband.judge.completion import on_time_probability
 from optplan.formulations.rubberband.judge.evaluation import evaluate
 from optplan.formulations.rubberband.laws import sampling
 from optplan.formulations.rubberband.laws.dag import Node, Task, build_dag
-from optplan.formulations.rubberband.laws.draws import StageLatencies, StageSource
+from optplan.formulations.rubberband.laws.draws import Drawn, StageLatencies, StageSource
 from optplan.formulations.rubberband.laws.execution import list_runs
 from optplan.formulations.rubberband.laws.sampling import Queue, Samples, estimate_mean, sample_plan
 from optplan.schema import FloatArray
@@ -344,6 +344,17 @@ def test_paired_differences_are_tight() -> None:
     paired = estimate_mean(base.cost_usd - sample_plan(NOISY, other, samples=2000, seed=1).cost_usd)
     apart = estimate_mean(base.cost_usd - sample_plan(NOISY, other, samples=2000, seed=2).cost_usd)
     assert paired.standard_error < 0.7 * apart.standard_error
+
+
+def test_stages_drawn_for_another_plan_are_those_drawn_anew() -> None:
+    """Plans that share what was drawn amount to the same to the bit, and only stages that run otherwise are drawn."""
+    one, other = allocate((3, 6), (3, 6), (3, 2)), allocate((2, 3), (3, 6), (3, 2))
+    drawn: Drawn = {}
+    for plan in (one, other):
+        shared, alone = (sample_plan(NOISY, plan, samples=20, seed=1, drawn=known) for known in (drawn, None))
+        assert (shared.cost_usd == alone.cost_usd).all()
+        assert (shared.completion_s == alone.completion_s).all()
+    assert len(drawn) == 5  # the second stage adds an instance in one of them
 
 
 def test_more_samples_begin_with_the_same_ones(monkeypatch: pytest.MonkeyPatch) -> None:
