@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import PathCosts, RefutedError, UnlistedError
+from optplan.contracts.judgement import PathCosts, RefutedError, UnlistedError, weigh
 from optplan.contracts.result import TreeCertificate
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.judge.duality import path_costs
@@ -272,26 +272,23 @@ def _list_paths(search: _Search, totals: _Totals, number: int, kinds: int, most:
     return found[0]
 
 
-def _weigh(search: _Search, totals: _Totals, apart: int = -1, rows: IntArray | slice = slice(None)) -> FloatArray:
-    """Return (N, R) the sums of totals weighted by some rows, with the least that classes to come add, one apart."""
-    sums = totals.sums @ search.rows[rows].T
+def _weigh(search: _Search, totals: _Totals, apart: int = -1) -> FloatArray:
+    """Return (N, R) the sums of totals weighted by rows, with the least that classes to come add, one apart."""
+    sums = weigh(search.rows, totals.sums.T).T
     for number, least in enumerate(search.least):
         come = np.flatnonzero(totals.sets[:, number] >= 0) if number != apart else np.empty(0, dtype=np.intp)
         if come.size:
-            sums[come] += least[rows][:, totals.sets[come, number]].T
+            sums[come] += least[:, totals.sets[come, number]].T
     return np.asarray(sums)
 
 
-def _exclude(search: _Search, totals: _Totals, order: IntArray | None = None) -> _Totals:
-    """Return the totals that no row excludes; the rows are asked in turn, the first few of all totals."""
+def _exclude(search: _Search, totals: _Totals) -> _Totals:
+    """Return the totals that no row excludes."""
     search.stopwatch.require()
-    order = np.arange(len(search.rows)) if order is None else order
-    asked = 0
-    while asked < order.size and len(totals.sums):
-        rows = order[asked : max(_ROWS, _CELLS // len(totals.sums)) + asked]
-        totals = totals.take(np.flatnonzero((_weigh(search, totals, rows=rows) < search.excluded[rows]).all(axis=1)))
-        asked += rows.size
-    return totals
+    step = max(1, _CELLS // len(search.rows))
+    parts = [totals.take(slice(first, first + step)) for first in range(0, len(totals.sums), step)]
+    kept = [part.take(np.flatnonzero((_weigh(search, part) < search.excluded).all(axis=1))) for part in parts]
+    return _Totals.join(kept) if kept else totals
 
 
 def _join(search: _Search, totals: _Totals, number: int, paths: FloatArray) -> _Totals:
@@ -300,16 +297,23 @@ def _join(search: _Search, totals: _Totals, number: int, paths: FloatArray) -> _
     kept = 0
     if not len(paths):
         return parts[0]
-    room = (search.excluded - _weigh(search, totals, number)).max(axis=0)
-    order = np.argsort(room - (paths @ search.rows.T).min(axis=0), kind="stable")
-    step = max(1, _CELLS // (_ROWS * len(paths)))
+    search.stopwatch.require()
+    room, costs = search.excluded - _weigh(search, totals, number), weigh(search.rows, paths.T)
+    # Rows that leave least are asked first: hardly anything is left for the others.
+    order = np.argsort(room.max(axis=0) - costs.min(axis=1), kind="stable").tolist()
+    step = max(1, _CELLS // len(paths))
     for first in range(0, len(totals.sums), step):
-        part = totals.take(slice(first, first + step))
-        sets = np.repeat(part.sets, len(paths), axis=0)
-        sets[:, number] = -1
-        sums = (part.sums[:, None] + paths).reshape(-1, paths.shape[1])
-        parts.append(_exclude(search, _Totals(sums, sets), order))
-        kept += len(parts[-1].sums)
+        part = room[first : first + step]
+        whose, place = np.nonzero(costs[order[0]] < part[:, order[0], None])
+        for row in order[1:]:
+            kept_on = costs[row, place] < part[whose, row]
+            if not kept_on.all():
+                whose, place = whose[kept_on], place[kept_on]
+        many = totals.take(first + whose)
+        many.sums[:] += paths[place]
+        many.sets[:, number] = -1
+        parts.append(many)
+        kept += whose.size
         _require(kept)
     return _Totals.join(parts)
 

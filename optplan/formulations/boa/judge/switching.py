@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.contracts.judgement import weigh
 from optplan.formulations.boa.judge.listing import find_undominated
 from optplan.progress import Stopwatch
 from optplan.schema import FloatArray, IntArray
@@ -63,7 +64,7 @@ class TypedPaths:
         return np.concatenate(parts)
 
     def _sweep(self, weights: FloatArray) -> FloatArray:
-        run, enter = np.tensordot(weights, self.steps, 1), np.tensordot(weights, self.entries, 1)
+        run, enter = _weigh(weights, self.steps), _weigh(weights, self.entries)
         sets, own = np.arange(self.num_sets + 1), 1 << self.kind
         # Costs (R, 1 + S, K) of holding an option after having used a set; a set without the option's type is none.
         none = np.where(sets[:, None] & own, 0.0, np.inf)
@@ -184,7 +185,7 @@ class _View:
 
     def _look(self, weights: FloatArray) -> None:
         paths, options = self.paths, np.arange(self.paths.kind.size)
-        run, enter = np.tensordot(weights, paths.steps, 1), np.tensordot(weights, paths.entries, 1)
+        run, enter = _weigh(weights, paths.steps), _weigh(weights, paths.entries)
         epochs, num_sets = paths.num_epochs, len(self._after)
         rest = np.full((len(weights), num_sets, options.size), np.inf)
         rest[:, -1] = run[:, -1]
@@ -198,7 +199,7 @@ class _View:
             if epoch:
                 rest = np.minimum(rest, go[..., epoch][:, :, paths.group]) + run[:, None, epoch - 1]
                 rest[:, self._outside] = np.inf
-        held = np.tensordot(weights, self._held, 1).transpose(0, 2, 1)
+        held = _weigh(weights, self._held).transpose(0, 2, 1)
         self.num_kept += come.size + go.size + held.size
         for place, row in enumerate(weights):
             self._looks[row.tobytes()] = _Look(row, come[place], go[place], held[place])
@@ -213,12 +214,11 @@ class _View:
 
     def lengthen(self, begun: _Begun, rows: _Rows, most: int) -> tuple[FloatArray, _Begun | None]:
         """Return the sums of those that may stay to the end, and all with one more switch; None where too many."""
-        place, until = self._find_ends(begun, rows)
-        option, used = begun.option[place], begun.used[place]
-        sums = begun.sums[place] + (self._held[:, until, option] - self._held[:, begun.epoch[place], option]).T
+        place, until, sums = self._find_ends(begun, rows)
         ends = until == self.paths.num_epochs
         whole = sums[ends]
-        option, used, until, sums = option[~ends], used[~ends], until[~ends], sums[~ends]
+        place, until, sums = place[~ends], until[~ends], sums[~ends]
+        option, used = begun.option[place], begun.used[place]
         if until.size > most:
             return whole, None
         group = self.paths.group[option]
@@ -231,41 +231,54 @@ class _View:
         entry = self.paths.entries[:, group[place], np.minimum(until, self.paths.entries.shape[2] - 1), entered].T
         return whole, _Begun(entered, until, self._after[used[place], entered], sums[place] + entry)
 
-    def _find_ends(self, begun: _Begun, rows: _Rows) -> tuple[IntArray, IntArray]:
-        """Return which beginnings may hold their options until which epoch, not included."""
-        group = self.paths.group[begun.option]
-        first_look, first_room = rows[0]
-        spent = [begun.sums @ look.weights - look.held[begun.option, begun.epoch] for look, _ in rows]
+    def _find_ends(self, begun: _Begun, rows: _Rows) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return which beginnings may hold their options until which epoch, not included, and their sums by then."""
+        look, room = rows[0]
+        state = begun.used * look.go.shape[1] + self.paths.group[begun.option]
+        come = begun.sums - self._held[:, begun.epoch, begun.option].T
+        go, spent = look.go.reshape(-1, self._later.size), come @ look.weights
         step = max(1, _CELLS // self._later.size)
-        found = [(group[:0], group[:0])]
-        for first in range(0, group.size, step):
+        found = [(state[:0], state[:0], begun.sums[:0])]
+        for first in range(0, state.size, step):
             part = slice(first, first + step)
-            costs = first_look.held[begun.option[part]] + first_look.go[begun.used[part], group[part]]
-            fits = (costs <= (first_room - spent[0][part])[:, None]) & (self._later > begun.epoch[part, None])
+            costs = look.held[begun.option[part]] + go[state[part]]
+            fits = (costs <= (room - spent[part])[:, None]) & (self._later > begun.epoch[part, None])
             place, until = np.nonzero(fits)
             place += first
-            for (look, room), paid in zip(rows[1:], spent[1:], strict=True):
-                hold = look.held[begun.option[place], until] + look.go[begun.used[place], group[place], until]
-                kept = paid[place] + hold <= room
-                place, until = place[kept], until[kept]
-            found.append((place, until))
-        return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+            sums = come[place] + self._held[:, until, begun.option[place]].T
+            kept = _keep(sums, state[place] * self._later.size + until, [each.go for each, _ in rows], rows)
+            found.append((place[kept], until[kept], sums[kept]))
+        place, until, sums = (np.concatenate(each) for each in zip(*found, strict=True))
+        return place, until, sums
 
     def _find_switches(
         self, until: IntArray, used: IntArray, group: IntArray, sums: FloatArray, rows: _Rows
     ) -> tuple[IntArray, IntArray]:
         """Return which of those that leave may come to which option."""
-        first_look, first_room = rows[0]
-        spent = [sums @ look.weights for look, _ in rows]
-        step = max(1, _CELLS // max(1, self.paths.kind.size))
+        look, room = rows[0]
+        _, num_sets, groups, width = look.come.shape
+        state = (until * num_sets + used) * groups + group
+        come, spent = look.come.reshape(-1, width), sums @ look.weights
+        step = max(1, _CELLS // max(1, width))
         found: list[tuple[IntArray, NDArray[np.intp]]] = [(until[:0], until[:0])]
         for first in range(0, until.size, step):
             part = slice(first, first + step)
-            costs = first_look.come[until[part], used[part], group[part]]
-            place, option = np.nonzero(costs <= (first_room - spent[0][part])[:, None])
+            place, option = np.nonzero(come[state[part]] <= (room - spent[part])[:, None])
             place += first
-            for (look, room), paid in zip(rows[1:], spent[1:], strict=True):
-                kept = paid[place] + look.come[until[place], used[place], group[place], option] <= room
-                place, option = place[kept], option[kept]
-            found.append((place, option))
+            kept = _keep(sums[place], state[place] * width + option, [each.come for each, _ in rows], rows)
+            found.append((place[kept], option[kept]))
         return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+
+
+def _keep(sums: FloatArray, place: IntArray, to_come: list[FloatArray], rows: _Rows) -> IntArray:
+    """Return which sums (M, 1 + L) stay within all rows but the first, with what each has to come at a place (M,)."""
+    kept = np.arange(place.size)
+    for (look, room), least in zip(rows[1:], to_come[1:], strict=True):
+        within = (sums @ look.weights)[kept] + least.ravel()[place[kept]] <= room
+        if not within.all():
+            kept = kept[within]
+    return kept
+
+
+def _weigh(weights: FloatArray, costs: FloatArray) -> FloatArray:
+    return weigh(weights, costs.reshape(len(costs), -1)).reshape(len(weights), *costs.shape[1:])

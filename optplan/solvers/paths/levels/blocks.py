@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optplan.contracts.judgement import PathCosts
+from optplan.contracts.judgement import PathCosts, weigh
 from optplan.solvers.paths.families import FloatArray, IntArray
 
 #: Most kinds of nodes of one graph: their sets are twice as many with each.
@@ -160,7 +160,7 @@ class BlockGraph:
             (B, S, E) The paths.
         """
         states = self._states
-        run, enter = (weigh(weights, costs).take(states.node, axis=-1) for costs in (self.steps, self.entries))
+        run, enter = (weigh_costs(weights, costs).take(states.node, axis=-1) for costs in (self.steps, self.entries))
         batch, layers, width = run.shape
         groups, last, count = enter.shape[1], enter.shape[2] - 1, states.sets.size
         reach = np.empty((layers, batch, width))
@@ -223,6 +223,11 @@ class BlockGraph:
         entered[:, 0] = True
         costs = self.entries[:, self.group[left], np.minimum(layers, last), nodes] * entered
         return np.asarray((self.steps[:, layers, nodes] + costs).sum(axis=2).T)
+
+
+def weigh_costs(weights: FloatArray, costs: FloatArray) -> FloatArray:
+    """Return (R, ...) costs (D, ...) weighted by rows (R, D)."""
+    return weigh(weights, costs.reshape(len(costs), -1)).reshape(len(weights), *costs.shape[1:])
 
 
 def layer_blocks(costs: Sequence[PathCosts], kinds: Sequence[IntArray]) -> list[BlockGraph] | None:

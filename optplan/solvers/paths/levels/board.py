@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.contracts.judgement import weigh
 from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.dominance import find_undominated_vectors
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
@@ -341,16 +342,24 @@ class Board:
         """Return totals with each of some paths, as far as rows let them be."""
         which, count = len(self._lists), len(paths.sums)
         self._lists.append(paths)
-        joined, kept = [], 0
-        for first in range(0, len(totals), max(1, _CHUNK // (count * max(1, len(self.rows))))):
-            part = totals.take(slice(first, first + max(1, _CHUNK // (count * max(1, len(self.rows))))))
+        room, costs = self._find_room(totals, apart=number), weigh(self.rows.weights, paths.sums.T)
+        # The rows that leave least are asked first: hardly anything is left for the others.
+        order = np.argsort(room.max(axis=0) - costs.min(axis=1), kind="stable").tolist()
+        joined, kept, step = [], 0, max(1, _CHUNK // count)
+        for first in range(0, len(totals), step):
+            part = room[first : first + step]
             self.effort.charge_pairs(len(part) * count)
-            many = part.take(np.repeat(np.arange(len(part)), count))
-            place = np.tile(np.arange(count), len(part))
+            whose, place = np.nonzero(costs[order[0]] <= part[:, order[0], None])
+            for row in order[1:]:
+                fits = costs[row, place] <= part[whose, row]
+                if not fits.all():
+                    whose, place = whose[fits], place[fits]
+            many = totals.take(first + whose)
+            many.sums[:] += paths.sums[place]
             many.chosen[:, number, 0], many.chosen[:, number, 1] = which, place
             many.blocks[:, number] = block
-            joined.append(self._prune(Totals(many.sums + paths.sums[place], many.chosen, many.blocks))[0])
-            kept += len(joined[-1])
+            joined.append(many)
+            kept += len(many)
             self._require(kept)
         return Totals.join(joined)
 
@@ -360,7 +369,7 @@ class Board:
 
     def _find_room(self, totals: Totals, rows: slice = slice(None), apart: int = -1) -> FloatArray:
         """Return (N, R) what rows leave open, the least that graphs without a path take not counting ``apart``."""
-        taken = totals.sums @ self.rows.weights[rows].T
+        taken = weigh(self.rows.weights[rows], totals.sums.T).T
         for number, least in enumerate(self.rows.least):
             left = totals.chosen[:, number, 0] < 0
             if number != apart and left.any():

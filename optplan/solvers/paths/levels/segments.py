@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from optplan.solvers.paths.dominance import find_undominated_vectors
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray
-from optplan.solvers.paths.levels.blocks import BlockGraph
+from optplan.solvers.paths.levels.blocks import BlockGraph, weigh_costs
 
 #: Numbers that are compared at once.
 _CHUNK = 1 << 18
@@ -146,7 +146,7 @@ class BlockSearch:
 
     def _look_back(self, weights: FloatArray) -> None:
         """Compute what rows (R, D) know."""
-        run, enter = np.tensordot(weights, self._steps, 1), np.tensordot(weights, self._entries, 1)
+        run, enter = weigh_costs(weights, self._steps), weigh_costs(weights, self._entries)
         rows, layers, width = run.shape
         last, sets, groups = enter.shape[2] - 1, self._sets.size, enter.shape[1]
         columns = np.arange(width)
@@ -164,7 +164,7 @@ class BlockSearch:
                 remaining = np.minimum(remaining, leaving[:, :, self._group, layer]) + run[:, layer - 1, None]
                 remaining += self._barred
         least = entering[:, 0, self._first, self._group, columns].min(axis=1)
-        paid = np.tensordot(weights, self._prefix, 1).transpose(0, 2, 1)
+        paid = np.ascontiguousarray(weigh_costs(weights, self._prefix).transpose(0, 2, 1))
         for row, each in enumerate(weights):
             found = _Outlook(each, entering[row], leaving[row], paid[row], float(least[row]))
             self._outlooks[each.tobytes()] = found
@@ -219,9 +219,7 @@ class BlockSearch:
         self, labels: _Labels, rows: list[_Outlook], most: list[float], kept: int, effort: Effort
     ) -> tuple[tuple[IntArray, FloatArray], _Labels]:
         """Return the labels that may stay to the end, with their sums, and those with one more switch."""
-        which, layer = self._find_exits(labels, rows, most)
-        passed = self._prefix[:, layer, labels.node[which]] - self._prefix[:, labels.layer[which], labels.node[which]]
-        sums = labels.sums[which] + passed.T
+        which, layer, sums = self._find_exits(labels, rows, most)
         ends = layer == self.graph.num_layers
         ended = which[ends], sums[ends]
         which, layer, sums = which[~ends], layer[~ends], sums[~ends]
@@ -234,26 +232,27 @@ class BlockSearch:
         entry = self._entries[:, group[place], np.minimum(layer, self._entries.shape[2] - 1), node].T
         return ended, _Labels(which[place], layer, node, self._after[visited[place], node], sums[place] + entry)
 
-    def _find_exits(self, labels: _Labels, rows: list[_Outlook], most: list[float]) -> tuple[IntArray, IntArray]:
-        """Return which labels may leave, or end, at which layer."""
-        group = self._group[labels.node]
+    def _find_exits(
+        self, labels: _Labels, rows: list[_Outlook], most: list[float]
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """Return which labels may leave, or end, at which layer, and their sums (M, D) by then."""
+        state = labels.visited * rows[0].leaving.shape[1] + self._group[labels.node]
         later = np.arange(self.graph.num_layers + 1)
-        start = [labels.sums @ row.weights - row.paid[labels.node, labels.layer] for row in rows]
-        found = [(group[:0], group[:0])]
+        before = labels.sums - self._prefix[:, labels.layer, labels.node].T
+        leaving, spent = rows[0].leaving.reshape(-1, later.size), before @ rows[0].weights
+        found = [(state[:0], state[:0], labels.sums[:0])]
         step = max(1, _CHUNK // later.size)
         for first in range(0, labels.node.size, step):
             part = slice(first, first + step)
-            costs = rows[0].paid[labels.node[part]] + rows[0].leaving[labels.visited[part], group[part]]
-            which, layer = np.nonzero(
-                (costs <= (most[0] - start[0][part])[:, None]) & (later > labels.layer[part, None])
-            )
+            costs = rows[0].paid[labels.node[part]] + leaving[state[part]]
+            which, layer = np.nonzero((costs <= (most[0] - spent[part])[:, None]) & (later > labels.layer[part, None]))
             which += first
-            for row, paid, limit in zip(rows[1:], start[1:], most[1:], strict=True):
-                onward = row.paid[labels.node[which], layer] + row.leaving[labels.visited[which], group[which], layer]
-                fits = paid[which] + onward <= limit
-                which, layer = which[fits], layer[fits]
-            found.append((which, layer))
-        return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+            sums = before[which] + self._prefix[:, layer, labels.node[which]].T
+            onward = state[which] * later.size + layer
+            fits = _fit(sums, onward, [row.leaving for row in rows], rows, most)
+            found.append((which[fits], layer[fits], sums[fits]))
+        which, layer, sums = (np.concatenate(each) for each in zip(*found, strict=True))
+        return which, layer, sums
 
     def _find_entries(
         self,
@@ -267,19 +266,31 @@ class BlockSearch:
         effort: Effort,
     ) -> tuple[IntArray, IntArray]:
         """Return which leavers may enter which node."""
-        cost = [sums @ row.weights for row in rows]
+        _, sets, groups, width = rows[0].entering.shape
+        state = (layer * sets + visited) * groups + group
+        entering, spent = rows[0].entering.reshape(-1, width), sums @ rows[0].weights
         found = [(layer[:0], layer[:0])]
-        step = max(1, _CHUNK // self.nodes.size)
+        step = max(1, _CHUNK // width)
         for first in range(0, layer.size, step):
             part = slice(first, first + step)
-            onward = rows[0].entering[layer[part], visited[part], group[part]]
-            which, node = np.nonzero(onward <= (most[0] - cost[0][part])[:, None])
+            which, node = np.nonzero(entering[state[part]] <= (most[0] - spent[part])[:, None])
             which += first
-            for row, paid, limit in zip(rows[1:], cost[1:], most[1:], strict=True):
-                onward = row.entering[layer[which], visited[which], group[which], node]
-                fits = paid[which] + onward <= limit
-                which, node = which[fits], node[fits]
-            kept += which.size
+            fits = _fit(sums[which], state[which] * width + node, [row.entering for row in rows], rows, most)
+            kept += fits.size
             effort.charge_labels(0, kept)
-            found.append((which, node))
+            found.append((which[fits], node[fits]))
         return np.concatenate([each[0] for each in found]), np.concatenate([each[1] for each in found])
+
+
+def _fit(
+    sums: FloatArray, place: IntArray, onward: list[FloatArray], rows: list[_Outlook], most: list[float]
+) -> IntArray:
+    """Return which sums (M, D) rows after the first let be, with the least that each has to come at a place (M,)."""
+    fits = np.arange(place.size)
+    for row, least, limit in zip(rows[1:], onward[1:], most[1:], strict=True):
+        if not fits.size:
+            break
+        open_ones = (sums @ row.weights)[fits] + least.ravel()[place[fits]] <= limit
+        if not open_ones.all():
+            fits = fits[open_ones]
+    return fits
