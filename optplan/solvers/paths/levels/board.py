@@ -265,7 +265,7 @@ class Board:
                 self._finish(totals)
             for blocks in np.unique(totals.blocks * left, axis=0) if left.any() else ():
                 parts += self._split(totals.take((totals.blocks * left == blocks).all(axis=1)), grain)
-        rooms = [float(self._find_room(part).min(axis=1).max()) for part in parts]
+        rooms = [self._find_span(part) for part in parts]
         small = min(labels, SMALL)
         step = max(_INNER * max(rooms, default=0.0), _LEAST_STEP * self._ceiling)
         waiting = [(self._ceiling - room, place) for place, room in enumerate(rooms) if room >= 0.0]
@@ -375,6 +375,16 @@ class Board:
             if number != apart and left.any():
                 taken[left] += least[rows][:, totals.blocks[left, number]].T
         return np.asarray(self.rows.right(self._ceiling)[rows] - taken)
+
+    def _find_span(self, totals: Totals) -> float:
+        """Return how far below the ceiling plans that go on from some totals may be; less than 0 where there are none.
+
+        Only rows that weigh the value tell: a limit that is nearly used up says nothing about the value.
+        """
+        room, weight = self._find_room(totals), self.rows.weights[:, 0]
+        valued = weight > 0.0
+        span = (room[:, valued] / weight[valued]).min(axis=1)
+        return float(np.where((room >= 0.0).all(axis=1), span, -math.inf).max())
 
     def _prune(self, totals: Totals) -> tuple[Totals, FloatArray]:
         """Return the totals that all rows let be, and how much room is left to each."""

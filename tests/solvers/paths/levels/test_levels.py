@@ -149,6 +149,33 @@ def test_plans_that_are_sought_keep_the_limits_and_no_two_graphs_gain_more(
         assert sieve.value <= best * (1.0 + 1e-5)
 
 
+def test_a_level_far_too_high_finds_the_optimum(
+    random_costs: Maker,
+    random_limits: Callable[..., FloatArray],
+    path_table: Callable[[PathCosts], FloatArray],
+    pure_optimum: Callable[..., float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first plan found closes no part of a level in which a limit is nearly used up, and better plans are."""
+    monkeypatch.setattr("optplan.solvers.paths.levels.sieve._FIRST", 1.0)
+    monkeypatch.setattr("optplan.solvers.paths.levels.board._FEW_PATHS", 0)
+    tried = 0
+    for seed in range(20):
+        costs = random_costs(seed, hubs=False)
+        tables = [path_table(each) for each in costs]
+        limits = random_limits(seed, tables)
+        expected, blocks = pure_optimum(tables, limits), layer_blocks(costs, draw_kinds(seed, costs))
+        found = maximise_bound(LinkedGraphs.from_costs(costs, limits))
+        assert blocks is not None
+        if isinstance(found, LinkedShortfall) or not 0.0 < expected < 2.0 * found.bound:
+            continue
+        sieve = Sieve(blocks, limits, found.bound, found.multipliers, Effort())
+        sieve.run(math.inf, 0.0)
+        assert sieve.value == pytest.approx(expected, rel=1e-9)
+        tried += 1
+    assert tried > 10
+
+
 def test_forbidden_nodes_are_in_no_plan(random_costs: Maker) -> None:
     """A node whose value is infinite is avoided, and lies in a block of its own that has no path worth a look."""
     costs = random_costs(5, hubs=False)
