@@ -12,8 +12,7 @@ import numpy as np
 
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.laws.lives import completion_law, expected_latest_s
-from optplan.formulations.rubberband.laws.rounding import round_times
-from optplan.formulations.rubberband.laws.stages import stage_cdf
+from optplan.formulations.rubberband.laws.rounding import round_down
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.limits import LIMIT_TOLERANCE
 
@@ -53,17 +52,9 @@ def find_chance(instance: RubberBandInstance, plans: Sequence[tuple[Sequence[int
     return math.prod(float(law.cdf(reached)[0]) for law in laws)
 
 
-def round_stage_down(
-    instance: RubberBandInstance, bracket: int, stage: int, gpus: int, grid_s: FloatArray
-) -> FloatArray:
-    """Return (G,) the distribution of a stage's time, rounded down to a grid; what is later than all is left out."""
-    return round_times(stage_cdf(instance, bracket, stage, gpus, grid_s)).down[:-1]
-
-
 def round_growth_down(instance: RubberBandInstance, added: int, grid_s: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (G,) each the distributions of a request and of the last of its initialisations, rounded down."""
     # The end of a constant delay is on a grid point in spite of rounding.
     later = grid_s * (1.0 + LIMIT_TOLERANCE)
-    scale = round_times(instance.cloud.provision_s.cdf(later))
-    last = round_times(np.power(instance.cloud.initialise_s.cdf(later), added))
-    return scale.down[:-1], last.down[:-1]
+    scale = round_down(instance.cloud.provision_s.cdf(later))
+    return scale, round_down(np.power(instance.cloud.initialise_s.cdf(later), added))

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from optplan.formulations.rubberband.data.instance import RubberBandInstance
 from optplan.formulations.rubberband.exact.chains import Chain, require_size
 from optplan.formulations.rubberband.exact.charges import may_pay_off
-from optplan.formulations.rubberband.exact.durations import round_growth_down, round_stage_down
+from optplan.formulations.rubberband.exact.durations import round_growth_down
 from optplan.formulations.rubberband.exact.stage_options import stage_options
-from optplan.formulations.rubberband.laws.stages import stage_law
+from optplan.formulations.rubberband.laws.rounding import round_down
+from optplan.formulations.rubberband.laws.stages import stage_cdf, stage_law
 from optplan.schema import FloatArray, IntArray
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.held.sweeps import Cut, Sweep
@@ -84,6 +85,7 @@ class GridTimes:
         self.kept = affordable[useful]
         #: (O,) Row of each option looked at, and (R, G) the distributions.
         self.stages = rows[useful], masses
+        self._growths: dict[int, Spectra] = {}
 
     def _round(self, chain: Chain) -> tuple[IntArray, FloatArray]:
         """Return (O,) the row of each option, and (R, G) the distributions."""
@@ -96,7 +98,7 @@ class GridTimes:
             rows[own] = len(found) + place
             for used in different.tolist():
                 self.effort.charge_labels(0, 0)
-                found.append(round_stage_down(self.instance, self.bracket, stage, used, self.grid_s))
+                found.append(round_down(stage_cdf(self.instance, self.bracket, stage, used, self.grid_s)))
         return rows, np.array(found)
 
     def _find_useful(self, chain: Chain, rows: IntArray, done: FloatArray) -> NDArray[np.bool_]:
@@ -155,10 +157,6 @@ class GridTimes:
                 both = self.restore(self.transform(scale) * self.transform(last))
                 self._growths[count] = self.transform(both)
         return np.array([self._growths[count] for count in different.tolist()])[place]
-
-    @cached_property
-    def _growths(self) -> dict[int, Spectra]:
-        return {}
 
     def transform(self, mass: FloatArray) -> Spectra:
         """Return (N, F) the transforms of functions (N, G) of the grid."""

@@ -40,6 +40,7 @@ class WalkCharges:
         self.bracket = bracket
         self.options = options
         self.stopwatch = stopwatch
+        self._described: dict[tuple[int, int], tuple[float, float]] = {}
 
     def observe(self, walks: Walks, stage: int, choice: IntArray, held: IntArray) -> tuple[FloatArray, IntArray]:
         """Return (L,) the sum of the variances and how many stages are certain to last, after options of a stage."""
@@ -97,10 +98,6 @@ class WalkCharges:
     def vary(self) -> bool:
         """Whether lives are random, so that charges are known exactly only at the end."""
         return self.instance.has_minimum_charges and self.instance.is_random
-
-    @cached_property
-    def _described(self) -> dict[tuple[int, int], tuple[float, float]]:
-        return {}
 
     def settle_usd(self, walks: Walks, row: int) -> float:
         """Return the expected cost of a whole walk, exactly."""

@@ -11,8 +11,7 @@ from optplan.formulations.rubberband.judge.tolerances import TOLERANCE
 from optplan.formulations.rubberband.laws.both import both_chance
 from optplan.formulations.rubberband.laws.convolutions import GridLaw
 from optplan.formulations.rubberband.laws.lives import completion_law
-from optplan.formulations.rubberband.laws.rounding import RoundedTimes, round_times
-from optplan.formulations.rubberband.laws.stages import stage_cdf
+from optplan.formulations.rubberband.laws.rounding import round_down
 from optplan.schema import FloatArray
 
 
@@ -80,41 +79,9 @@ def completion_quantile(instance: RubberBandInstance, solution: RubberBandSoluti
     return float(times[min(reached, times.size - 1)])
 
 
-def stage_distribution(
-    instance: RubberBandInstance, bracket: int, stage: int, gpus: int, grid_s: FloatArray
-) -> RoundedTimes:
-    """Return the distribution of the time of a stage's trials on a grid, for chance constraints.
-
-    Parameters
-    ----------
-    bracket, stage
-        Which stage, both from zero.
-    gpus
-        GPUs used, a (allowed).
-    grid_s
-        (G,) Increasing times, the first zero.
-    """
-    return round_times(stage_cdf(instance, bracket, stage, gpus, grid_s))
-
-
-def growth_distributions(
-    instance: RubberBandInstance, before: int, after: int, grid_s: FloatArray
-) -> tuple[RoundedTimes, ...]:
-    """Return the distributions of the parts of a growth on a grid: SCALE, and the last INIT; empty without growth.
-
-    Parameters
-    ----------
-    before, after
-        Instances held.
-    grid_s
-        (G,) Increasing times, the first zero.
-    """
-    if after <= before:
-        return ()
-    single = instance.cloud.initialise_s
+def round_growth(instance: RubberBandInstance, added: int, grid_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (G,) each the distributions of SCALE and of the last INIT of a growth, rounded down to a grid."""
     # The end of a constant delay is on a grid point in spite of rounding.
     later = grid_s * (1 + TOLERANCE)
-    return (
-        round_times(instance.cloud.provision_s.cdf(later)),
-        round_times(np.power(single.cdf(later), after - before)),
-    )
+    scale = round_down(instance.cloud.provision_s.cdf(later))
+    return scale, round_down(np.power(instance.cloud.initialise_s.cdf(later), added))

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from optplan.contracts.judgement import RefutedError
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks, NearWalks
-from optplan.formulations.rubberband.judge.completion import growth_distributions, stage_distribution
+from optplan.formulations.rubberband.judge.completion import round_growth
 from optplan.formulations.rubberband.judge.evaluation import growth
 from optplan.formulations.rubberband.judge.walks import Walks, bound_charges, join_walks
+from optplan.formulations.rubberband.laws.rounding import round_down
+from optplan.formulations.rubberband.laws.stages import stage_cdf
 from optplan.schema import FloatArray, IntArray
 
 Spectra = NDArray[np.complex128]
@@ -88,6 +90,7 @@ class TimedWalks:
             raise RefutedError(message)
         #: By stage (K,): the least cost of what follows it, and the same with the stage itself.
         self.rest, self.ahead = self._find_rest()
+        self._growths: dict[int, FloatArray] = {}
 
     def list_walks(self) -> tuple[NearWalks, FloatArray]:
         """Return the walks that are cheap and, rounded down, on time often enough, with (P,) that probability.
@@ -157,7 +160,7 @@ class TimedWalks:
                 for option in sorted(range(first, last), key=lambda row: paid[row]):
                     self.stopwatch.require()
                     gpus = int(options.gpus[option])
-                    mass = stage_distribution(self.instance, self.plain.bracket, stage, gpus, self.grid_s).down[:-1]
+                    mass = round_down(stage_cdf(self.instance, self.plain.bracket, stage, gpus, self.grid_s))
                     own = np.cumsum(mass)
                     if ((sure[kept] <= paid[option]) & (done >= own).all(axis=1)).any():
                         continue
@@ -178,13 +181,9 @@ class TimedWalks:
         for count in different.tolist():
             if count not in self._growths:
                 self.stopwatch.require()
-                scale, last = growth_distributions(self.instance, 0, count, self.grid_s)
-                self._growths[count] = self._restore(self._transform(scale.down[:-1]) * self._transform(last.down[:-1]))
+                scale, last = round_growth(self.instance, count, self.grid_s)
+                self._growths[count] = self._restore(self._transform(scale) * self._transform(last))
         return np.array([self._growths[count] for count in different.tolist()])[place]
-
-    @cached_property
-    def _growths(self) -> dict[int, FloatArray]:
-        return {}
 
     def _transform(self, mass: FloatArray) -> Spectra:
         return np.fft.rfft(mass, self.size, axis=-1)

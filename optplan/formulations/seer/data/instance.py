@@ -319,6 +319,15 @@ class SeerInstance(Instance):
         """Rounds and brackets as published; None when not even one trial of the shortest round fits."""
         return size_brackets(self.parameters)
 
+    @property
+    def published(self) -> SeerSolution | None:
+        """The published brackets as a solution; those without trials are left out. None where :attr:`brackets` is."""
+        found = self.brackets
+        if found is None:
+            return None
+        brackets = tuple(Bracket(gpus=each.gpus, trials=each.trials) for each in found.brackets if each.trials[0])
+        return SeerSolution(round_min=found.round_min, rounds=found.rounds, brackets=brackets)
+
 
 class Bracket(FrozenModel):
     """Trials that hold as many GPUs each.

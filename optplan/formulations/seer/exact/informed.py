@@ -26,7 +26,6 @@ from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.answers import sampled_answer
 from optplan.formulations.seer.exact.family import Candidate, Family
 from optplan.formulations.seer.exact.feasibility import infeasible_answer
-from optplan.formulations.seer.exact.rows import published_solution
 from optplan.formulations.seer.laws.expectation import (
     ChoiceSamples,
     Search,
@@ -50,10 +49,10 @@ def solve_informed(instance: SeerInstance, request: SolveRequest) -> Answer[Seer
     Feasible, without a bound: the objective is the mean over fresh samples. The note says what the prior buys, or
     that it buys nothing.
     """
-    published = instance.brackets
+    published = instance.published
     if published is None:
         return infeasible_answer(instance)
-    return choose_plan(instance, published_solution(published), request.stopwatch)
+    return choose_plan(instance, published, request.stopwatch)
 
 
 def choose_plan(

@@ -202,12 +202,6 @@ def count_rows(instance: SeerInstance) -> int:
     return 0 if published is None else sum(each.size for each in list_rows(instance, published).brackets)
 
 
-def published_solution(published: SearchBrackets) -> SeerSolution:
-    """Write the published brackets as a solution; those without trials are left out."""
-    brackets = tuple(Bracket(gpus=each.gpus, trials=each.trials) for each in published.brackets if each.trials[0])
-    return SeerSolution(round_min=published.round_min, rounds=published.rounds, brackets=brackets)
-
-
 def _minutes(instance: SeerInstance, published: SearchBrackets) -> FloatArray:
     """Return minutes (2, K) of each round, with pauses and without."""
     training = published.round_min * instance.eta ** np.arange(published.rounds)

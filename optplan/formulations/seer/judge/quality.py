@@ -26,9 +26,9 @@ def judge_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[float
         Ends of its 95 % confidence interval; the mean final loss of the published search, which knows no prior; what is
         gained over that, sample by sample, with its own interval; how many samples there are.
     """
-    own = Search.of(instance, solution)
-    published = Search.published(instance)
-    figures = sample_report(require_prior(instance), [own] if published is None else [own, published])
+    published = instance.published
+    searches = [Search.of(instance, each) for each in (solution, published) if each is not None]
+    figures = sample_report(require_prior(instance), searches)
     found = estimate_mean(figures[0])
     measures = {"low_loss": found.low, "high_loss": found.high, "samples": float(figures.shape[1])}
     if published is not None:

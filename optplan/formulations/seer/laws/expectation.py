@@ -131,16 +131,6 @@ class Search:
         wide = [bracket for bracket in reversed(solution.brackets) if bracket.trials[0]]
         return cls(minutes, tuple(each.gpus for each in wide), tuple(each.trials for each in wide))
 
-    @classmethod
-    def published(cls, instance: SeerInstance) -> Search | None:
-        """Make it of the published rounds and brackets; None where the instance is infeasible."""
-        found = instance.brackets
-        if found is None:
-            return None
-        minutes = tuple(found.round_min * instance.eta**number for number in range(found.rounds))
-        wide = [bracket for bracket in reversed(found.brackets) if bracket.trials[0]]
-        return cls(minutes, tuple(each.gpus for each in wide), tuple(each.trials for each in wide))
-
 
 class _Block:
     """Some samples: who their trials are, and the noise of their rankings."""

@@ -6,7 +6,6 @@ from optplan.contracts.result import Answer, SolveRequest
 from optplan.formulations.seer.data.instance import Objective, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.answers import answer_with, sampled_answer
 from optplan.formulations.seer.exact.feasibility import infeasible_answer
-from optplan.formulations.seer.exact.rows import published_solution
 from optplan.formulations.seer.judge.evaluation import evaluate
 
 
@@ -18,10 +17,9 @@ def solve_published(instance: SeerInstance, request: SolveRequest) -> Answer[See
     bound; the plan is the same, because it knows no prior. With a resize overhead, which the paper leaves out,
     rounds and brackets are sized with it.
     """
-    published = instance.brackets
-    if published is None:
+    solution = instance.published
+    if solution is None:
         return infeasible_answer(instance)
     if instance.objective is Objective.QUALITY:
-        solution = published_solution(published)
         return sampled_answer(instance, solution, evaluate(instance, solution).objective)
-    return answer_with(instance, request, published_solution(published))
+    return answer_with(instance, request, solution)

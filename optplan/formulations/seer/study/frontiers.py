@@ -13,7 +13,6 @@ from optplan.contracts.result import SolveRequest
 from optplan.errors import DataError, UnsupportedError
 from optplan.formulations.seer.data.instance import BUDGET, DEADLINE, Objective, SeerInstance
 from optplan.formulations.seer.exact.informed import choose_plan
-from optplan.formulations.seer.exact.rows import published_solution
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.study.budgets import build_budget_frontier
 from optplan.units import Amount, BudgetUnit
@@ -95,10 +94,10 @@ def _choose(instance: SeerInstance, limit: str, amount: float, request: SolveReq
         other = change[limit]()
     except DataError:  # its published plan has more trials than can be sampled
         return None
-    published = other.brackets
+    published = other.published
     if published is None:
         return None
-    solution = choose_plan(other, published_solution(published), request.stopwatch, most_work=_MOST_WORK).solution
+    solution = choose_plan(other, published, request.stopwatch, most_work=_MOST_WORK).solution
     if solution is None:
         return None
     judged = evaluate(other, solution)

@@ -13,13 +13,14 @@ from optplan.formulations.rubberband.data.distributions import Distribution
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
 from optplan.formulations.rubberband.judge.completion import (
     completion_quantile,
-    growth_distributions,
     on_time_probability,
-    stage_distribution,
+    round_growth,
 )
 from optplan.formulations.rubberband.judge.evaluation import evaluate, expected_shortfall_s, growth
 from optplan.formulations.rubberband.judge.stages import cost_of
 from optplan.formulations.rubberband.laws.lives import completion_law, expected_latest_s, latest_law
+from optplan.formulations.rubberband.laws.rounding import round_down
+from optplan.formulations.rubberband.laws.stages import stage_cdf
 from optplan.schema import FloatArray
 
 STAGES = [{"trials": 4, "iterations": 2}, {"trials": 2, "iterations": 3}, {"trials": 1, "iterations": 10}]
@@ -256,31 +257,26 @@ def test_constant_plans_are_on_time_or_not() -> None:
     assert not _failures(evaluation)
 
 
-def test_rounding_brackets_the_distribution() -> None:
-    """Rounded up, no time is earlier than it is; rounded down, none is later; both keep all mass."""
+def test_rounded_times_are_earlier_by_less_than_a_step() -> None:
+    """Rounded down to a grid beyond which next to nothing lies, times keep all mass and move by less than 2.5 s."""
     instance = _make(**NOISY[1])
-    grid = np.arange(0.0, 200.0, 2.5)
-    rounded = [stage_distribution(instance, 0, 0, 4, grid), *growth_distributions(instance, 0, 2, grid)]
-    assert growth_distributions(instance, 2, 2, grid) == ()
+    grid = np.arange(0.0, 1000.0, 2.5)
+    rounded = [round_down(stage_cdf(instance, 0, 0, 4, grid)), *round_growth(instance, 2, grid)]
     expected = [
         float(cost_of(instance, 0, 0, 4).expected_s[0]),
         instance.cloud.provision_s.expected_s,
         float(expected_latest_s(instance, np.array(2))),
     ]
     for times, mean in zip(rounded, expected, strict=True):
-        assert times.up.sum() == pytest.approx(1.0)
-        assert times.down.sum() == pytest.approx(1.0)
-        assert np.all(np.cumsum(times.down) >= np.cumsum(times.up) - 1e-12)
-        assert times.down[:-1] @ grid <= mean <= times.up @ np.append(grid, 202.5)
-        assert times.up[:-1] @ grid - times.down[:-1] @ grid <= 2.5 + 1e-9
+        assert times.sum() == pytest.approx(1.0)
+        assert times @ grid <= mean <= times @ grid + 2.5 + 1e-9
 
 
-def test_constants_on_a_grid_point_are_not_rounded_past_it() -> None:
-    """A request of 5 s, rounded up on a grid with 5 s, takes 5 s."""
-    scale, latest = growth_distributions(_make(), 0, 2, np.array([0.0, 2.5, 5.0, 7.5]))
-    assert scale.up.tolist() == [0, 0, 1, 0, 0]
-    assert latest.up.tolist() == [0, 0, 0, 1, 0]
-    assert scale.down[1:3].sum() == 1
+def test_constants_are_rounded_down_by_a_step_at_most() -> None:
+    """On a grid of 2.5 s, a request of 5 s takes 2.5 or 5 s, and an initialisation of 7 s 5 s."""
+    scale, latest = round_growth(_make(), 2, np.array([0.0, 2.5, 5.0, 7.5]))
+    assert scale[1:3].sum() == 1
+    assert latest.tolist() == [0, 0, 1, 0]
 
 
 @pytest.mark.parametrize("form", ["normal", "log-normal"])

@@ -16,7 +16,6 @@ from optplan.errors import UnsupportedError, UsageError
 from optplan.formulations.seer.data.instance import MOST_SAMPLED_ROUNDS, Bracket, SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.family import Candidate, Family
 from optplan.formulations.seer.exact.informed import solve_informed
-from optplan.formulations.seer.exact.rows import published_solution
 from optplan.formulations.seer.judge.evaluation import evaluate
 from optplan.formulations.seer.laws.expectation import ChoiceSamples, Search, require_prior
 from optplan.formulations.seer.planning import SeerPlan
@@ -229,8 +228,8 @@ def test_every_plan_of_the_family_keeps_every_rule(
 def test_the_published_plan_belongs_to_the_family(example: SeerInstance) -> None:
     """With whole eta and widths by nu; not with other widths, or rounds that go on for too long."""
     instance = example.replace(objective="quality", prior=AT_ONCE)
-    assert instance.brackets is not None
-    published = published_solution(instance.brackets)
+    published = instance.published
+    assert published is not None
     family = family_of(instance)
     assert family.widths == (1.0, 2.0, 4.0)
     found = family.find(published)

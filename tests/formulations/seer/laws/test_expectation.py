@@ -217,9 +217,9 @@ def test_the_seed_belongs_to_the_instance(make_instance: MakeInstance) -> None:
 def test_the_gain_is_paired_with_the_published_search(make_instance: MakeInstance) -> None:
     """The measures are the means over the report's samples, and the published plan gains nothing over itself."""
     instance = quality(make_instance, AT_ONCE)
-    published, own = Search.published(instance), Search.of(instance, one_round(30))
-    assert published is not None
-    theirs, ours = sample_report(require_prior(instance), [published, own])
+    assert instance.published is not None
+    searches = [Search.of(instance, each) for each in (instance.published, one_round(30))]
+    theirs, ours = sample_report(require_prior(instance), searches)
     found, measures = judge_quality(instance, one_round(30))
     assert found == ours.mean()
     assert measures["uninformed_loss"] == theirs.mean()
@@ -233,7 +233,7 @@ def test_where_no_published_search_fits_there_is_nothing_to_compare_with(make_in
     """A plan that breaks the limits of an infeasible instance is judged, and only by its own loss."""
     instance = quality(make_instance, AT_ONCE, deadline_min=0.5)
     found, measures = judge_quality(instance, one_round(1))
-    assert Search.published(instance) is None
+    assert instance.published is None
     assert set(measures) == {"low_loss", "high_loss", "samples"}
     assert found == pytest.approx(0.5, abs=0.02)
 

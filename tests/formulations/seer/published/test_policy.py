@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from optplan.contracts import SolveRequest
 from optplan.errors import DataWarning, UsageError
 from optplan.formulations.seer.data.instance import Bracket, SeerInstance, SeerSolution
-from optplan.formulations.seer.exact.rows import published_solution
 from optplan.formulations.seer.exact.spending import solve_spend_exact
 from optplan.formulations.seer.published.algorithms import solve_published
 from optplan.formulations.seer.published.policy import SeerPolicy, Stage, start_policy
@@ -23,8 +22,8 @@ MakeInstance = Callable[..., SeerInstance]
 
 def published(instance: SeerInstance) -> SeerSolution:
     """Return the published plan of a feasible instance."""
-    assert instance.brackets is not None
-    return published_solution(instance.brackets)
+    assert instance.published is not None
+    return instance.published
 
 
 def by_gpus(stage: Stage[int] | None) -> dict[float, list[int]]:

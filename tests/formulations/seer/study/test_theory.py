@@ -151,11 +151,11 @@ def test_the_corrected_promise_is_kept(make_instance: MakeInstance) -> None:
         deadline_min=100, budget="800gpu-min",
     )  # fmt: skip
     promised = evaluate_theorem2(instance, delta=0.2).corrected
-    published = Search.published(instance)
+    published = instance.published
     assert promised.bound_loss is not None
     assert promised.bound_loss < 1.0
     assert published is not None
-    found = sample_report(require_prior(instance), [published])[0]
+    found = sample_report(require_prior(instance), [Search.of(instance, published)])[0]
     assert (found <= promised.bound_loss).mean() >= 0.8
 
 
