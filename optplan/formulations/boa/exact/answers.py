@@ -17,11 +17,12 @@ from optplan.contracts.result import (
     status_of,
 )
 from optplan.errors import EngineError
-from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
+from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy
 from optplan.formulations.boa.exact.costs import bound_at, cost_steps
 from optplan.formulations.boa.exact.feasibility import raise_to_least, state_linked
 from optplan.formulations.boa.exact.indivisible import explain_division
-from optplan.schema import FloatArray, IntArray
+from optplan.formulations.boa.exact.paths import write_branch
+from optplan.schema import FloatArray
 from optplan.solvers.budgeted_paths import TOLERANCE, BudgetedPaths, Choice, PathsOutcome
 from optplan.solvers.limits import is_lost
 from optplan.solvers.paths import closing, solutions
@@ -76,24 +77,10 @@ def solution_of(instance: BoaInstance, choice: Choice) -> BoaSolution:
     """Write a choice of paths as widths by class, with GPU types where there are several."""
     return BoaSolution(
         branches={
-            name: tuple(
-                Branch(
-                    fraction=path.fraction,
-                    widths=instance.options(name).widths[path.columns].astype(float),
-                    gpu_types=_types_along(instance, name, path.columns),
-                )
-                for path in mixture
-            )
+            name: tuple(write_branch(instance, name, path.columns, path.fraction) for path in mixture)
             for name, mixture in zip(instance.classes, choice, strict=True)
         }
     )
-
-
-def _types_along(instance: BoaInstance, name: str, columns: IntArray) -> tuple[str, ...] | None:
-    if len(instance.gpu_types) == 1:
-        return None
-    options = instance.options(name)
-    return tuple(options.gpu_types[group] for group in options.group[columns].tolist())
 
 
 def answer_from_paths(

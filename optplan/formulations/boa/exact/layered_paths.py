@@ -38,7 +38,7 @@ from optplan.formulations.boa.exact.costs import cost_steps
 from optplan.formulations.boa.exact.description import describe
 from optplan.formulations.boa.exact.feasibility import answer_if_infeasible, infeasible_answer, least_budget
 from optplan.formulations.boa.exact.linked_frontier import build_linked_frontier
-from optplan.formulations.boa.exact.paths import write_branch, write_mixture, write_pure
+from optplan.formulations.boa.exact.paths import write_branch, write_columns, write_mixture
 from optplan.formulations.boa.exact.typed_choices import build_typed_frontier
 from optplan.progress import Stopwatch
 from optplan.solvers.paths import frontier, mixing, secants, single, switching
@@ -81,7 +81,7 @@ def solve_layered_paths(instance: BoaInstance, request: SolveRequest) -> Answer[
     return Answer(
         status=status_of(found.value, found.bound, request.gap),
         termination=Termination.after(found.stopped_by),
-        solution=write_pure(instance, found.paths),
+        solution=write_columns(instance, found.paths.payload),
         objective=found.value,
         bound=found.bound,
         bound_proof=proof,

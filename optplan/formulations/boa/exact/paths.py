@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from optplan.contracts.judgement import PathCosts
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch, Policy
 from optplan.progress import Stopwatch
-from optplan.schema import FloatArray, IntArray
-from optplan.solvers.paths import bounds, closing, families, mixing, secants, single, switching
+from optplan.schema import FloatArray
+from optplan.solvers.paths import bounds, closing, mixing, secants, single, switching
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.levels.blocks import layer_blocks
 from optplan.solvers.paths.levels.memory import Memory
@@ -86,7 +86,7 @@ def solve_costs(
     found = single.solve_pure(graphs, budget, gap=gap, effort=effort)
     if isinstance(found, secants.BudgetShortfall):
         return None
-    return PathsAnswer(write_pure(instance, found.paths), found.value, found.bound)
+    return PathsAnswer(write_columns(instance, found.paths.payload), found.value, found.bound)
 
 
 def _solve_linked(
@@ -144,7 +144,7 @@ def _state_linked(
     return switching.LinkedGraphs.from_costs(open_costs, amounts), open_costs
 
 
-def write_branch(instance: BoaInstance, name: str, columns: IntArray, fraction: float = 1.0) -> Branch:
+def write_branch(instance: BoaInstance, name: str, columns: NDArray[np.integer], fraction: float = 1.0) -> Branch:
     """Write positions (E,) in a class's options as a branch."""
     options = instance.options(name)
     types = None
@@ -153,21 +153,11 @@ def write_branch(instance: BoaInstance, name: str, columns: IntArray, fraction: 
     return Branch(fraction=fraction, widths=options.widths[columns].astype(float), gpu_types=types)
 
 
-def write_pure(instance: BoaInstance, paths: families.PathBatch) -> BoaSolution:
-    """Write one path per class as widths."""
-    return BoaSolution(
-        branches={
-            name: (write_branch(instance, name, _columns_of(instance, name, paths, position)),)
-            for position, name in enumerate(instance.classes)
-        }
-    )
-
-
 def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolution:
     """Write the nodes (classes, E) of one path per class as widths."""
     return BoaSolution(
         branches={
-            name: (write_branch(instance, name, nodes[position, : job_class.num_epochs].astype(np.int64)),)
+            name: (write_branch(instance, name, nodes[position, : job_class.num_epochs]),)
             for position, (name, job_class) in enumerate(instance.classes.items())
         }
     )
@@ -175,20 +165,13 @@ def write_columns(instance: BoaInstance, nodes: NDArray[np.int32]) -> BoaSolutio
 
 def write_mixture(instance: BoaInstance, mixture: mixing.Mixture) -> BoaSolution:
     """Write paths with fractions as widths."""
-    branches = {}
-    for position, (name, job_class) in enumerate(instance.classes.items()):
-        own = np.flatnonzero(mixture.graph == position).tolist()
-        branches[name] = tuple(
-            write_branch(
-                instance,
-                name,
-                mixture.columns.payload[path, : job_class.num_epochs].astype(np.int64),
-                float(mixture.fraction[path]),
+    nodes, fractions = mixture.columns.payload, mixture.fraction.tolist()
+    return BoaSolution(
+        branches={
+            name: tuple(
+                write_branch(instance, name, nodes[path, : job_class.num_epochs], fractions[path])
+                for path in np.flatnonzero(mixture.graph == position).tolist()
             )
-            for path in own
-        )
-    return BoaSolution(branches=branches)
-
-
-def _columns_of(instance: BoaInstance, name: str, nodes: families.PathBatch, position: int) -> IntArray:
-    return nodes.payload[position, : instance.classes[name].num_epochs].astype(np.int64)
+            for position, (name, job_class) in enumerate(instance.classes.items())
+        }
+    )
