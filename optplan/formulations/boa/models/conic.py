@@ -147,7 +147,6 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
     """
     del report
     import cvxpy as cp
-    import scipy.sparse as sp
 
     if stopwatch.expired:
         return _out_of_time(pieces)
@@ -159,12 +158,8 @@ def run_conic(pieces: Pieces, limits: FloatArray, stopwatch: Stopwatch, report: 
     seconds += (pieces.seconds / scale_s)[curves.row] @ curve_time
     used = (pieces.point_consumption / limits[:, None]) @ y + (pieces.curve_consumption / limits[:, None]) @ curve_use
     within = used <= 1.0
-    num_rows = pieces.gpus.size
-    at, on = (
-        sp.csr_array((np.ones(row.size), (row, np.arange(row.size))), shape=(num_rows, row.size))
-        for row in (points.row, curves.row)
-    )
-    problem = cp.Problem(cp.Minimize(seconds), [within, at @ y + on @ p == 1.0, *kept])
+    whole = pieces.add_up(points.row) @ y + pieces.add_up(curves.row) @ p == 1.0
+    problem = cp.Problem(cp.Minimize(seconds), [within, whole, *kept])
     run = solve_program(problem, stopwatch)
     if y.value is None or within.dual_value is None:
         return _Found(run, None, np.zeros(limits.size))

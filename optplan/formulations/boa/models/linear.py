@@ -179,7 +179,7 @@ def _solve(pieces: Pieces, limits: FloatArray, tangents: _Tangents, stopwatch: S
         value / scale_s,
         A_ub=within,
         b_ub=room,
-        A_eq=_state_rows(pieces),
+        A_eq=pieces.add_up(np.concatenate([pieces.points.row, pieces.curves.row]), 2 * num_curves),
         b_eq=np.ones(pieces.gpus.size),
         method="highs",
         options=options,
@@ -191,15 +191,6 @@ def _solve(pieces: Pieces, limits: FloatArray, tangents: _Tangents, stopwatch: S
     y, p, use, time = np.split(found.x, np.cumsum([num_points, num_curves, num_curves]))
     multipliers = np.maximum(0.0, -np.asarray(found.ineqlin.marginals)[: limits.size]) * scale_s / limits
     return _Optimum(float(found.fun) * scale_s, Division(y, p, use), time, multipliers, int(found.nit))
-
-
-def _state_rows(pieces: Pieces) -> sp.csr_array:
-    """Return the coefficients of the rows' fractions."""
-    import scipy.sparse as sp
-
-    row = np.concatenate([pieces.points.row, pieces.curves.row])
-    num_columns = row.size + 2 * pieces.curves.row.size
-    return sp.csr_array((np.ones(row.size), (row, np.arange(row.size))), shape=(pieces.gpus.size, num_columns))
 
 
 def _state_limits(pieces: Pieces, limits: FloatArray, tangents: _Tangents) -> tuple[sp.csr_array, FloatArray]:

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,9 @@ from optplan.formulations.boa.exact.costs import count_types, load_of, seconds_p
 from optplan.formulations.boa.exact.divisions import Share, write_divisions
 from optplan.schema import FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, lower_left_hull
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: A smaller fraction of a row's jobs, which engines leave everywhere, is dropped.
 _LEAST_FRACTION = 1e-7
@@ -122,13 +127,11 @@ class Division:
 
     def move(self, other: Division, step: float) -> Division:
         """Return the division that is a step from 0 to 1 on the way to another; consumption moves in proportion."""
+        stay = 1.0 - step
         return Division(
-            *(
-                (1.0 - step) * own + step * there
-                for own, there in zip(
-                    (self.points, self.curves, self.use), (other.points, other.curves, other.use), strict=True
-                )
-            )
+            stay * self.points + step * other.points,
+            stay * self.curves + step * other.curves,
+            stay * self.use + step * other.use,
         )
 
 
@@ -156,6 +159,12 @@ class Pieces:
     def limits(self) -> FloatArray:
         """(L,) Amounts of the limits."""
         return np.array(list(self.instance.limits.values()))
+
+    @cached_property
+    def rows(self) -> dict[str, slice]:
+        """The rows of each class."""
+        ends = np.cumsum([job_class.num_epochs for job_class in self.instance.classes.values()]).tolist()
+        return {name: slice(*ends) for name, ends in zip(self.instance.classes, pairwise([0, *ends]), strict=True)}
 
     @cached_property
     def counts(self) -> FloatArray:
@@ -191,18 +200,24 @@ class Pieces:
         The least a type takes is at its first point or at the least width of its curve, so this is a linear program.
         """
         from scipy.optimize import linprog
-        from scipy.sparse import csr_array
 
         least_use = self.curves.use_at(self.curves.least)
         use = np.concatenate([self.point_consumption, self.curve_consumption * least_use], axis=1)
         row = np.concatenate([self.points.row, self.curves.row])
         factor = np.append(np.zeros(row.size), 1.0)
         within = np.concatenate([use / self.limits[:, None], -np.ones((self.limits.size, 1))], axis=1)
-        whole = csr_array((np.ones(row.size), (row, np.arange(row.size))), shape=(self.gpus.size, row.size + 1))
+        whole = self.add_up(row, 1)
         found = linprog(factor, A_ub=within, b_ub=np.zeros(self.limits.size), A_eq=whole, b_eq=np.ones(self.gpus.size))
         fraction = np.asarray(found.x[:-1])
         points, curves = fraction[: self.points.row.size], fraction[self.points.row.size :]
         return self.settle(Division(points, curves, curves * least_use)), float(found.x[-1])
+
+    def add_up(self, row: IntArray, more: int = 0) -> sp.csr_array:
+        """Return the matrix that adds up the columns of each row; some more columns belong to none."""
+        import scipy.sparse as sp
+
+        shape = (self.gpus.size, row.size + more)
+        return sp.csr_array((np.ones(row.size), (row, np.arange(row.size))), shape=shape)
 
     @property
     def are_settled(self) -> bool:
@@ -249,12 +264,9 @@ class Pieces:
         use = np.bincount(row, np.concatenate([division.points * self.points.use, division.use[on]]))
         time = np.bincount(row, np.concatenate([division.points * self.points.time, curve_time]))
         branches: dict[str, tuple[Branch, ...]] = {}
-        first = 0
-        for name, job_class in self.instance.classes.items():
-            rows = slice(first, first + job_class.num_epochs)
+        for name, rows in self.rows.items():
             widths = self.instance.allowed_widths(name)
             branches[name] = (Branch(widths=np.clip(use[rows] / time[rows], widths[0], widths[-1])),)
-            first += job_class.num_epochs
         return BoaSolution(branches=branches)
 
     def write_solution(self, division: Division) -> BoaSolution:
@@ -275,13 +287,12 @@ class Pieces:
         for curve in np.flatnonzero(division.curves > 0.0).tolist():
             fraction, which = float(division.curves[curve]), int(self.curves.gpu_type[curve])
             shares[int(self.curves.row[curve])].append(Share(fraction, types[which], float(widths[curve])))
-        branches: dict[str, tuple[Branch, ...]] = {}
-        first = 0
-        for name, job_class in self.instance.classes.items():
-            rows = shares[first : first + job_class.num_epochs]
-            first += job_class.num_epochs
-            branches[name] = write_divisions(self.instance, [sorted(row, reverse=True) for row in rows])
-        return BoaSolution(branches=branches)
+        return BoaSolution(
+            branches={
+                name: write_divisions(self.instance, [sorted(row, reverse=True) for row in shares[rows]])
+                for name, rows in self.rows.items()
+            }
+        )
 
 
 def collect_pieces(instance: BoaInstance) -> Pieces:
