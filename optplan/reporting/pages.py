@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from optplan.instances.files import write_text
-from optplan.reporting.rendering import load_template, place_charts, render
+from optplan.reporting.rendering import load_template, render
 from optplan.reporting.style import Figure, load_plotly
 from optplan.reporting.tables import Table
 
@@ -169,11 +169,12 @@ def require_packages() -> None:
 
 def build_page(page: Page) -> str:
     """Build a page: one HTML file with everything in it; the same page gives the same text."""
-    drawn = {
-        section.id: [figure for block in section.blocks if isinstance(block, Charts) for figure in block.figures]
-        for section in page.sections
-    }
-    charts, figures = place_charts(drawn)
+    charts: dict[str, list[tuple[str, str, Figure]]] = {}
+    for section in page.sections:
+        drawn = [figure for block in section.blocks if isinstance(block, Charts) for figure in block.figures]
+        places = enumerate(drawn, start=1)
+        charts[section.id] = [(f"chart-{section.id}-{number}", label, figure) for number, (label, figure) in places]
+    figures = {name: figure for placed in charts.values() for name, _, figure in placed}
     return render(load_template(), figures, title=page.window_title or page.title, page=page, charts=charts)
 
 

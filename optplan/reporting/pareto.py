@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
+from optplan.reporting.pages import Charts, Section
 from optplan.reporting.presenters import PlanWords
 from optplan.reporting.style import (
     BLUE,
@@ -112,6 +113,32 @@ def draw_pareto(
     figure.update_yaxes(title_text=title_axis(words.name_objective(instance), up.unit))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.12, "x": 0})
     return figure
+
+
+def tell_frontier(
+    instance: Instance,
+    found: ParetoFrontier,
+    words: PlanWords,
+    results: Sequence[tuple[Result[Solution], float]],
+    *,
+    limit: float | None,
+    plans: str,
+    reading: str,
+) -> Section:
+    """Tell what plans there are between the quickest and the cheapest.
+
+    Parameters
+    ----------
+    plans
+        What they are called.
+    reading
+        How to read the chart, before it is said whether it shows every plan.
+    """
+    figure = draw_pareto(instance, found, words, results=results, limit=limit)
+    label = f"Least {words.name_objective(instance)} for every {found.limit_name}: {len(found.points)} {plans}."
+    each = f"such {plans.removesuffix('s')} is shown"
+    complete = f"Every {each}." if found.exact else f"Not every {each}: the search was cut short."
+    return Section("frontier", "Time against cost", [Charts([(label, figure)], f"{reading} {complete}")])
 
 
 def _write_interval(instance: Instance, frontier: ParetoFrontier, point: ParetoPoint, words: PlanWords) -> str:

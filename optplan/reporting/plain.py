@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from optplan.contracts import Instance, Result, Solution
+from optplan.contracts import Instance, Relaxation, Result, Solution
 from optplan.formulations import formulation_of
 from optplan.reporting.pages import Card, Page, Section, Terms
 from optplan.reporting.phrases import capitalise
@@ -14,6 +14,7 @@ from optplan.reporting.sections import (
     build_answer_page,
     compare_objectives,
     list_bound,
+    list_help,
     list_origin,
     list_status,
     present_answer,
@@ -38,7 +39,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     facts = [
         *list_status(result),
         *list_bound(result, partial(format_objective, instance)),
-        *_list_relaxations(result),
+        *list_help(result, lambda one: f"{one.least_feasible:,.6g} {one.unit}"),
         *list_origin(result),
     ]
     tables = [list_decisions(result)] if result.solution is not None else []
@@ -77,12 +78,8 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     beside.require_only_plans(f"formulation {formulation_of(instance).name!r}")
     sections = []
     if result.infeasibility is not None:
-        found = result.infeasibility
-        rows = [
-            (one.limit, f"{one.given:,.6g} {one.unit}", f"{one.least_feasible:,.6g} {one.unit}")
-            for one in found.relaxations
-        ]
-        sections.append(tell_relaxations(rows, f"{capitalise(found.reason)}."))
+        said = f"{capitalise(result.infeasibility.reason)}."
+        sections.append(tell_relaxations(result, _write_relaxation, said))
     if result.solution is not None:
         sections.append(Section("plan", "The plan", [list_decisions(result)]))
     if beside.rivals:
@@ -144,6 +141,5 @@ def say_how_good(instance: Instance, result: Result[Solution]) -> str:
     return say_bound(result, partial(format_objective, instance))
 
 
-def _list_relaxations(result: Result[Solution]) -> list[tuple[str, str]]:
-    relaxations = result.infeasibility.relaxations if result.infeasibility is not None else ()
-    return [("would help", f"a {one.limit} of {one.least_feasible:,.6g} {one.unit}") for one in relaxations]
+def _write_relaxation(one: Relaxation) -> tuple[str, str]:
+    return f"{one.given:,.6g} {one.unit}", f"{one.least_feasible:,.6g} {one.unit}"

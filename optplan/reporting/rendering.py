@@ -12,9 +12,8 @@ import gzip
 import hashlib
 import json
 import re
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from optplan.errors import MissingExtraError, show_text
 from optplan.reporting.phrases import capitalise
@@ -31,19 +30,6 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|d|%|GPUs?)(?!\w))")
 _CODE = re.compile(r"`([^`]+)`")
 
 
-#: By section of the page: charts, each with what it shows for those who cannot see it.
-Drawn: TypeAlias = "dict[str, list[tuple[str, Figure]]]"
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A place for a chart: its id in the page, its height, and what it shows for those who cannot see it."""
-
-    id: str
-    height: int
-    label: str
-
-
 def render(template: Template, figures: dict[str, Figure], **parts: object) -> str:
     """Fill in a template; scripts are in the page only where there is something to draw."""
     plotly_js, script = (read_plotly_js(), _read_part("report.js")) if figures else ("", "")
@@ -55,19 +41,6 @@ def render(template: Template, figures: dict[str, Figure], **parts: object) -> s
         script=script,
         script_hashes=[_hash_script(one) for one in (plotly_js, script) if one],
     )
-
-
-def place_charts(labelled: Drawn) -> tuple[dict[str, list[Chart]], dict[str, Figure]]:
-    """Give charts their places, by section, and the figures their ids."""
-    charts: dict[str, list[Chart]] = {}
-    figures: dict[str, Figure] = {}
-    for section, drawn in labelled.items():
-        charts[section] = [
-            Chart(f"chart-{section}-{number}", int(figure.layout.height), label)
-            for number, (label, figure) in enumerate(drawn, start=1)
-        ]
-        figures |= {chart.id: figure for chart, (_, figure) in zip(charts[section], drawn, strict=True)}
-    return charts, figures
 
 
 def _embed_figures(figures: dict[str, Figure]) -> str:

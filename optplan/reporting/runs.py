@@ -1,4 +1,4 @@
-"""Runs of plans: what was planned beside what happened, and how a run stands."""
+"""Runs of plans: what was planned beside what happened, as tables, a picture and pages, and how a run stands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section, Terms
 from optplan.reporting.phrases import NOTHING, format_seconds
-from optplan.reporting.run_figures import MOST_ROWS, draw_run
+from optplan.reporting.style import BLUE, FONT_SIZE, GREY, ORANGE, Figure, new_figure, shorten_name, time_scale
 from optplan.reporting.tables import Column, Table, fact_table, numbers
 from optplan.runtime.outcomes import RunOutcome, SegmentOutcome, Winner
 from optplan.units import format_duration
@@ -20,6 +20,22 @@ _COLUMNS = (
     Column(""),
     *numbers("trials", "time", "pause", "iteration", "cost"),
 )
+
+
+#: By exit code, what is worse than a pause.
+_ODD_ENDS = {1: ("failed", "bad"), 3: ("infeasible", "bad")}
+_BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
+_COMPARED = (
+    Column("run"),
+    Column(""),
+    *numbers("trials", "time", "cost", "best"),
+)
+#: Height of a segment's row, and of everything else, in pixels.
+_ROW_PIXELS, _REST_PIXELS = 46, 120
+#: How much of its row each of the two bars fills.
+_FILLED = 0.36
+#: Most segments that get a row; the table has all of them.
+MOST_ROWS = 40
 
 
 def segment_table(outcome: RunOutcome) -> Table:
@@ -67,11 +83,6 @@ def outcome_table(outcome: RunOutcome) -> RichTable:
     return fact_table(facts)
 
 
-#: By exit code, what is worse than a pause.
-_ODD_ENDS = {1: ("failed", "bad"), 3: ("infeasible", "bad")}
-_BADGES = {"ended": ("done", "good"), "paused": ("paused", "fair"), "running": ("running", "fair")}
-
-
 def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
     """Build the page of a run: its winner, and what was planned beside what happened."""
     best, is_winner = outcome.winner or outcome.best, outcome.winner is not None
@@ -92,13 +103,6 @@ def build_run_page(outcome: RunOutcome, *, name: str = "") -> Page:
     if said:
         sections.append(Section("notes", "What else happened", [Items(said)]))
     return Page(name, title, outcome.why, badge, kind, (), cards, sections, window_title=f"run of {name or 'a plan'}")
-
-
-_COMPARED = (
-    Column("run"),
-    Column(""),
-    *numbers("trials", "time", "cost", "best"),
-)
 
 
 def comparison_table(runs: Mapping[str, RunOutcome]) -> Table:
@@ -172,3 +176,57 @@ def _seconds(seconds: float | None) -> str:
 
 def _usd(usd: float | None) -> str:
     return NOTHING if usd is None else f"${usd:,.4f}" if usd < 1 else f"${usd:,.2f}"
+
+
+def draw_run(segments: Sequence[SegmentOutcome], *, end_s: float) -> Figure:
+    """Draw when segments were to go on, and below that when they did.
+
+    Of more than :data:`MOST_ROWS`, the first are shown; one that has not ended yet ends at ``end_s``. Horizontal: time
+    since the run began. A row for each segment.
+    """
+    shown = segments[:MOST_ROWS]
+    planned = [(each.planned_start_s, each.planned_pause_s, each.planned_s) for each in shown]
+    actual = [_when(each, end_s) for each in shown]
+    longest_s = max((start_s + seconds for start_s, _, seconds in [*planned, *actual]), default=0.0)
+    scale = time_scale(longest_s)
+    figure = new_figure(height=_ROW_PIXELS * len(shown) + _REST_PIXELS, top=40)
+    rows = [("planned", GREY, planned, -1), ("actual", BLUE, actual, 1)]
+    for name, color, spans, side in rows:
+        for words, tint, parts in (
+            ("waiting for nodes", ORANGE, [(start_s, pause_s) for start_s, pause_s, _ in spans]),
+            (name, color, [(start_s + pause_s, seconds - pause_s) for start_s, pause_s, seconds in spans]),
+        ):
+            figure.add_bar(
+                orientation="h",
+                y=[place + side * _FILLED / 2 for place in range(len(shown))],
+                width=_FILLED,
+                base=[start_s / scale.seconds for start_s, _ in parts],
+                x=[seconds / scale.seconds for _, seconds in parts],
+                name=words,
+                legendgroup=words,
+                showlegend=words == name or (side < 0 and any(pause_s for _, pause_s, _ in [*planned, *actual])),
+                marker={"color": tint, "line": {"color": "white", "width": 1}},
+                hovertext=[f"{name}, {words}: {format_duration(seconds)}" for _, seconds in parts],
+                hoverinfo="text",
+            )
+    figure.update_layout(barmode="overlay", showlegend=True)
+    figure.update_layout(legend={"orientation": "h", "x": 0.0, "y": 1.0, "yanchor": "bottom"})
+    figure.update_xaxes(title_text=f"time ({scale.unit})", rangemode="tozero")
+    figure.update_yaxes(
+        tickmode="array",
+        tickvals=list(range(len(shown))),
+        ticktext=[shorten_name(each.id) for each in shown],
+        range=[len(shown) - 0.5, -0.5],
+        showgrid=False,
+        tickfont={"size": FONT_SIZE - 1},
+    )
+    return figure
+
+
+def _when(segment: SegmentOutcome, end_s: float) -> tuple[float, float, float]:
+    """Return when a segment opened, how long it waited, and how long it has taken until now."""
+    if segment.actual_start_s is None:
+        return 0.0, 0.0, 0.0
+    taken_s = end_s - segment.actual_start_s if segment.actual_s is None else segment.actual_s
+    pause_s = taken_s if segment.actual_pause_s is None else segment.actual_pause_s
+    return segment.actual_start_s, pause_s, taken_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from optplan.contracts import Instance, Result, Solution, Status
+from optplan.contracts import BoundProof, Instance, Relaxation, Result, Sense, Solution, Status
 from optplan.reporting.pages import Block, Card, Command, Page, Section, Terms
 from optplan.reporting.phrases import (
     LEAST_SHARE,
@@ -17,8 +17,7 @@ from optplan.reporting.phrases import (
     relative_difference,
 )
 from optplan.reporting.presenters import Beside
-from optplan.reporting.standing import add_trust, bounds_nothing, name_status
-from optplan.reporting.tables import Column, Shown, Table, fact_table, plain_text
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
 from optplan.reporting.trajectory import tell_trajectory
 
 #: Columns that end every table of several solvers.
@@ -131,15 +130,31 @@ def build_answer_page(
     )
 
 
+def relaxations_of(result: Result[Solution]) -> Sequence[Relaxation]:
+    """Return which limits would have to be others; none where there is a plan."""
+    return result.infeasibility.relaxations if result.infeasibility is not None else ()
+
+
+def list_help(result: Result[Solution], write: Callable[[Relaxation], str]) -> list[tuple[str, str]]:
+    """List what would help where there is no plan; ``write`` says what a limit has to be."""
+    return [("would help", f"a {one.limit.replace('_', ' ')} of {write(one)}") for one in relaxations_of(result)]
+
+
 def tell_relaxations(
-    rows: Sequence[Sequence[str]], *said: str, parts: Sequence[tuple[str, str]] = (), least: str = "least that works"
+    result: Result[Solution],
+    write: Callable[[Relaxation], tuple[str, str]],
+    *said: str,
+    parts: Sequence[tuple[str, str]] = (),
+    least: str = "least that works",
 ) -> Section:
     """Tell which limits would have to be others.
 
     Parameters
     ----------
-    rows
-        Of each limit its name, what is given, and what works.
+    result
+        Without a plan.
+    write
+        Says what is given of a limit, and what works.
     said
         What comes first.
     parts
@@ -147,7 +162,8 @@ def tell_relaxations(
     least
         What the last column is called.
     """
-    columns = (Column("limit"), Column("given", is_number=True), Column(least, is_number=True))
+    columns = (Column("limit"), *numbers("given", least))
+    rows = [(one.limit.replace("_", " "), *write(one)) for one in relaxations_of(result)]
     tables = [Table("Limits to relax", columns, rows)] if rows else []
     return Section("help", "What would help", [*said, *tables, Terms(parts)])
 
@@ -219,3 +235,50 @@ def tell_sources(instance: Instance, result: Result[Solution]) -> Section:
     """Tell where the figures come from."""
     own = ("instance", f"{instance.name}, hash {result.instance_hash}")
     return Section("provenance", "Where this comes from", [Terms([*instance.source.items(), own])])
+
+
+def name_status(result: Result[Solution]) -> tuple[str, str]:
+    """Name what is known in a few words, and how good that is: ``good``, ``fair`` or ``bad``."""
+    if result.status is Status.OPTIMAL:
+        said = f"optimal, says {_name_source(result)}"
+        return (said, "fair") if result.rests_on_trust else ("proven optimal", "good")
+    if result.status is Status.FEASIBLE:
+        side = "lower" if result.sense is Sense.MINIMISE else "higher"
+        words = (
+            "no bound"
+            if result.gap is None or bounds_nothing(result)
+            else f"the best is at most {format_share(result.gap)} {side}"
+        )
+        return words, "fair"
+    if result.status is Status.INFEASIBLE:
+        said = f"infeasible, says {_name_source(result)}"
+        return (said if result.rests_on_trust else "infeasible: proven"), "bad"
+    return "no plan found", "bad"
+
+
+def bounds_nothing(result: Result[Solution]) -> bool:
+    """Whether the bound is one that every plan keeps: a time or a cost of zero, where the plan's own is above it."""
+    could_be_less = result.objective_unit not in ("s", "usd")
+    if could_be_less or result.status is Status.OPTIMAL or result.sense is not Sense.MINIMISE:
+        return False
+    return result.bound is not None and result.bound <= 0.0
+
+
+def add_trust(answer: str, result: Result[Solution]) -> str:
+    """Add to the first sentence about a result what it claims without a certificate, if there is anything."""
+    if not result.rests_on_trust:
+        return answer
+    claim = {
+        Status.OPTIMAL: "That nothing is better",
+        Status.FEASIBLE: "How much better it could be",
+        Status.INFEASIBLE: "That there is none",
+        Status.UNKNOWN: "The bound",
+    }[result.status]
+    return f"{answer} {claim} rests on trust: {_name_source(result)} says so, without a certificate."
+
+
+def _name_source(result: Result[Solution]) -> str:
+    """Name who says what has no certificate: an engine, or a search of ours."""
+    if result.bound_proof is BoundProof.ENGINE:
+        return f"{result.engine} {result.engine_version}".strip()
+    return "a search"

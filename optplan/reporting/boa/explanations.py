@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 
-from optplan.contracts import Result, Solution
+from optplan.contracts import BoundProof, EnumeratedCertificate, Infeasibility, LagrangianCertificate, Result, Solution
 from optplan.formulations.boa.data.gpu_types import GpuType
-from optplan.formulations.boa.data.instance import BoaInstance, Policy, Problem
+from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance, Policy, Problem
 from optplan.formulations.boa.data.job_classes import JobClass
 from optplan.reporting.boa.breakdown import has_types, load_gpus
 from optplan.reporting.boa.demand import list_extras
-from optplan.reporting.boa.phrases import PROBLEM_WORDS, describe_limits, name_objective, price_words
-from optplan.reporting.phrases import capitalise, count_gpus, format_gpus, format_seconds
+from optplan.reporting.boa.phrases import (
+    BUDGET_WORDS,
+    PROBLEM_WORDS,
+    describe_limits,
+    name_objective,
+    price_words,
+    say_amount,
+)
+from optplan.reporting.phrases import (
+    PROOF_WORDS,
+    capitalise,
+    count_gpus,
+    format_gpus,
+    format_seconds,
+    format_small_duration,
+    join_words,
+)
 from optplan.schema import IntArray
 from optplan.speedup import Speedup, TableSpeedup
-from optplan.units import SECONDS_PER_HOUR, format_duration
+from optplan.units import SECONDS_PER_HOUR, BudgetUnit, format_duration
 
 #: Allowed widths up to which a list names them all.
 _MOST_WIDTHS = 8
@@ -27,20 +41,6 @@ _POLICY_WORDS = {
 }
 
 _FORMULA_WORDS = {"amdahl": "Amdahl's law", "power": "a power law", "goodput": "the goodput model"}
-
-
-@dataclass(frozen=True)
-class ClassData:
-    """What is given about one class, in words."""
-
-    name: str
-    jobs_per_hour: str
-    epochs: str
-    size: str
-    speedup: str
-    widths: str
-    pause: str
-    weight: str
 
 
 def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, str]]:
@@ -62,25 +62,25 @@ def state_question(instance: BoaInstance, result: Result[Solution]) -> list[tupl
     ]
 
 
-def describe_classes(instance: BoaInstance, most: int | None = None) -> list[ClassData]:
-    """Put the data of every class, or of the first ones, in words, in the instance's order."""
+def describe_classes(instance: BoaInstance, most: int | None = None) -> list[tuple[str, ...]]:
+    """Put in words what is given of classes: name, arrivals, epochs, size, speedup, widths, pauses and weight."""
     return [_describe_class(instance, name, job_class) for name, job_class in islice(instance.classes.items(), most)]
 
 
-def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> ClassData:
+def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> tuple[str, ...]:
     options = instance.options(name)
     widths = {t: describe_widths(options.widths[options.of_type(t)]) for t in options.gpu_types}
     pauses = {t: _describe_pause(job_class.rescale_s_of(t)) for t in job_class.speedup}
-    return ClassData(
-        name=name,
-        jobs_per_hour=f"{job_class.arrival_rate_per_hour:.3g}",
-        epochs=f"{job_class.num_epochs:,}",
-        size=format_duration(job_class.size_gpu_hours * SECONDS_PER_HOUR)
-        + (f" on {job_class.reference_width} GPUs" if job_class.reference_width > 1 else ""),
-        speedup=_merge_types({t: _describe_speedup(job_class.speedup[t]) for t in widths}),
-        widths=_merge_types(widths, always=has_types(instance)),
-        pause=_merge_types(pauses) + _describe_changes(job_class),
-        weight=f"{job_class.weight:g}",
+    measured = f" on {job_class.reference_width} GPUs" if job_class.reference_width > 1 else ""
+    return (
+        name,
+        f"{job_class.arrival_rate_per_hour:.3g}",
+        f"{job_class.num_epochs:,}",
+        format_duration(job_class.size_gpu_hours * SECONDS_PER_HOUR) + measured,
+        _merge_types({t: _describe_speedup(job_class.speedup[t]) for t in widths}),
+        _merge_types(widths, always=has_types(instance)),
+        _merge_types(pauses) + _describe_changes(job_class),
+        f"{job_class.weight:g}",
     )
 
 
@@ -249,3 +249,119 @@ def state_provenance(instance: BoaInstance, result: Result[Solution]) -> list[tu
         ),
     ]
     return terms
+
+
+def explain_proof(instance: BoaInstance, result: Result[Solution]) -> list[str]:
+    """Explain, step by step, what the result's bound rests on.
+
+    Source of the argument: weak duality; design of the certificates in ``optplan.contracts``.
+    """
+    if result.infeasibility is not None:
+        return _explain_infeasibility(instance, result.infeasibility)
+    if result.bound is None:
+        return ["This solver gives no bound, so there is no proof to check; the plan itself can be checked."]
+    certificate = max((c for c in result.certificates if c.multipliers), key=lambda c: c.bound or 0.0, default=None)
+    if certificate is None:
+        engine = f"{result.engine} {result.engine_version}".strip()
+        return [f"The bound of {format_duration(result.bound)} {PROOF_WORDS[result.bound_proof]} ({engine})."]
+    prices = _write_prices(instance, certificate.multipliers)
+    that = "that price" if len(prices) == 1 else "these prices"
+    steps = [
+        f"Put a price on {'money' if instance.budget_unit is BudgetUnit.USD_PER_HOUR else 'GPUs'}: "
+        f"{join_words([f'{price} of {name_objective(instance)} for each {what}' for what, price in prices])}.",
+        f"Under {that} the classes no longer compete, and the best widths of each one are a shortest path through "
+        "its epochs.",
+        *(_explain_dual(instance, c) for c in result.certificates if isinstance(c, LagrangianCertificate)),
+    ]
+    if isinstance(certificate, EnumeratedCertificate):
+        steps.append(_explain_enumeration(certificate))
+    if result.bound_proof is BoundProof.ENGINE:
+        steps.append(f"The reported bound, {format_duration(result.bound)}, {PROOF_WORDS[BoundProof.ENGINE]}.")
+    return steps
+
+
+def explain_check(result: Result[Solution]) -> str:
+    """Say what the command that verifies the result does."""
+    if result.solution is None:
+        return (
+            "This command checks what the result states, by code that shares nothing with the solver, and names what "
+            "it has to take on trust:"
+        )
+    return (
+        "Nobody has to trust the solver. This command computes everything again from the decisions, and the bound from "
+        "its certificate where it has one, by code that shares nothing with the solver:"
+    )
+
+
+def _write_prices(instance: BoaInstance, multipliers: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Write what a certificate charges for what: the budget, and the other limits that it charges for."""
+    unit = "GPU in use on average" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour"
+    charged = [limit for limit, price in multipliers.items() if limit == BUDGET or price > 0]
+    return [
+        (
+            unit if limit == BUDGET else _name_charged(limit),
+            format_small_duration(multipliers[limit]),
+        )
+        for limit in charged
+    ]
+
+
+def _name_charged(limit: str) -> str:
+    if limit.startswith(DUE):
+        return f"second of {limit.removeprefix(DUE)}'s mean completion time"
+    if limit.startswith(FLOOR):
+        return f"GPU fewer than {limit.removeprefix(FLOOR)} could run on"
+    return f"{limit.removeprefix(QUOTA)} in use on average"
+
+
+def _explain_infeasibility(instance: BoaInstance, infeasibility: Infeasibility) -> list[str]:
+    """Explain why the least use of all classes together proves that there is no plan."""
+    weights = {limit: weight for limit, weight in infeasibility.multipliers.items() if weight > 0}
+    if not instance.further_limits or set(weights) == {BUDGET}:
+        uses = "use the fewest GPUs on average" if instance.budget_unit is BudgetUnit.GPU else "cost the least"
+        return [
+            f"For each class, take the widths that {uses}, starts included.",
+            "Add the classes up: the sum is the least that any plan uses, and it exceeds the budget.",
+        ]
+    unit = BUDGET_WORDS[instance.budget_unit].one
+    weighed = [
+        f"each {unit} of the budget by {weight:.4g}"
+        if limit == BUDGET
+        else f"each {_name_charged(limit).removesuffix(' in use on average')} by {weight:.4g}"
+        for limit, weight in weights.items()
+    ]
+    return [
+        f"Weigh what plans use: {join_words(weighed)}.",
+        "For each class, take the GPU types and widths with the least weighted use, starts included.",
+        "Add the classes up: the sum is the least that any plan uses, and it exceeds the limits weighed in the same "
+        "way.",
+    ]
+
+
+def _explain_dual(instance: BoaInstance, certificate: LagrangianCertificate) -> str:
+    bound_s = certificate.bound
+    paid_s = sum(certificate.multipliers[limit] * amount for limit, amount in instance.limits.items())
+    kept = "all limits" if instance.further_limits else _write_budget(instance)
+    return (
+        f"Completion time and price together come to at least {format_duration(bound_s + paid_s)}. A plan that keeps "
+        f"to {kept} pays at most {format_duration(paid_s)} of that. So its {name_objective(instance)} is "
+        f"at least {format_duration(bound_s)}, whatever its widths, mixtures included."
+    )
+
+
+def _write_budget(instance: BoaInstance) -> str:
+    amount = instance.budget_amount()
+    return count_gpus(amount) if instance.budget_unit is BudgetUnit.GPU else say_amount(instance, amount)
+
+
+def _explain_enumeration(certificate: EnumeratedCertificate) -> str:
+    found = (
+        "None of them keeps to the budget"
+        if certificate.optimum is None
+        else f"The best of them that keeps to the budget has {format_duration(certificate.optimum)}"
+    )
+    return (
+        "Every plan without mixtures whose total of time and price lies within "
+        f"{format_small_duration(certificate.allowance)} of the least was looked at. {found}; no other one can be "
+        f"better than {format_duration(certificate.bound)}."
+    )

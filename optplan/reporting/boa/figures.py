@@ -11,9 +11,18 @@ import numpy as np
 
 from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.boa.budgets import cost_of_month, say_amount, say_worth
-from optplan.reporting.boa.phrases import describe_budget, look_up, name_objective, use_of_budget
-from optplan.reporting.phrases import compare_durations, format_gpus, format_usd, relative_difference
+from optplan.reporting.boa.phrases import (
+    cost_of_month,
+    describe_budget,
+    look_up,
+    name_objective,
+    say_amount,
+    say_budget,
+    say_money,
+    say_worth,
+    use_of_budget,
+)
+from optplan.reporting.phrases import compare_durations, format_gpus, relative_difference
 from optplan.reporting.style import (
     BLUE,
     FONT_SIZE,
@@ -132,7 +141,7 @@ def _add_frontier_line(
     budgets = _choose_points(frontier.budgets[frontier.budgets <= high], high)
     points = [frontier.at(float(budget)) for budget in budgets]
     hover = [
-        f"<b>{say_amount(instance, float(budget))}</b>{_say_money(instance, float(budget))}<br>"
+        f"<b>{say_amount(instance, float(budget))}</b>{say_money(instance, float(budget))}<br>"
         f"best possible: {format_duration(point.objective)}<br>{say_worth(instance, point.shadow_price)}"
         for budget, point in zip(budgets, points, strict=True)
     ]
@@ -155,11 +164,6 @@ def _choose_points(breakpoints: FloatArray, high: float) -> FloatArray:
     nearest = np.abs(even[:, None] - breakpoints).min(axis=1)
     budgets: FloatArray = np.union1d(np.append(even[nearest > (even[1] - even[0]) / 2], high), breakpoints)
     return budgets
-
-
-def _say_money(instance: BoaInstance, budget: float) -> str:
-    usd = cost_of_month(instance, budget)
-    return "" if usd is None else f", {format_usd(usd)} a month"
 
 
 def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: float) -> None:
@@ -210,7 +214,7 @@ def _add_plan(
         hoverinfo="text",
         hovertext=[
             f"<b>this plan</b> ({escape_text(result.solver)})<br>{name_objective(instance)}: "
-            f"{format_duration(objective_s)}<br>{say_amount(instance, used)}{_say_money(instance, used)}"
+            f"{format_duration(objective_s)}<br>{say_budget(instance, used)}"
         ],
     )
     # The line falls from left to right and rivals lie above it: there is room above right of the plan, or below left.
@@ -254,7 +258,7 @@ def _add_rival(
         hoverinfo="text",
         hovertext=[
             f"<b>{escape_text(rival.solver)}</b><br>{name_objective(instance)}: {format_duration(objective_s)}<br>"
-            f"{say_amount(instance, used)}{_say_money(instance, used)}{versus}"
+            f"{say_budget(instance, used)}{versus}"
         ],
     )
 

@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from optplan.contracts import Frontier, FrontierPoint
+from optplan.contracts import Frontier, FrontierPoint, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.boa.breakdown import price_usd_per_hour
-from optplan.reporting.boa.budgets import BUDGET_NAMES, cost_of_month, say_amount, say_worth
-from optplan.reporting.boa.phrases import look_up, name_objective
-from optplan.reporting.boa.sweeps import SweepPoint
+from optplan.reporting.boa.phrases import BUDGET_WORDS, look_up, name_objective, say_budget, say_worth, usd_per_unit
 from optplan.reporting.pages import Block, Charts, Section
-from optplan.reporting.phrases import NOTHING, compare_durations, format_gpus, format_share, format_usd
-from optplan.reporting.standing import name_status
+from optplan.reporting.phrases import NOTHING, compare_durations, format_gpus, format_share
+from optplan.reporting.sections import name_status
 from optplan.reporting.style import (
     BLUE,
     GREEN,
@@ -57,6 +54,40 @@ _BELOW = 0.85
 
 #: Budgets in the table of several frontiers.
 _BUDGETS = 8
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One solver at one budget.
+
+    Parameters
+    ----------
+    best
+        The frontier's point at this budget: a proven bound for every plan, mixed ones included.
+    result
+        What the solver found; it may have no plan.
+    """
+
+    best: FrontierPoint
+    result: Result[Solution]
+
+    @property
+    def above(self) -> float | None:
+        """How far the solver's plan is above the frontier, as a fraction; None without a plan."""
+        return None if self.result.objective is None else self.result.objective / self.best.objective - 1.0
+
+    def to_json_data(self) -> dict[str, Any]:
+        """Return plain data: the budget, and what is known of the plan without its decisions."""
+        kept = ("status", "termination", "objective", "bound", "bound_proof", "measures", "solve_seconds")
+        known = self.result.to_json_data()
+        return {
+            "solver": self.result.solver,
+            "budget": self.best.budget,
+            **{field: known.get(field) for field in kept},
+            "gap": self.result.gap,
+            "frontier": self.best.objective,
+            "above_frontier": self.above,
+        }
 
 
 @dataclass(frozen=True)
@@ -129,7 +160,9 @@ def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
     objectives = {name_objective(curve.instance) for curve in curves}
     objective = objectives.pop() if len(objectives) == 1 else "(weighted) mean completion time"
     times = (bottom_s / scale.seconds, top_s / scale.seconds)
-    figure.update_xaxes(title_text=f"{BUDGET_NAMES[unit]} (the budget)", separatethousands=True, **_range(low, high))
+    figure.update_xaxes(
+        title_text=f"{BUDGET_WORDS[unit].name} (the budget)", separatethousands=True, **_range(low, high)
+    )
     figure.update_yaxes(title_text=f"{objective} ({scale.unit})", **_range(*times))
     figure.update_layout(
         # On a narrow page the names are longer than the corner that the lines leave free.
@@ -151,7 +184,7 @@ def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
     UsageError
         When one budget is in money and another in GPUs that cannot be converted.
     """
-    rates = [_usd_per_unit(curve.instance) for curve in curves]
+    rates = [usd_per_unit(curve.instance) for curve in curves]
     in_money = [curve for curve in curves if curve.instance.budget_unit is BudgetUnit.USD_PER_HOUR]
     if in_money:
         for curve, rate in zip(curves, rates, strict=True):
@@ -166,14 +199,9 @@ def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
     return BudgetUnit.USD_PER_HOUR if None not in rates and len(set(rates)) > 1 else BudgetUnit.GPU
 
 
-def _usd_per_unit(instance: BoaInstance) -> float | None:
-    """Return the US dollars an hour of one unit of the instance's budget; None where there is no one price."""
-    return 1.0 if instance.budget_unit is BudgetUnit.USD_PER_HOUR else price_usd_per_hour(instance)
-
-
 def convert_unit(instance: BoaInstance, unit: BudgetUnit) -> float:
     """Return how much of a unit one unit of an instance's budget is; :func:`choose_unit` finds one that does."""
-    return (_usd_per_unit(instance) or 1.0) if unit is BudgetUnit.USD_PER_HOUR else 1.0
+    return (usd_per_unit(instance) or 1.0) if unit is BudgetUnit.USD_PER_HOUR else 1.0
 
 
 def _window(
@@ -225,7 +253,7 @@ def _add_curve(figure: Figure, curve: FrontierCurve, factor: float, high: float,
         },
         hoverinfo="text",
         hovertext=[
-            f"<b>{label}</b><br>{_say_budget(curve.instance, float(budget))}<br>best possible: "
+            f"<b>{label}</b><br>{say_budget(curve.instance, float(budget))}<br>best possible: "
             f"{format_duration(point.objective)}<br>{say_worth(curve.instance, point.shadow_price)}"
             for budget, point in zip(budgets, points, strict=True)
         ],
@@ -261,17 +289,12 @@ def _add_sweep(
         marker={"symbol": f"{symbol}-open", "size": 9, "color": color, "line": {"width": 2}},
         hoverinfo="text",
         hovertext=[
-            f"<b>{escape_text(name)}</b><br>{_say_budget(instance, point.best.budget)}<br>"
+            f"<b>{escape_text(name)}</b><br>{say_budget(instance, point.best.budget)}<br>"
             f"{name_objective(instance)}: {format_duration(objective_s)}<br>"
             f"against the frontier: {compare_durations(point.above or 0.0)}<br>{_say_bound(point)}"
             for point, objective_s in found
         ],
     )
-
-
-def _say_budget(instance: BoaInstance, budget: float) -> str:
-    usd = cost_of_month(instance, budget)
-    return say_amount(instance, budget) + ("" if usd is None else f", {format_usd(usd)} a month")
 
 
 def _say_bound(point: SweepPoint) -> str:
@@ -297,16 +320,16 @@ def tell_curves(curves: Sequence[FrontierCurve]) -> Section:
     label = "Line chart: best possible completion time for every budget, curve by curve; the table below has some"
     blocks: list[Block] = [
         Charts([(label, draw_frontiers(curves))], reading),
-        list_budgets(curves, factors, BUDGET_NAMES[unit]),
+        list_budgets(curves, factors, BUDGET_WORDS[unit].name),
     ]
-    asked = list_asked(curves, factors, BUDGET_NAMES[unit])
+    asked = list_asked(curves, factors, BUDGET_WORDS[unit].name)
     if asked.rows:
         said = (
             "The bounds were derived again from the certificates, without the solver: no plan within these budgets is "
             "better, mixed ones included."
         )
         blocks += [asked, said]
-    reached = list_reached(curves, factors, BUDGET_NAMES[unit])
+    reached = list_reached(curves, factors, BUDGET_WORDS[unit].name)
     return Section("frontiers", "What every budget buys", [*blocks, *([reached] if reached.rows else [])], "Frontiers")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from optplan.contracts import Frontier, FrontierPoint, Instance, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
-from optplan.reporting.boa.sweeps import SweepPoint
+from optplan.reporting.boa.frontier_figures import SweepPoint
 from optplan.solving import frontier, solve
 from optplan.units import Amount
 

@@ -6,27 +6,22 @@ from dataclasses import dataclass
 
 from optplan.contracts import Frontier, Result, ShadowPrice, Solution
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance
-from optplan.reporting.boa.breakdown import has_types, price_usd_per_hour
-from optplan.reporting.boa.budgets import cost_usd_per_hour, say_worth
-from optplan.reporting.boa.phrases import describe_amount, name_limit, name_objective, shadow_price, use_of_budget
+from optplan.reporting.boa.breakdown import has_types
+from optplan.reporting.boa.phrases import (
+    cost_usd_per_hour,
+    describe_amount,
+    name_limit,
+    name_objective,
+    say_worth,
+    shadow_price,
+    usd_per_unit,
+    use_of_budget,
+)
 from optplan.reporting.phrases import NOTHING, count_gpus, format_gpus, format_share, format_small_duration, format_usd
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, SECONDS_PER_MINUTE, Amount, BudgetUnit, format_duration
 
 #: How the row with the sums is called.
 TOTAL = "all types"
-
-
-@dataclass(frozen=True)
-class TypeRow:
-    """What a plan uses of one GPU type, or of all of them, and what that costs."""
-
-    name: str
-    gpus: str
-    share: str
-    price: str
-    usd_hour: str
-    usd_day: str
-    usd_month: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,7 @@ class LimitUse:
     value: str
 
 
-def list_types(instance: BoaInstance, result: Result[Solution]) -> list[TypeRow]:
+def list_types(instance: BoaInstance, result: Result[Solution]) -> list[tuple[str, ...]]:
     """List what a plan uses of each GPU type, what that costs, and the sums; empty without several types or a plan."""
     if not has_types(instance) or result.objective is None:
         return []
@@ -148,7 +143,7 @@ def _value_of_day(instance: BoaInstance, limit: str, prices: dict[str, ShadowPri
     """Return the US dollars a day of budget that save as much as a unit of a further limit; None where unknown."""
     if limit == BUDGET or limit not in prices or BUDGET not in prices or prices[BUDGET].more <= 0.0:
         return None
-    rate = 1.0 if instance.budget_unit is BudgetUnit.USD_PER_HOUR else price_usd_per_hour(instance)
+    rate = usd_per_unit(instance)
     worth = _count_units(limit) * prices[limit].more / prices[BUDGET].more
     return None if rate is None else worth * rate * HOURS_PER_DAY
 
@@ -175,8 +170,8 @@ def _write_cost(usd: float) -> str:
     return format_usd(usd) if usd >= 100 else f"${usd:,.2f}"
 
 
-def _write_type(name: str, gpus: float, total: float, price: str, usd_per_hour: float | None) -> TypeRow:
+def _write_type(name: str, gpus: float, total: float, price: str, usd_per_hour: float | None) -> tuple[str, ...]:
     usd = [NOTHING] * 3
     if usd_per_hour is not None:
         usd = [_write_cost(usd_per_hour * hours) for hours in (1.0, HOURS_PER_DAY, HOURS_PER_MONTH)]
-    return TypeRow(name, format_gpus(gpus), format_share(gpus / total), price, *usd)
+    return name, format_gpus(gpus), format_share(gpus / total), price, *usd

@@ -1,6 +1,9 @@
-"""BOA's budgets, limits and answers in plain words."""
+"""BOA's budgets, limits and answers in plain words, and what is said of widths that a plan may not have."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from optplan.contracts import Frontier, FrontierPoint, Result, ShadowPrice, Solution, Status, Termination
 from optplan.formulations.boa.data.gpu_types import GpuType
@@ -11,9 +14,11 @@ from optplan.reporting.phrases import (
     capitalise,
     count_gpus,
     format_gpus,
+    format_share,
     format_small_duration,
     format_usd,
     join_words,
+    relative_difference,
 )
 from optplan.reporting.sections import say_bound
 from optplan.units import HOURS_PER_MONTH, PERIOD_HOURS, Amount, BudgetUnit, format_duration
@@ -38,10 +43,39 @@ _FAMILY = {
 }
 
 
-def monthly_usd(instance: BoaInstance, gpus: float) -> float | None:
-    """Return what a time-average number of GPUs costs in a month, None without a price."""
+@dataclass(frozen=True)
+class BudgetWords:
+    """What readers call a budget of a unit: as a column or an axis, one unit of it, one more, and one less."""
+
+    name: str
+    one: str
+    more: str
+    less: str
+
+
+BUDGET_WORDS = {
+    BudgetUnit.GPU: BudgetWords("GPUs on average", "GPU", "one more GPU on average", "one fewer"),
+    BudgetUnit.USD_PER_HOUR: BudgetWords("US dollars an hour", "dollar an hour", "one more dollar an hour", "one less"),
+}
+
+
+def usd_per_unit(instance: BoaInstance) -> float | None:
+    """Return the US dollars an hour of one unit of the instance's budget; None where there is no one price."""
+    return 1.0 if instance.budget_unit is BudgetUnit.USD_PER_HOUR else price_usd_per_hour(instance)
+
+
+def cost_of_month(instance: BoaInstance, budget: float) -> float | None:
+    """Return what a budget of the instance's unit costs in a month, in US dollars; None without a price."""
+    price = usd_per_unit(instance)
+    return None if price is None else price * budget * HOURS_PER_MONTH
+
+
+def cost_usd_per_hour(instance: BoaInstance, result: Result[Solution]) -> float | None:
+    """Return what a result's plan costs; None where a price is missing."""
     price = price_usd_per_hour(instance)
-    return None if price is None else price * gpus * HOURS_PER_MONTH
+    if price is not None:
+        return price * result.measures["gpus"]
+    return result.measures.get("cost_usd_per_hour")
 
 
 def price_words(gpu_type: GpuType) -> str:
@@ -57,6 +91,22 @@ def describe_amount(amount: Amount) -> str:
     if amount.unit is BudgetUnit.GPU:
         return f"{count_gpus(amount.value)} on average"
     return f"{format_usd(amount.value)} {_PERIOD_NAMES[amount.unit]}"
+
+
+def say_amount(instance: BoaInstance, budget: float) -> str:
+    """Write a budget of the instance's unit: ``8 GPUs on average``, ``$12.50 an hour``."""
+    return describe_amount(Amount(budget, instance.budget_unit))
+
+
+def say_money(instance: BoaInstance, budget: float) -> str:
+    """Add what a budget of the instance's unit costs in a month: ``, $5,256 a month``; nothing without a price."""
+    usd = cost_of_month(instance, budget)
+    return "" if usd is None else f", {format_usd(usd)} a month"
+
+
+def say_budget(instance: BoaInstance, budget: float) -> str:
+    """Write a budget of the instance's unit, with what it costs in a month."""
+    return say_amount(instance, budget) + say_money(instance, budget)
 
 
 def describe_budget(instance: BoaInstance) -> str:
@@ -159,14 +209,13 @@ def say_how_good(instance: BoaInstance, result: Result[Solution]) -> str:
     return say_bound(result, format_duration, plan=name_family(instance))
 
 
-def say_marginal(price: ShadowPrice) -> str:
-    """Say what a little more and a little less budget would change, per GPU."""
-    more = f"one more GPU on average saves {format_small_duration(price.more)}"
+def say_worth(instance: BoaInstance, price: ShadowPrice) -> str:
+    """Say what a little more and a little less of the instance's budget would change."""
+    words = BUDGET_WORDS[instance.budget_unit]
+    more = f"{words.more} saves {format_small_duration(price.more)}"
     if price.less is None:
         return f"{more}; with less budget there is no plan"
-    if price.less == price.more:
-        return more
-    return f"{more}, one fewer costs {format_small_duration(price.less)}"
+    return more if price.less == price.more else f"{more}, {words.less} costs {format_small_duration(price.less)}"
 
 
 def shadow_price(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> ShadowPrice | None:
@@ -192,3 +241,35 @@ def _say_stop(termination: Termination) -> str:
         Termination.WORK_LIMIT: "within the solver's limit on its work",
         Termination.INTERRUPTED: "before it was interrupted",
     }[termination]
+
+
+def say_steps(result: Result[Solution], free: Result[Solution]) -> str:
+    """Say what the steps between widths cost against all widths between them."""
+    if free.objective is None or result.objective is None:
+        return "What all widths would save is not known."
+    saved = relative_difference(result.objective, free.objective) or 0.0
+    if saved <= ROUNDING:
+        return "With all widths between these, jobs would finish no earlier."
+    sooner = f"in {format_duration(free.objective)} on average: these steps cost {format_share(saved)}"
+    return f"With all widths between these, jobs would finish {sooner}."
+
+
+def say_wider(result: Result[Solution], wider: Mapping[tuple[str, int], Result[Solution]]) -> str:
+    """Say that more budget buys nothing, and which wider width would gain most.
+
+    ``wider`` has by class and width the best plan with that width allowed, too.
+    """
+    nothing = "More budget buys nothing: every class has the widths that are best for it."
+    gains = {
+        choice: (result.objective or 0.0) - found.objective
+        for choice, found in wider.items()
+        if found.objective is not None
+    }
+    known = [name for name, _ in wider]
+    if not known:
+        return f"{nothing} Wider ones have no speedup in the data: measure them."
+    (name, width), gain = max(gains.items(), key=lambda item: item[1], default=((known[0], 0), 0.0))
+    if gain <= ROUNDING * (result.objective or 0.0):
+        return f"{nothing} The next wider ones would gain nothing."
+    sooner = f"jobs would finish {format_small_duration(gain)} earlier on average"
+    return f"{nothing} The next width to allow is {count_gpus(width)} for {name}: {sooner}."

@@ -9,18 +9,22 @@ from optplan.contracts.result import relative_gap
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
-from optplan.reporting.boa.budgets import say_amount
-from optplan.reporting.boa.cards import list_cards
 from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
 from optplan.reporting.boa.demand import list_demand, say_demand, tell_demand
 from optplan.reporting.boa.explanation_tables import tell_explanation
-from optplan.reporting.boa.explanations import list_assumptions, list_glossary, state_provenance, state_question
-from optplan.reporting.boa.facts import list_facts, list_result_facts
+from optplan.reporting.boa.explanations import (
+    explain_check,
+    explain_proof,
+    list_assumptions,
+    list_glossary,
+    state_provenance,
+    state_question,
+)
+from optplan.reporting.boa.facts import list_cards, list_facts, list_result_facts
 from optplan.reporting.boa.figures import draw_frontier
 from optplan.reporting.boa.limits import say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged, tell_log
-from optplan.reporting.boa.phrases import look_up, name_objective, say_answer, say_how_good, use_of_budget
-from optplan.reporting.boa.proofs import explain_check, explain_proof
+from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
 from optplan.reporting.boa.tables import (
     choose_budgets,

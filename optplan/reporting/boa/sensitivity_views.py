@@ -8,12 +8,13 @@ import numpy as np
 
 from optplan.contracts import SampledPlan, Sensitivity
 from optplan.formulations.boa.data.instance import BUDGET
-from optplan.reporting.boa.phrases import name_limit
+from optplan.reporting.boa.phrases import BUDGET_WORDS, name_limit
 from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import NOTHING, format_share, join_words
 from optplan.reporting.style import BLUE, GREEN, GREY, Figure, escape_text, new_figure, time_scale
 from optplan.reporting.tables import Column, Table
 from optplan.schema import FloatArray
+from optplan.units import BudgetUnit
 
 _ERROR_WORDS = {"speedup": "speedups", "noise": "speeds at single widths", "size": "sizes", "arrival": "arrival rates"}
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -24,7 +25,6 @@ _ROUNDING = 1e-9
 #: Room above the highest step for the mark's label, as a factor.
 _HEADROOM = 1.15
 _SHORT_UNITS = {"gpu": "GPUs", "usd/hour": "$/h", "s": "s"}
-_UNITS = {"gpu": "GPUs on average", "usd/hour": "US dollars an hour"}
 
 
 _READ_SAMPLES = (
@@ -98,7 +98,7 @@ def _list_panels(found: Sensitivity) -> tuple[_Panel, _Panel]:
     promised = found.plans[0].expected_objective / scale.seconds
     return (
         _Panel(times, promised, "promised", f"mean completion time, {scale.unit}"),
-        _Panel(used, found.limits[BUDGET], "budget", f"use of the budget, {_UNITS[unit]}"),
+        _Panel(used, found.limits[BUDGET], "budget", f"use of the budget, {BUDGET_WORDS[BudgetUnit(unit)].name}"),
     )
 
 

@@ -19,10 +19,9 @@ from optplan.reporting.boa.breakdown import (
     require_boa,
     type_prices,
 )
-from optplan.reporting.boa.budgets import BUDGET_NAMES, WORTH_NAMES, cost_of_month, cost_usd_per_hour
 from optplan.reporting.boa.explanations import describe_classes
 from optplan.reporting.boa.limits import list_limit_uses, list_types
-from optplan.reporting.boa.phrases import name_limit, name_objective
+from optplan.reporting.boa.phrases import BUDGET_WORDS, cost_of_month, cost_usd_per_hour, name_limit, name_objective
 from optplan.reporting.phrases import (
     NOTHING,
     compare_durations,
@@ -33,13 +32,12 @@ from optplan.reporting.phrases import (
     format_usd,
     relative_difference,
 )
-from optplan.reporting.sections import STANDING_COLUMNS, write_standing
-from optplan.reporting.standing import name_status
+from optplan.reporting.sections import STANDING_COLUMNS, name_status, relaxations_of, write_standing
 from optplan.reporting.tables import Cell, Column, Content, Row, Table, numbers
 from optplan.units import BudgetUnit, format_duration
 
 if TYPE_CHECKING:
-    from optplan.reporting.boa.sweeps import SweepPoint
+    from optplan.reporting.boa.frontier_figures import SweepPoint
 
 #: Classes that a terminal lists before it says how many more there are: laying out tens of thousands takes longer than
 #: solving them.
@@ -61,7 +59,7 @@ def list_class_data(instance: BoaInstance, most: int = MOST_CLASSES, where: str 
         Column("allowed widths"),
         *numbers("pause", "weight"),
     )
-    rows = [astuple(row) for row in describe_classes(instance, most)]
+    rows = describe_classes(instance, most)
     return Table("The classes of jobs", columns, rows, rest=_say_rest(instance, most, where))
 
 
@@ -201,12 +199,12 @@ def list_budgets(
     boa = require_boa(instance)
     priced = cost_of_month(boa, 1.0) is not None
     own = None if boa.budget is None else boa.budget_amount()
-    columns = list(numbers(BUDGET_NAMES[boa.budget_unit]))
+    columns = list(numbers(BUDGET_WORDS[boa.budget_unit].name))
     columns += numbers("cost a month") if priced else ()
     columns += numbers(f"best possible {name_objective(boa)}")
     columns += numbers("proven bound") if bounds is not None else ()
     columns += numbers("against the plan") if reference is not None else ()
-    columns += [*numbers(WORTH_NAMES[boa.budget_unit]), Column("", style="remark")]
+    columns += [*numbers(f"one more {BUDGET_WORDS[boa.budget_unit].one} saves"), Column("", style="remark")]
     rows = []
     for position, point in enumerate(points):
         usd = cost_of_month(boa, point.budget)
@@ -244,7 +242,7 @@ def list_sweep(instance: Instance, points: Sequence[SweepPoint]) -> Table:
     """
     boa = require_boa(instance)
     has_bounds = any(point.result.bound is not None for point in points)
-    columns = list(numbers(BUDGET_NAMES[boa.budget_unit], "best possible", name_objective(boa), "above the best"))
+    columns = list(numbers(BUDGET_WORDS[boa.budget_unit].name, "best possible", name_objective(boa), "above the best"))
     columns += [*numbers("own bound"), *STANDING_COLUMNS] if has_bounds else [STANDING_COLUMNS[-1]]
     rows = []
     for point in points:
@@ -273,7 +271,7 @@ def choose_budgets(instance: BoaInstance, frontier: Frontier) -> list[float]:
 
 def list_relaxations(result: Result[Solution]) -> Table | None:
     """List the limits that would have to be relaxed, each followed by its parts; None unless there are any."""
-    rows, relaxations = [], () if result.infeasibility is None else result.infeasibility.relaxations
+    rows, relaxations = [], relaxations_of(result)
     for relaxation in relaxations:
         unit = "GPUs" if relaxation.unit == BudgetUnit.GPU.value else relaxation.unit
         enough = (
@@ -291,7 +289,7 @@ def list_relaxations(result: Result[Solution]) -> Table | None:
 
 def list_type_uses(instance: BoaInstance, result: Result[Solution]) -> Table | None:
     """List what a plan uses of each GPU type; None without a plan or with one type."""
-    rows = [Row(astuple(row)) for row in list_types(instance, result)]
+    rows = [Row(cells) for cells in list_types(instance, result)]
     if not rows:
         return None
     names = ("GPUs", "share", "price an hour", "cost an hour", "a day", "a month")
@@ -303,7 +301,7 @@ def list_type_uses(instance: BoaInstance, result: Result[Solution]) -> Table | N
 def list_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None = None) -> Table | None:
     """List what a plan uses of each limit and what more of it is worth; None without a plan or further limits."""
     rows = [astuple(row) for row in list_limit_uses(instance, result, frontier)]
-    nouns = ["GPU" if instance.budget_unit is BudgetUnit.GPU else "dollar an hour", *["GPU"] * bool(instance.quotas)]
+    nouns = [BUDGET_WORDS[instance.budget_unit].one, *["GPU"] * bool(instance.quotas)]
     caption = f"What the plan uses of each limit, and what one more {' or '.join(dict.fromkeys(nouns))} would save"
     if instance.due_s:
         caption += ", or a due date a minute later"

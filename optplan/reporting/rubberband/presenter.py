@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from optplan.contracts import Certificate, Instance, ParetoFrontier, Result, Solution
+from optplan.contracts import Certificate, Instance, ParetoFrontier, Relaxation, Result, Solution
 from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandInstance
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.reporting.pages import Card, Charts, Page, Section, Terms
-from optplan.reporting.pareto import RESULT_COLORS, draw_pareto
+from optplan.reporting.pareto import RESULT_COLORS, tell_frontier
 from optplan.reporting.phrases import capitalise, format_share
 from optplan.reporting.presenters import Beside
 from optplan.reporting.rubberband import words
@@ -29,7 +29,13 @@ from optplan.reporting.rubberband.words import (
     say_answer,
     say_how_good,
 )
-from optplan.reporting.sections import build_answer_page, present_answer, tell_background, tell_relaxations
+from optplan.reporting.sections import (
+    build_answer_page,
+    present_answer,
+    relaxations_of,
+    tell_background,
+    tell_relaxations,
+)
 from optplan.reporting.style import Figure, escape_text, new_figure, time_scale
 from optplan.reporting.tables import Shown, fact_table, plain_text
 from optplan.reporting.time_and_money import format_amount, format_cost, format_least
@@ -186,29 +192,27 @@ def _tell_plan(
 
 
 def _tell_relaxations(result: Result[Solution]) -> Section:
-    relaxations = result.infeasibility.relaxations if result.infeasibility else ()
     *_, why = (result.infeasibility.reason if result.infeasibility else "").partition(": ")
-    rows = [
-        (one.limit, format_amount(one.limit, one.given), format_least(one.limit, one.least_feasible))
-        for one in relaxations
-    ]
+    said = (f"{capitalise(part)}." for part in why.split("; ") if part)
+    relaxations = relaxations_of(result)
     parts = [(name, format_amount(one.limit, amount)) for one in relaxations for name, amount in one.parts.items()]
-    return tell_relaxations(rows, *(f"{capitalise(part)}." for part in why.split("; ") if part), parts=parts)
+    return tell_relaxations(result, _write_relaxation, *said, parts=parts)
+
+
+def _write_relaxation(one: Relaxation) -> tuple[str, str]:
+    return format_amount(one.limit, one.given), format_least(one.limit, one.least_feasible)
 
 
 def _tell_frontier(instance: RubberBandInstance, found: ParetoFrontier, results: Sequence[Result[Solution]]) -> Section:
     limit = instance.limits[instance.limit_name] if instance.has_limit else None
     measure = "expected_s" if instance.limit_name == "deadline" else "expected_usd"
     drawn = [(one, one.measures[measure]) for one in results if one.solution is not None]
-    figure = draw_pareto(instance, found, words, results=drawn, limit=limit)
-    label = f"Least {name_objective(instance)} for every {instance.limit_name}: {len(found.points)} plans."
     reading = (
         "Each step is a plan that no other beats in both time and cost. The dotted line is the limit that was asked."
     )
     if instance.confidence is not None:
         reading += " Times and costs are expected ones: to be kept with a confidence, a limit has to leave some room."
-    complete = "Every such plan is shown." if found.exact else "Not every such plan is shown: the search was cut short."
-    return Section("frontier", "Time against cost", [Charts([(label, figure)], f"{reading} {complete}")])
+    return tell_frontier(instance, found, words, drawn, limit=limit, plans="plans", reading=reading)
 
 
 def _say_certificate(certificate: Certificate) -> tuple[str, str]:

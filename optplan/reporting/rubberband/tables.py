@@ -11,7 +11,7 @@ from optplan.formulations.rubberband.data.instance import DEADLINE, RubberBandIn
 from optplan.formulations.rubberband.planning import RubberBandPlan, SearchStage, build_plan
 from optplan.reporting.phrases import NOTHING, format_share
 from optplan.reporting.rubberband.words import describe_experiment, describe_limit, name_objective, name_sizes
-from optplan.reporting.sections import compare_objectives, list_bound, list_origin, list_status
+from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.reporting.time_and_money import format_cost, format_least, format_objective
 from optplan.units import SECONDS_PER_MINUTE, format_duration
@@ -60,10 +60,7 @@ def list_result_facts(instance: RubberBandInstance, result: Result[Solution]) ->
         if measures["minimum_charge_usd"]:
             facts.append(("minimum charges", f"{format_cost(measures['minimum_charge_usd'])} of it"))
         facts.append(("use of held GPUs", format_share(measures["utilisation"])))
-    facts += [
-        ("would help", f"a {one.limit} of {format_least(one.limit, one.least_feasible)} or more")
-        for one in (result.infeasibility.relaxations if result.infeasibility is not None else ())
-    ]
+    facts += list_help(result, lambda one: f"{format_least(one.limit, one.least_feasible)} or more")
     facts += list_bound(result, partial(format_objective, instance))
     price = result.shadow_prices.get(instance.limit_name)
     if price is not None:

@@ -10,7 +10,13 @@ from optplan.reporting.pages import Card, Charts, Page, Section, Terms
 from optplan.reporting.pareto import draw_pareto
 from optplan.reporting.phrases import format_share
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import build_answer_page, present_answer, tell_background, tell_relaxations
+from optplan.reporting.sections import (
+    build_answer_page,
+    present_answer,
+    relaxations_of,
+    tell_background,
+    tell_relaxations,
+)
 from optplan.reporting.seer import words
 from optplan.reporting.seer.quality import DELTA, compare_losses, list_guarantees, list_loss_facts
 from optplan.reporting.seer.round_figures import draw_rounds
@@ -182,10 +188,10 @@ def _tell_search(
 
 
 def _tell_relaxations(result: Result[Solution]) -> Section:
-    infeasibility = result.infeasibility
-    relaxations = infeasibility.relaxations if infeasibility else ()
-    rows = [(one.limit, f"{one.given:g} {one.unit}", f"{one.least_feasible:g} {one.unit}") for one in relaxations]
-    return tell_relaxations(rows, *([] if rows else ["Neither limit alone helps: both have to grow."]))
+    said = [] if relaxations_of(result) else ["Neither limit alone helps: both have to grow."]
+    return tell_relaxations(
+        result, lambda one: (f"{one.given:g} {one.unit}", f"{one.least_feasible:g} {one.unit}"), *said
+    )
 
 
 def _tell_budgets(instance: SeerInstance, found: Sequence[ParetoPoint]) -> Section:

@@ -11,9 +11,15 @@ from optplan.formulations.srift.study.replanning import Continuation
 from optplan.formulations.srift.study.scarcity import OneMoreVm
 from optplan.formulations.srift.study.timelines import Timeline
 from optplan.reporting.pages import Block, Card, Charts, Page, Section, Terms
-from optplan.reporting.pareto import draw_pareto
+from optplan.reporting.pareto import tell_frontier
 from optplan.reporting.presenters import Beside
-from optplan.reporting.sections import build_answer_page, present_answer, tell_background, tell_relaxations
+from optplan.reporting.sections import (
+    build_answer_page,
+    present_answer,
+    relaxations_of,
+    tell_background,
+    tell_relaxations,
+)
 from optplan.reporting.srift import words
 from optplan.reporting.srift.iteration_figures import draw_iteration
 from optplan.reporting.srift.tables import (
@@ -39,10 +45,11 @@ from optplan.reporting.srift.words import (
     require_job,
     say_answer,
     say_how_good,
+    write_relaxation,
 )
 from optplan.reporting.style import Figure
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
-from optplan.reporting.time_and_money import format_amount, format_cost, format_objective, frontier_limit
+from optplan.reporting.time_and_money import format_cost, format_objective, frontier_limit
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
@@ -160,12 +167,8 @@ def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Secti
 
 
 def _tell_relaxations(result: Result[Solution]) -> Section:
-    relaxations = result.infeasibility.relaxations if result.infeasibility else ()
-    rows = [
-        (one.limit.replace("_", " "), format_amount(one.limit, one.given), format_relaxation(one))
-        for one in relaxations
-    ]
-    return tell_relaxations(rows, *([] if rows else ["No limit alone helps."]), least="nearest that works")
+    said = [] if relaxations_of(result) else ["No limit alone helps."]
+    return tell_relaxations(result, write_relaxation, *said, least="nearest that works")
 
 
 def _tell_frontier(
@@ -175,15 +178,10 @@ def _tell_frontier(
         return []
     drawn = [(one, one.measures[_MEASURES[found.limit_name]]) for one in results if one.solution is not None]
     limit = instance.limits.get(frontier_limit(instance))
-    figure = draw_pareto(instance, found, words, results=drawn, limit=limit)
-    label = f"Least {name_objective(instance)} for every {found.limit_name}: {len(found.points)} fleets."
     reading = "Each step is a fleet that no other beats in both time and cost."
     if limit is not None:
         reading += " The dotted line is the limit that was asked."
-    complete = (
-        "Every such fleet is shown." if found.exact else "Not every such fleet is shown: the search was cut short."
-    )
-    return [Section("frontier", "Time against cost", [Charts([(label, figure)], f"{reading} {complete}")])]
+    return [tell_frontier(instance, found, words, drawn, limit=limit, plans="fleets", reading=reading)]
 
 
 def _tell_more(instance: SriftInstance, found: Sequence[OneMoreVm]) -> list[Section]:

@@ -12,7 +12,7 @@ from optplan.formulations.srift.data.instance import SriftInstance, SriftSolutio
 from optplan.formulations.srift.laws.iteration import IterationModel
 from optplan.formulations.srift.planning import SriftPlan, build_plan
 from optplan.reporting.phrases import NOTHING, format_share
-from optplan.reporting.sections import compare_objectives, list_bound, list_origin, list_status
+from optplan.reporting.sections import compare_objectives, list_bound, list_help, list_origin, list_status
 from optplan.reporting.srift.words import (
     describe_job,
     describe_limits,
@@ -101,8 +101,7 @@ def list_result_facts(instance: SriftInstance, result: Result[Solution]) -> list
                 f"{format_count(measures['samples_per_s'])} samples a second on {measures['ranks']:,.0f} GPUs",
             ),
         ]
-    relaxations = result.infeasibility.relaxations if result.infeasibility is not None else ()
-    facts += [("would help", f"a {one.limit.replace('_', ' ')} of {format_relaxation(one)}") for one in relaxations]
+    facts += list_help(result, format_relaxation)
     return [*facts, *list_bound(result, partial(format_objective, instance)), *list_origin(result)]
 
 

@@ -48,6 +48,11 @@ def format_relaxation(relaxation: Relaxation) -> str:
     return f"{relaxation.least_feasible:,g} {relaxation.unit}".strip()
 
 
+def write_relaxation(relaxation: Relaxation) -> tuple[str, str]:
+    """Write what is given of a limit, and what it has to be."""
+    return format_amount(relaxation.limit, relaxation.given), format_relaxation(relaxation)
+
+
 def name_group(group: VmGroup) -> str:
     """Name a group as the paper does: ``8 g4dn.8xlarge@128``."""
     return f"{group.count} {group.type}@{group.batch}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from optplan.contracts import Instance, Relaxation, Result, Solution
+from optplan.contracts import Instance, Result, Solution
 from optplan.formulations.throughputs.data.instance import ThroughputsInstance
 from optplan.reporting.pages import Card, Page, Section, Terms
 from optplan.reporting.plain import compare_results
@@ -13,13 +13,14 @@ from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
     build_answer_page,
     list_bound,
+    list_help,
     list_origin,
     list_status,
     present_answer,
     tell_background,
     tell_relaxations,
 )
-from optplan.reporting.srift.words import format_count, format_relaxation
+from optplan.reporting.srift.words import format_count, format_relaxation, write_relaxation
 from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
 from optplan.reporting.throughputs.words import require_choice, require_job, say_answer, say_how_good
 from optplan.reporting.time_and_money import format_amount, format_cost, format_objective
@@ -40,7 +41,7 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     facts = [
         *list_status(result),
         *list_bound(result, partial(format_objective, job)),
-        *(("would help", f"a {one.limit} of {format_relaxation(one)}") for one in _relaxations(result)),
+        *list_help(result, format_relaxation),
         *list_origin(result),
     ]
     tables = [_list_choice(job, result)] if result.solution is not None else []
@@ -57,10 +58,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     beside.require_only_plans("measured speeds")
     job, sections = require_job(instance), list[Section]()
     if result.infeasibility is not None:
-        rows = [
-            (one.limit, format_amount(one.limit, one.given), format_relaxation(one)) for one in _relaxations(result)
-        ]
-        sections.append(tell_relaxations(rows, say_answer(job, result)))
+        sections.append(tell_relaxations(result, write_relaxation, say_answer(job, result)))
     if result.solution is not None:
         sections.append(Section("plan", "The choice", [_list_choice(job, result)]))
     if beside.rivals:
@@ -76,10 +74,6 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         ]
     answer, how_good = say_answer(job, result), say_how_good(job, result)
     return build_answer_page(job, result, answer=answer, how_good=how_good, cards=cards, sections=sections)
-
-
-def _relaxations(result: Result[Solution]) -> Sequence[Relaxation]:
-    return result.infeasibility.relaxations if result.infeasibility is not None else ()
 
 
 def _list_facts(job: ThroughputsInstance) -> list[tuple[str, str]]:

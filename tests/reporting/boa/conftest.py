@@ -63,8 +63,7 @@ from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Branch
 from optplan.formulations.boa.judge.duality import dual_bound
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.reporting.boa.frontier_figures import FrontierCurve, tell_curves
-from optplan.reporting.boa.sweeps import SweepPoint
+from optplan.reporting.boa.frontier_figures import FrontierCurve, SweepPoint, tell_curves
 from optplan.reporting.comparison import Compared, Comparison, compare, tell_comparison
 from optplan.reporting.pages import build_page
 from optplan.reporting.presenters import Beside, presenter_of

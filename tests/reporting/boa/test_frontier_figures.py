@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 pytest.importorskip("plotly", reason='plotly is not installed; pip install "optplan[plot]" brings it')
 
 from optplan.reporting.boa.figures import draw_frontier
-from optplan.reporting.boa.frontier_figures import FrontierCurve, choose_unit, draw_frontiers
+from optplan.reporting.boa.frontier_figures import FrontierCurve, SweepPoint, choose_unit, draw_frontiers
 from optplan.reporting.boa.gathering import sweep_budgets
-from optplan.reporting.boa.sweeps import SweepPoint
 
 
 def by_name(figure: Any) -> dict[str, Any]:  # noqa: ANN401 - plotly ships no types

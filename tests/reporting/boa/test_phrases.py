@@ -10,7 +10,7 @@ from optplan.contracts import BoundProof, Frontier, Result, ShadowPrice, Solutio
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.reporting import phrases
 from optplan.reporting.boa import phrases as boa_phrases
-from optplan.reporting.standing import name_status
+from optplan.reporting.sections import name_status
 from optplan.units import parse_budget
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ def test_lists_in_words(words: list[str], text: str) -> None:
 
 def test_a_month_of_the_plan(instance: BoaInstance) -> None:
     """7.8 GPUs at $2 for 730 hours are $11,388; without a price there is no bill."""
-    assert boa_phrases.monthly_usd(instance, 7.8) == pytest.approx(11388.0)
-    assert boa_phrases.monthly_usd(instance.replace(gpu_types={"v100": {}}), 7.8) is None
+    assert boa_phrases.cost_of_month(instance, 7.8) == pytest.approx(11388.0)
+    assert boa_phrases.cost_of_month(instance.replace(gpu_types={"v100": {}}), 7.8) is None
 
 
 def test_the_answer_by_status(
@@ -212,9 +212,9 @@ def test_statuses(
         (21.0, 0.0, "one more GPU on average saves nothing, one fewer costs 21 s"),
     ],
 )
-def test_marginal_values(less: float | None, more: float, text: str) -> None:
+def test_marginal_values(instance: BoaInstance, less: float | None, more: float, text: str) -> None:
     """Both sides of the shadow price are said where they differ."""
-    assert boa_phrases.say_marginal(ShadowPrice(less=less, more=more, unit="s")) == text
+    assert boa_phrases.say_worth(instance, ShadowPrice(less=less, more=more, unit="s")) == text
 
 
 def test_shadow_price_comes_from_the_frontier_where_the_result_has_none(

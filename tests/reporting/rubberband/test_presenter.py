@@ -26,7 +26,7 @@ from optplan.reporting.rubberband.tables import (
     say_price,
 )
 from optplan.reporting.rubberband.words import describe_experiment, describe_limit, name_plan, say_answer, say_how_good
-from optplan.reporting.standing import name_status
+from optplan.reporting.sections import name_status
 from optplan.reporting.time_and_money import format_cost, format_least, format_limit
 from optplan.solving import build_plan, pareto, solve
 
