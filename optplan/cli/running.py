@@ -147,19 +147,20 @@ def run(
 @click.option("--force", is_flag=True, help="Replace the file of --report.")
 def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json: bool) -> int:
     """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
-    from optplan.runtime.fleets.running import is_watched, read_watch
+    from optplan.runtime.fleets.running import read_watch
+    from optplan.runtime.journal import holds
     from optplan.runtime.outcomes import describe
     from optplan.runtime.running import read_run
-    from optplan.runtime.streams.running import is_stream, read_stream
+    from optplan.runtime.streams.running import read_stream
 
     outputs = Outputs({"--report": page}, force=force, as_json=as_json)
     if len(folders) > 1:
         return _compare(folders, outputs)
     folder = folders[0]
-    if is_watched(folder):
+    if holds(folder, "watch"):
         show_watch(read_watch(folder), outputs)
         return outputs.exit_code(0)
-    if is_stream(folder):
+    if holds(folder, "stream"):
         show_stream(read_stream(folder), outputs)
         return outputs.exit_code(0)
     state, rules, _ = read_run(folder)

@@ -13,8 +13,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from optplan.errors import DataError, OutputError, UsageError
 from optplan.runtime.records import Record, decode, encode
@@ -51,22 +52,29 @@ class Journal:
 
     def __init__(self, folder: Path, *, writable: bool = True) -> None:
         self.folder = folder
-        self._lock: int | None = None
         path = folder / JOURNAL
         if not writable and not path.is_file():
             raise UsageError(f"{folder}: no run is there; give the folder that --out named")
         try:
-            if writable:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                folder.chmod(0o700)
-                busy = f"{folder}: another driver follows a plan there; wait for it, or `optplan stop {folder}`"
-                self._lock = hold_lock(folder / _LOCK, busy)
-            self._connection = _open(path, writable=writable)
-        except (OSError, sqlite3.Error, *OptplanErrors) as error:
-            self._unlock()
-            if isinstance(error, OptplanErrors):
-                raise
-            raise OutputError(f"{folder} cannot be written ({_reason(error)}); give another folder") from None
+            with ExitStack() as held:
+                if writable:
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    folder.chmod(0o700)
+                    busy = f"{folder}: another driver follows a plan there; wait for it, or `optplan stop {folder}`"
+                    held.callback(os.close, hold_lock(folder / _LOCK, busy))
+                self._connection = _open(path, writable=writable)
+                self._held = held.pop_all()
+        except (OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise OutputError(f"{folder} cannot be written ({reason}); give another folder") from None
+
+    def __enter__(self) -> Self:
+        """Return itself, to be closed at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
 
     @property
     def is_new(self) -> bool:
@@ -109,44 +117,38 @@ class Journal:
     def close(self) -> None:
         """Close the file and let another driver have the folder."""
         self._connection.close()
-        self._unlock()
+        self._held.close()
 
     def _append(self, records: Sequence[Record]) -> None:
         wall = time.time()
         rows = [(wall, encode(record)) for record in records]
         self._connection.executemany("INSERT INTO records (wall, body) VALUES (?, ?)", rows)
 
-    def _writing(self) -> _Writing:
-        return _Writing(self._connection, self.folder)
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(self._connection, self.folder, "make room, then go on with --resume")
 
 
-#: Errors that say themselves what is wrong.
-OptplanErrors = (DataError, OutputError, UsageError)
-
-
-class _Writing:
-    """A transaction whose failures name the folder."""
-
-    def __init__(self, connection: sqlite3.Connection, folder: Path) -> None:
-        self._connection = connection
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+@contextmanager
+def writing(connection: sqlite3.Connection, folder: Path, advice: str) -> Iterator[None]:
+    """Hold a transaction whose failures name the folder, and say what to do."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
         try:
-            self._connection.execute("COMMIT" if kind is None else "ROLLBACK")
-        except sqlite3.Error as failure:
-            error = failure
-        if isinstance(error, sqlite3.Error):
-            message = f"{self._folder} cannot be written ({error}); make room, then go on with --resume"
-            raise OutputError(message) from None
+            yield
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+    except sqlite3.Error as error:
+        raise OutputError(f"{folder} cannot be written ({error}); {advice}") from None
+
+
+def holds(folder: Path | str, name: str) -> bool:
+    """Whether a folder has a journal that stores something under a name: ``stream`` and ``watch`` tell runs apart."""
+    if not Path(folder, JOURNAL).is_file():
+        return False
+    with Journal(Path(folder), writable=False) as journal:
+        return journal.read_meta(name) is not None
 
 
 def hold_lock(path: Path, busy: str) -> int:
@@ -209,7 +211,3 @@ def _open(path: Path, *, writable: bool) -> sqlite3.Connection:
         problem = f"has version {version}; understood: {SCHEMA_VERSION}"
         raise DataError(str(path), problem, "use the release of optplan that began the run")
     return connection
-
-
-def _reason(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

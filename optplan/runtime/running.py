@@ -85,14 +85,11 @@ def run(
         chosen = chosen.replace(folder=str(Path(chosen.folder).resolve()))
     if out is None:
         return _follow(plan, chosen, None, records, resumed=False, listener=listener)
-    journal = Journal(Path(out))
-    try:
+    with Journal(Path(out)) as journal:
         _require_empty(journal, plan, Path(out))
         meta = {"plan": plan.to_json_data(), "options": chosen.to_json_data()}
         journal.begin(meta, records)
         return _follow(plan, chosen, journal, records, resumed=False, listener=listener)
-    finally:
-        journal.close()
 
 
 def resume(out: Path | str, *, listener: Listener | None = None, **changes: Any) -> RunOutcome:  # noqa: ANN401 - fields
@@ -115,14 +112,11 @@ def resume(out: Path | str, *, listener: Listener | None = None, **changes: Any)
     """
     if not Path(out).is_dir():
         raise UsageError(f"{out}: no run is there; give the folder that --out named")
-    journal = Journal(Path(out))
-    try:
+    with Journal(Path(out)) as journal:
         plan, options = _read_meta(journal, Path(out))
         chosen = options.replace(**changes)
         require_training(chosen)
         return _follow(plan, chosen, journal, list(journal.replay()), resumed=True, listener=listener)
-    finally:
-        journal.close()
 
 
 def read_run(out: Path | str) -> tuple[State, Rules, RunOptions]:
@@ -133,15 +127,12 @@ def read_run(out: Path | str) -> tuple[State, Rules, RunOptions]:
     UsageError
         When no run is there.
     """
-    journal = Journal(Path(out), writable=False)
-    try:
+    with Journal(Path(out), writable=False) as journal:
         plan, options = _read_meta(journal, Path(out))
         state = State(plan)
         for record in journal.replay():
             state.apply(record)
         return state, make_rules(plan, options), options
-    finally:
-        journal.close()
 
 
 def _follow(

@@ -19,7 +19,7 @@ from optplan.runtime.fleets.protocol import Fleet
 from optplan.runtime.fleets.state import FleetState
 from optplan.runtime.fleets.terms import Terms
 from optplan.runtime.fleets.virtual import Course, VirtualFleet
-from optplan.runtime.journal import JOURNAL, Journal
+from optplan.runtime.journal import Journal
 from optplan.runtime.records import LimitsChanged, Record, Resumed
 from optplan.runtime.run_state import Phase
 from optplan.runtime.running import interruptible
@@ -133,14 +133,11 @@ def watch(
     _check(plan, chosen, out, course)
     if out is None:
         return _Watch(plan, chosen, None, course).run(listener)
-    journal = Journal(Path(out))
-    try:
+    with Journal(Path(out)) as journal:
         if not journal.is_new:
             raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
         journal.begin({"plan": plan.to_json_data(), "watch": chosen.to_json_data()}, [])
         return _Watch(plan, chosen, journal, course).run(listener)
-    finally:
-        journal.close()
 
 
 def resume_watch(
@@ -170,35 +167,18 @@ def resume_watch(
     """
     if not Path(out).is_dir():
         raise UsageError(f"{out}: no fleet is watched there; give the folder that --out named")
-    journal = Journal(Path(out))
-    try:
+    with Journal(Path(out)) as journal:
         return _read(journal, Path(out)).run(listener, limits=limits or {}, abort=abort, resumed=True)
-    finally:
-        journal.close()
 
 
 def read_watch(out: Path | str) -> FleetOutcome:
     """Describe the run in a folder, whether or not a monitor follows it."""
     from optplan.runtime.fleets.folder import read_iterations
 
-    journal = Journal(Path(out), writable=False)
-    try:
+    with Journal(Path(out), writable=False) as journal:
         watched = _read(journal, Path(out))
         watched.state.iterations = max(watched.state.iterations, read_iterations(Path(out), watched.state.attempts))
         return watched.describe()
-    finally:
-        journal.close()
-
-
-def is_watched(out: Path | str) -> bool:
-    """Whether the folder of a run holds a watched fleet."""
-    if not Path(out, JOURNAL).is_file():
-        return False
-    journal = Journal(Path(out), writable=False)
-    try:
-        return journal.read_meta("watch") is not None
-    finally:
-        journal.close()
 
 
 def _check(plan: SriftPlan, options: WatchOptions, out: object, course: Course | None) -> None:

@@ -10,12 +10,12 @@ import json
 import os
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from optplan.errors import DataError, OutputError, UsageError
-from optplan.runtime.journal import hold_lock
+from optplan.errors import DataError, OutputError
+from optplan.runtime.journal import hold_lock, writing
 
 #: What leads from each version of the tables to the next one; the number of steps is the present version.
 MIGRATIONS: tuple[str, ...] = (
@@ -55,23 +55,18 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        lock: int | None = None
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.chmod(0o700)
-            lock = hold_lock(
-                folder / _LOCK, f"{folder}: another calculator runs there; stop it, or give another folder"
-            )
-            self._connection = _open(folder / _FILE)
-        except (DataError, UsageError):
-            _unlock(lock)
-            raise
+            with ExitStack() as held:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+                busy = f"{folder}: another calculator runs there; stop it, or give another folder"
+                held.callback(os.close, hold_lock(folder / _LOCK, busy))
+                self._connection = _open(folder / _FILE)
+                self._held = held.pop_all()
         except (OSError, sqlite3.Error) as error:
-            _unlock(lock)
             if _is_broken(error):
                 raise _describe_broken(folder, error) from None
             raise OutputError(f"{folder} cannot be written ({error}); give another folder") from None
-        self._lock: int | None = lock
 
     def read_meta(self, name: str) -> Any:  # noqa: ANN401 - plain data
         """Return what was stored under a name; None where nothing was."""
@@ -112,7 +107,8 @@ class Store:
         OutputError
             When it cannot be written, as on a full disk.
         """
-        with self._writing() as connection:
+        connection = self._connection
+        with writing(connection, self.folder, "make room"):
             connection.executemany("INSERT INTO events (id) VALUES (?)", ((each,) for each in ids))
             rows = [(name, json.dumps(value, ensure_ascii=False)) for name, value in meta.items()]
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
@@ -125,8 +121,7 @@ class Store:
     def close(self) -> None:
         """Close the file, and let another calculator have the folder."""
         self._connection.close()
-        _unlock(self._lock)
-        self._lock = None
+        self._held.close()
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -134,19 +129,6 @@ class Store:
             yield
         except (sqlite3.Error, ValueError) as error:
             raise _describe_broken(self.folder, error) from None
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            raise OutputError(f"{self.folder} cannot be written ({error}); make room") from None
 
 
 def _is_broken(error: Exception) -> bool:
@@ -181,8 +163,3 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise DataError(str(path), problem, "use the release of optplan that wrote it, or a later one")
     for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
         connection.executescript(f"BEGIN IMMEDIATE; {step} PRAGMA user_version = {number}; COMMIT;")
-
-
-def _unlock(lock: int | None) -> None:
-    if lock is not None:
-        os.close(lock)

@@ -21,7 +21,7 @@ from optplan.online.rows import Outlook
 from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
 from optplan.runtime.folders import FolderSettings
-from optplan.runtime.journal import JOURNAL, Journal
+from optplan.runtime.journal import Journal
 from optplan.runtime.options import require_effect
 from optplan.runtime.protocol import Executor, Progressed
 from optplan.runtime.records import Record
@@ -170,8 +170,7 @@ def run_stream(
         _require_an_end(ordered, truth, plan, None if instance is None else chosen.terms.every_s)
     if out is None:
         return _Stream(plan, ordered, instance, truth, chosen, None).run(listener)
-    journal = Journal(Path(out))
-    try:
+    with Journal(Path(out)) as journal:
         if not journal.is_new:
             raise UsageError(f"{out}: a run is there; go on with --resume {out}, or give another folder")
         meta = {
@@ -183,8 +182,6 @@ def run_stream(
         }
         journal.begin(meta, [])
         return _Stream(plan, ordered, instance, truth, chosen, journal).run(listener)
-    finally:
-        journal.close()
 
 
 def resume_stream(out: Path | str, *, listener: Listener | None = None) -> StreamOutcome:
@@ -195,31 +192,14 @@ def resume_stream(out: Path | str, *, listener: Listener | None = None) -> Strea
     UsageError
         When no stream is there, or another driver serves it.
     """
-    journal = Journal(Path(out))
-    try:
+    with Journal(Path(out)) as journal:
         return _read(journal, Path(out)).run(listener, resumed=True)
-    finally:
-        journal.close()
 
 
 def read_stream(out: Path | str) -> StreamOutcome:
     """Describe the stream in a folder, whether or not a driver serves it."""
-    journal = Journal(Path(out), writable=False)
-    try:
+    with Journal(Path(out), writable=False) as journal:
         return _read(journal, Path(out)).describe()
-    finally:
-        journal.close()
-
-
-def is_stream(out: Path | str) -> bool:
-    """Whether the folder of a run holds a stream."""
-    if not Path(out, JOURNAL).is_file():
-        return False
-    journal = Journal(Path(out), writable=False)
-    try:
-        return journal.read_meta("stream") is not None
-    finally:
-        journal.close()
 
 
 def _read(journal: Journal, out: Path) -> _Stream:

@@ -16,11 +16,12 @@ from optplan.formulations.boa.planning import BoaPlan
 from optplan.online.events import parse_event
 from optplan.online.jobs import Rules
 from optplan.online.width_table import WidthTable
+from optplan.runtime.journal import holds
 from optplan.runtime.protocol import Executor, NodeRequest, Observation
 from optplan.runtime.records import NodeChanged, NodeReleasing, NodeWanted, OperationWanted, TablePublished
 from optplan.runtime.streams.arrivals import StreamJob, read_jobs
 from optplan.runtime.streams.driving import StreamDriver, StreamTerms
-from optplan.runtime.streams.running import is_stream, read_stream, resume_stream, run_stream
+from optplan.runtime.streams.running import read_stream, resume_stream, run_stream
 from optplan.runtime.streams.state import StreamState
 
 MakeInstance = Callable[..., BoaInstance]
@@ -135,7 +136,7 @@ def test_a_stream_goes_on_from_its_journal(
     with pytest.raises(KeyboardInterrupt):
         run_stream(*given, truth=instance, out=out)
     monkeypatch.undo()
-    assert is_stream(out)
+    assert holds(out, "stream")
     assert read_stream(out).status == "running"
     told: list[Any] = []
     outcome = resume_stream(out, listener=told.append)
