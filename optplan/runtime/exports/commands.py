@@ -44,6 +44,11 @@ def write_command(outline: Outline, step: Step, request: ExportRequest) -> str:
     return " ".join([*_launch(step, whole, request), *written])
 
 
+def write_promotion(request: ExportRequest, folder: str = ".") -> str:
+    """Return the beginning of a line of shell that decides who goes on, in the folder of an export."""
+    return f"{shlex.join(split(request.template.optplan))} promote {folder}"
+
+
 def split(command: str) -> list[str]:
     """Take a command apart as a shell would.
 

@@ -29,6 +29,13 @@ class WriteFiles(Protocol):
     def __call__(self, outline: Outline, request: ExportRequest, /) -> Mapping[str, str]:
         """Return the target's own files by their path below the folder; those that end in ``.sh`` can be run.
 
+        Parameters
+        ----------
+        outline
+            Of the plan.
+        request
+            What the user asked; its template is one of the entry's.
+
         Raises
         ------
         CannotExpressError

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optplan.contracts.conditions import Mode, Promoted
 from optplan.contracts.parts import load
 from optplan.contracts.plan import Plan, UnitKind
 from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint
@@ -18,7 +17,7 @@ from optplan.runtime.exports.entries import ExporterEntry, exporter_named
 from optplan.runtime.exports.folder import MANIFEST, write_common
 from optplan.runtime.exports.request import ExportOptions, ExportRequest, Template
 from optplan.runtime.exports.steps import Kind, Outline, outline
-from optplan.runtime.scheduler import list_trials
+from optplan.runtime.scheduler import Rules, list_trials
 from optplan.runtime.spaces import draw_configurations
 
 
@@ -49,7 +48,7 @@ def export(plan: Plan, to: str, command: str, **options: Any) -> dict[str, str]:
     entry = exporter_named(to)
     given = ExportOptions.parse(options)
     taken = outline(plan, margin=given.margin, gpus_per_node=given.gpus_per_node)
-    metric, mode = _find_metric(plan)
+    rules = Rules.of(plan, given.metric, given.mode)
     template = _read_template(entry, given.template)
     _require_classes(taken, template)
     request = ExportRequest(
@@ -57,8 +56,8 @@ def export(plan: Plan, to: str, command: str, **options: Any) -> dict[str, str]:
         options=given,
         template=template,
         configurations=_draw(taken, given, command),
-        metric=given.metric or metric,
-        mode=given.mode or mode,
+        metric=rules.metric,
+        mode=rules.mode,
     )
     files = {**write_common(taken, request, to, launched=entry.launched), **entry.write(taken, request)}
     return dict(sorted(files.items()))
@@ -114,16 +113,16 @@ def _require_folder(files: Mapping[str, str], folder: Path, *, overwrite: bool) 
         raise OutputError(f"{folder}: holds no export; --force replaces nothing else; give another folder")
     trials = folder / "trials"
     now = json.loads(files[MANIFEST])
-    if any(before.get(name) != now[name] for name in ("plan_id", "configurations")) and _holds_anything(trials):
+    if (
+        any(before.get(name) != now[name] for name in ("plan_id", "configurations"))
+        and trials.is_dir()
+        and any(trials.iterdir())
+    ):
         message = f"{folder}: jobs of another plan, or with other configurations, have run there ({trials})"
         raise OutputError(f"{message}; give another folder, or move that one away")
     for name in files:
         if (folder / name).resolve() != folder.resolve() / name:
             raise OutputError(f"{folder / name}: is a link to elsewhere, and no file of an export; give another folder")
-
-
-def _holds_anything(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.iterdir())
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -144,13 +143,6 @@ def _umask() -> int:
 def _read_template(entry: ExporterEntry, data: Mapping[str, Any]) -> Template:
     kind: type[Template] = load(entry.template) if entry.template else Template
     return kind.parse(dict(data), path="template")
-
-
-def _find_metric(plan: Plan) -> tuple[str, Mode]:
-    for segment in plan.segments:
-        if isinstance(segment.enter, Promoted):
-            return segment.enter.metric, segment.enter.mode
-    return "loss", Mode.MIN
 
 
 def _draw(taken: Outline, options: ExportOptions, command: str) -> tuple[Mapping[str, Any], ...]:

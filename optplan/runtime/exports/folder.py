@@ -33,6 +33,21 @@ fi
 """
 
 
+def begin_stream(what: str, ways: Mapping[str, str]) -> str:
+    """Return the beginning of a script that is given a job's name and way: what it does, and what each way sets."""
+    cases = "".join(f"  {way}) {sets} ;;\n" for way, sets in ways.items())
+    return (
+        f"#!/usr/bin/env bash\n{what}"
+        "set -euo pipefail\n"
+        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"\n'
+        "name=$1 way=$2\n"
+        '[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }\n'
+        f"case $way in\n{cases}"
+        '  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;\nesac\n'
+        "mkdir -p logs\n"
+    )
+
+
 def write_common(outline: Outline, request: ExportRequest, target: str, *, launched: bool = True) -> dict[str, str]:
     """Return the files that every target has, by their path below the folder.
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from optplan.runtime.exports.commands import split
+from optplan.runtime.exports.commands import write_promotion
 from optplan.runtime.exports.folder import LOCK
 from optplan.runtime.exports.request import ExportRequest, Template, require_known
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
@@ -21,6 +21,7 @@ from optplan.schema import ByName, FrozenModel
 
 #: Stands for the name of a stream's job until it is submitted; a name of Kubernetes itself, so that files are valid.
 JOB_NAME = "optplan-job"
+_PART_OF = {"app.kubernetes.io/part-of": "optplan"}
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
 
@@ -87,27 +88,24 @@ class KubernetesTemplate(PodTemplate):
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the manifests, and the script that applies them one after the other.
 
-    Parameters
-    ----------
-    outline
-        Of the plan.
-    request
-        What the user asked; its template is a :class:`KubernetesTemplate`.
-
     Raises
     ------
     CannotExpressError
         When trials of several pods take turns: a JobSet begins all at once.
     """
     if outline.kind is Kind.FLEET:
-        whole = _write_fleet(outline, request)
-        return {
-            "manifests/train.yaml": write_yaml(whole),
-            "submit.sh": write_submission(outline, request, {"train": whole}),
-        }
-    manifests = {step.name: _write_step(outline, step, request) for step in outline.steps}
+        manifests = {"train": _write_fleet(outline, request)}
+    else:
+        manifests = {step.name: _write_step(outline, step, request) for step in outline.steps}
+    return write_manifests(outline, request, manifests)
+
+
+def write_manifests(
+    outline: Outline, request: ExportRequest, manifests: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """Return manifests as files, and the script that applies them."""
     files = {f"manifests/{name}.yaml": write_yaml(manifest) for name, manifest in manifests.items()}
-    return {**files, "submit.sh": write_submission(outline, request, manifests)}
+    return {**files, "submit.sh": _write_submission(outline, request, manifests)}
 
 
 def write_yaml(manifest: Mapping[str, Any]) -> str:
@@ -132,7 +130,7 @@ def name_object(outline: Outline, name: str) -> str:
 def write_metadata(outline: Outline, name: str, request: ExportRequest) -> dict[str, Any]:
     """Return an object's metadata."""
     template = pods_of(request)
-    labels = {"app.kubernetes.io/part-of": "optplan", **template.labels}
+    labels = {**_PART_OF, **template.labels}
     annotations = {"optplan/plan-id": outline.plan.plan_id}
     if template.queue is not None:
         labels["kueue.x-k8s.io/queue-name"] = template.queue
@@ -155,7 +153,7 @@ def require_no_elastic(request: ExportRequest, what: str) -> None:
 
 
 def write_place(step: Step, outline: Outline, request: ExportRequest) -> dict[str, Any]:
-    """Return where the pods of a step may run, as fields of their specification."""
+    """Return where the pods of a step may run, and as whom, as fields of their specification."""
     template = pods_of(request)
     require_known("placement", template.placement, outline.plan.resources)
     place = template.placement.get(step.segment.resource, Placement())
@@ -164,6 +162,10 @@ def write_place(step: Step, outline: Outline, request: ExportRequest) -> dict[st
         found["nodeSelector"] = dict(place.node_selector)
     if place.tolerations:
         found["tolerations"] = [dict(each) for each in place.tolerations]
+    if template.service_account is not None:
+        found["serviceAccountName"] = template.service_account
+    if template.image_pull_secrets:
+        found["imagePullSecrets"] = [{"name": name} for name in template.image_pull_secrets]
     return found
 
 
@@ -274,19 +276,15 @@ def _write_job(
     }
     spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
     spec |= write_place(step, outline, request)
-    spec |= {} if template.service_account is None else {"serviceAccountName": template.service_account}
-    if template.image_pull_secrets:
-        spec["imagePullSecrets"] = [{"name": name} for name in template.image_pull_secrets]
-    labels = {"app.kubernetes.io/part-of": "optplan", **template.labels}
     return {
         "completions": pods,
         "parallelism": at_once,
         "completionMode": "Indexed",
-        "template": {"metadata": {"labels": labels}, "spec": spec},
+        "template": {"metadata": {"labels": {**_PART_OF, **template.labels}}, "spec": spec},
     }
 
 
-def write_submission(outline: Outline, request: ExportRequest, manifests: Mapping[str, Mapping[str, Any]]) -> str:
+def _write_submission(outline: Outline, request: ExportRequest, manifests: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the script that applies manifests, waits for each, and has who goes on decided in between."""
     template = pods_of(request)
     space = "" if template.namespace is None else f" --namespace {template.namespace}"
@@ -299,7 +297,7 @@ def write_submission(outline: Outline, request: ExportRequest, manifests: Mappin
         return "\n".join([*lines, _STREAM, "case $way in", *cases, end, ""])
     if outline.kind is Kind.FLEET:
         return "\n".join([*lines, "begin train", f"await {kinds['train']} {name_object(outline, 'train')}", ""])
-    promote = f"{shlex.join(split(template.optplan))} promote ."
+    promote = write_promotion(request)
     for level in outline.levels():
         lines += [f"{promote} {step.name}" for step in level if step.is_promoted]
         lines += [f"begin {step.name}" for step in level]

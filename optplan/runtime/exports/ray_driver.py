@@ -38,14 +38,7 @@ class RayTemplate(Template):
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the driver script, and the script that submits it.
-
-    Parameters
-    ----------
-    outline
-        Of the plan.
-    request
-        What the user asked. A command of the form ``module:Trainable`` is a trainable of Ray Tune.
+    """Return the driver script, and the script that submits it; ``module:Trainable`` is a trainable of Ray Tune.
 
     Raises
     ------

@@ -109,14 +109,7 @@ class ExportRequest:
 
 
 def require_known(field: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse names of a template that the plan does not have: what they say would be lost without a word.
-
-    Parameters
-    ----------
-    field
-        Of the template.
-    given, known
-        The names there, and those of the plan.
+    """Refuse names in a template's field that the plan does not have: what they say would be lost without a word.
 
     Raises
     ------

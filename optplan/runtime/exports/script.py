@@ -6,11 +6,10 @@ budgets by nobody.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 
-from optplan.runtime.exports.commands import split
-from optplan.runtime.exports.folder import LOCK
+from optplan.runtime.exports.commands import write_promotion
+from optplan.runtime.exports.folder import LOCK, begin_stream
 from optplan.runtime.exports.request import ExportRequest, Template
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
 
@@ -22,13 +21,6 @@ class ScriptTemplate(Template):
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the script that runs the plan, or one job of a class.
 
-    Parameters
-    ----------
-    outline
-        Of the plan.
-    request
-        What the user asked.
-
     Raises
     ------
     CannotExpressError
@@ -39,7 +31,7 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
         return {"submit.sh": _write_stream(outline, request)}
     lines = [_HEAD.replace("@LOCK@", LOCK).replace("@RETRIES@", str(request.options.retries))]
     for level in outline.levels():
-        lines += [f"{_promote(request)} {step.name}" for step in level if step.is_promoted]
+        lines += [f"{write_promotion(request)} {step.name}" for step in level if step.is_promoted]
         first = 0
         for step in level:
             shape = step.shape
@@ -47,12 +39,8 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
             first += step.segment.at_once * shape.gpus
         lines.append("wait")
     if outline.kind is Kind.SEARCH:
-        lines.append(f"{_promote(request)} --winner")
+        lines.append(f"{write_promotion(request)} --winner")
     return {"submit.sh": "".join(f"{line}\n" for line in lines)}
-
-
-def _promote(request: ExportRequest) -> str:
-    return f"{shlex.join(split(request.template.optplan))} promote ."
 
 
 def _require_one_machine(outline: Outline, request: ExportRequest) -> None:
@@ -104,19 +92,11 @@ places() {
 
 
 def _write_stream(outline: Outline, request: ExportRequest) -> str:
-    cases = "".join(f"  {way.name}) steps='{' '.join(step.name for step in way.steps)}' ;;\n" for way in outline.ways)
-    return (
-        "#!/usr/bin/env bash\n"
-        "# Runs a job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.\n"
-        "set -euo pipefail\n"
-        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"\n'
-        "name=$1 way=$2\n"
-        '[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }\n'
-        f"case $way in\n{cases}"
-        '  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;\nesac\n'
-        "mkdir -p logs\n"
+    what = "# Runs a job of a class: submit.sh NAME WAY. `optplan submit` chooses the way.\n"
+    ways = {way.name: f"steps='{' '.join(step.name for step in way.steps)}'" for way in outline.ways}
+    return begin_stream(what, ways) + (
         "for step in $steps; do\n"
-        f"  for ((try = 0; ; try++)); do\n"
+        "  for ((try = 0; ; try++)); do\n"
         '    OPTPLAN_JOB=$name bash launch.sh "$step" >>"logs/$name.log" 2>&1 && break\n'
         f"    ((try < {request.options.retries})) || "
         '{ echo "submit.sh: $step failed; see logs/$name.log" >&2; exit 1; }\n'

@@ -6,14 +6,13 @@ is enforced by nobody, time limits by ``timeout`` on the nodes.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from optplan.contracts.resources import Resource
-from optplan.runtime.exports.commands import split
+from optplan.runtime.exports.commands import write_promotion
 from optplan.runtime.exports.kubernetes import write_yaml
 from optplan.runtime.exports.request import ExportRequest, Template, require_known
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
@@ -52,13 +51,6 @@ class SkyPilotTemplate(Template):
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the pipelines, and the script that launches them.
-
-    Parameters
-    ----------
-    outline
-        Of the plan.
-    request
-        What the user asked; its template is a :class:`SkyPilotTemplate`.
 
     Raises
     ------
@@ -108,9 +100,9 @@ def _write_task(outline: Outline, step: Step, request: ExportRequest) -> dict[st
     folder = template.run_dir
     if search:
         run = f"bash {folder}/stage.sh {step.name} {step.segment.members} {step.shape.nodes} {step.shape.gpus_per_node}"
-        before = [f"{shlex.join(split(template.optplan))} promote {folder} {step.name}"] if step.is_promoted else []
-        last = step.name == outline.steps[-1].name
-        after = [f"{shlex.join(split(template.optplan))} promote {folder} --winner"] if last else []
+        promote = write_promotion(request, folder)
+        before = [f"{promote} {step.name}"] if step.is_promoted else []
+        after = [f"{promote} --winner"] if step.name == outline.steps[-1].name else []
         lines = [*before, run, *(f"[[ $SKYPILOT_NODE_RANK != 0 ]] || {line}" for line in after)]
     else:
         lines = [f"timeout --signal=TERM {step.limit_s} bash {folder}/launch.sh {step.name}"]

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
 
 from optplan.contracts.plan import Segment
 from optplan.errors import DataError
-from optplan.runtime.exports.commands import split
-from optplan.runtime.exports.folder import LOCK
+from optplan.runtime.exports.commands import write_promotion
+from optplan.runtime.exports.folder import LOCK, begin_stream
 from optplan.runtime.exports.request import ExportRequest, Template, require_known
 from optplan.runtime.exports.steps import Kind, Outline, Step
 from optplan.schema import ByName
@@ -54,22 +54,15 @@ class SlurmTemplate(Template):
 
 
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
-    """Return the batch scripts, and the script that submits them.
-
-    Parameters
-    ----------
-    outline
-        Of the plan.
-    request
-        What the user asked; its template is a :class:`SlurmTemplate`.
-    """
+    """Return the batch scripts, and the script that submits them."""
     template = request.template
     assert isinstance(template, SlurmTemplate)  # the exporter's entry names it
     types = [resource.gpu_type for resource in outline.plan.resources.values()]
     require_known("gpus", template.gpus, types)
     require_known("resources", template.resources, outline.plan.resources)
     if outline.kind is Kind.FLEET:
-        return {"jobs/train.sbatch": _write_fleet(outline, request), "submit.sh": _submit(["submit train"])}
+        job = _write_job(outline, outline.steps, request)
+        return {"jobs/train.sbatch": job, "submit.sh": _submit(["submit train"])}
     if outline.kind is Kind.STREAM:
         return _write_stream(outline, request)
     return _write_search(outline, request)
@@ -109,16 +102,19 @@ def _write_stream(outline: Outline, request: ExportRequest) -> dict[str, str]:
         for place, step in enumerate(way.steps):
             after = way.steps[place + 1].name if place + 1 < len(way.steps) else ""
             found[f"jobs/{step.name}.sbatch"] = _write_job(outline, [step], request, after=after)
-    first = {way.name: way.steps[0].name for way in outline.ways}
-    return {**found, "submit.sh": _submit_stream(first)}
-
-
-def _write_fleet(outline: Outline, request: ExportRequest) -> str:
-    return _write_job(outline, list(outline.steps), request)
+    what = (
+        "# Submits a job of a class: submit.sh NAME WAY. Its later segments are submitted by those before them.\n"
+        "# `optplan submit` chooses the way.\n"
+    )
+    submit = begin_stream(what, {way.name: f"step={way.steps[0].name}" for way in outline.ways}) + (
+        'id=$(OPTPLAN_JOB=$name sbatch --parsable --export=ALL --job-name="$name" "jobs/$step.sbatch")\n'
+        'printf \'%s\\t%s\\n\' "$step" "${id%%;*}" | tee -a submitted.tsv\n'
+    )
+    return {**found, "submit.sh": submit}
 
 
 def _write_job(
-    outline: Outline, steps: list[Step], request: ExportRequest, *, member: str = "1", after: str = ""
+    outline: Outline, steps: Sequence[Step], request: ExportRequest, *, member: str = "1", after: str = ""
 ) -> str:
     name = f"{outline.tag}-{'train' if outline.kind is Kind.FLEET else steps[0].name}"
     log = "logs/%x-%A_%a.log" if outline.kind is Kind.SEARCH else "logs/%x-%j.log"
@@ -242,7 +238,7 @@ def _write_decision(outline: Outline, request: ExportRequest, name: str, what: s
         "set -euo pipefail",
         'cd -- "$SLURM_SUBMIT_DIR"',
         *template.setup.splitlines(),
-        f"{shlex.join(split(template.optplan))} promote . {what}",
+        f"{write_promotion(request)} {what}",
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -279,21 +275,3 @@ submit() {
 
 def _submit(lines: Iterable[str]) -> str:
     return _HEAD + "".join(f"{line}\n" for line in lines)
-
-
-def _submit_stream(first: Mapping[str, str]) -> str:
-    cases = "".join(f"  {way}) step={step} ;;\n" for way, step in first.items())
-    return (
-        "#!/usr/bin/env bash\n"
-        "# Submits a job of a class: submit.sh NAME WAY. Its later segments are submitted by those before them.\n"
-        "# `optplan submit` chooses the way.\n"
-        "set -euo pipefail\n"
-        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"\n'
-        "name=$1 way=$2\n"
-        '[[ $name =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || { echo "submit.sh: no name for a job: $name" >&2; exit 2; }\n'
-        f"case $way in\n{cases}"
-        '  *) echo "submit.sh: there is no way $way" >&2; exit 2 ;;\nesac\n'
-        "mkdir -p logs\n"
-        'id=$(OPTPLAN_JOB=$name sbatch --parsable --export=ALL --job-name="$name" "jobs/$step.sbatch")\n'
-        'printf \'%s\\t%s\\n\' "$step" "${id%%;*}" | tee -a submitted.tsv\n'
-    )

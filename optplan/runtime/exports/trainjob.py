@@ -18,11 +18,10 @@ from optplan.runtime.exports.kubernetes import (
     require_no_elastic,
     write_call,
     write_limits,
+    write_manifests,
     write_metadata,
     write_place,
-    write_submission,
     write_volume,
-    write_yaml,
 )
 from optplan.runtime.exports.request import ExportRequest
 from optplan.runtime.exports.steps import CannotExpressError, Kind, Outline, Step
@@ -46,13 +45,6 @@ class TrainJobTemplate(PodTemplate):
 def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     """Return the manifests, and the script that applies them one after the other.
 
-    Parameters
-    ----------
-    outline
-        Of the plan.
-    request
-        What the user asked; its template is a :class:`TrainJobTemplate`.
-
     Raises
     ------
     CannotExpressError
@@ -65,8 +57,7 @@ def write_files(outline: Outline, request: ExportRequest) -> Mapping[str, str]:
     for step in outline.steps:
         name = "train" if outline.kind is Kind.FLEET else step.name
         manifests[name] = _write_step(outline, step, name, request)
-    files = {f"manifests/{name}.yaml": write_yaml(manifest) for name, manifest in manifests.items()}
-    return {**files, "submit.sh": write_submission(outline, request, manifests)}
+    return write_manifests(outline, request, manifests)
 
 
 def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest) -> dict[str, Any]:
@@ -82,10 +73,6 @@ def _write_step(outline: Outline, step: Step, name: str, request: ExportRequest)
         "containers": [{"name": "node", "volumeMounts": mounts}],
         **write_place(step, outline, request),
     }
-    if template.service_account is not None:
-        pod["serviceAccountName"] = template.service_account
-    if template.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": each} for each in template.image_pull_secrets]
     job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
     trainer: dict[str, Any] = {
         "image": template.image,
