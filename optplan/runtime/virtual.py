@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +58,69 @@ class Reality:
     retime: Callable[[Plan], Plan] | None = None
 
 
-class VirtualExecutor:
+class ClockExecutor(ABC):
+    """What executors on a clock that jumps have in common: their heirs say what takes how long.
+
+    Parameters
+    ----------
+    now_s
+        What the clock shows at first: where an earlier driver left it.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        self._clock: VirtualClock[Event | str] = VirtualClock(now_s)
+        #: By node, the tickets of what is to happen to it; and operations, which the clock calls by their names.
+        self._nodes: dict[str, list[int]] = {}
+        self._running: dict[str, Any] = {}
+
+    def now_s(self) -> float:
+        """Return what the clock shows."""
+        return self._clock.now
+
+    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
+        """Go on with what an earlier driver asked for: everything takes what it would have taken."""
+        self.ensure_nodes(nodes)
+        for operation in operations:
+            self.start(operation)
+        return Observation(frozenset(self._nodes), frozenset(self._running))
+
+    @abstractmethod
+    def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
+        """Ask for nodes."""
+
+    def release_nodes(self, nodes: Sequence[str]) -> None:
+        """Give nodes back."""
+        for node in nodes:
+            for ticket in self._nodes.pop(node, ()):
+                self._clock.cancel(ticket)
+
+    @abstractmethod
+    def start(self, operation: Operation) -> None:
+        """Start an operation, unless it runs already."""
+
+    def poll(self, until_s: float) -> list[Event]:
+        """Move the clock to the next time at which something happens, and return all that happens then."""
+        at = self._clock.next_at
+        if at > until_s:
+            self._clock.now = max(self._clock.now, until_s)
+            return []
+        events: list[Event] = []
+        while (item := self._clock.advance(at)) is not None:
+            events += self._happen(item) if isinstance(item, str) else [item]
+        return events
+
+    @abstractmethod
+    def _happen(self, name: str) -> list[Event]:
+        """Let happen what is due in an operation."""
+
+    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:  # noqa: B027 - of no use here
+        """Delete nothing: nothing is stored."""
+
+    def close(self) -> None:  # noqa: B027 - of no use here
+        """Hold nothing."""
+
+
+class VirtualExecutor(ClockExecutor):
     """Runs a plan on a virtual clock.
 
     Parameters
@@ -101,26 +165,13 @@ class VirtualExecutor:
             for name, each in plan.resources.items()
         }
         self.adopt(plan)
-        self._clock: VirtualClock[Event | str] = VirtualClock(now_s)
-        self._nodes: dict[str, list[int]] = {}
-        self._running: dict[str, tuple[Operation, int]] = {}
-
-    def now_s(self) -> float:
-        """Return what the clock shows."""
-        return self._clock.now
+        super().__init__(now_s)
 
     def adopt(self, plan: Plan) -> None:
         """Take times from another plan, for what is started from now on."""
         retime = self._reality.retime
         self._plan = plan if retime is None or not plan.supersedes else retime(plan)
         self._segments = {segment.id: segment for segment in self._plan.segments}
-
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
-        """Go on with what an earlier driver asked for: everything takes what it would have taken."""
-        self.ensure_nodes(nodes)
-        for operation in operations:
-            self.start(operation)
-        return Observation(frozenset(self._nodes), frozenset(self._running))
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
         """Ask for nodes; they are there as soon as the plan expects."""
@@ -132,12 +183,6 @@ class VirtualExecutor:
                     self._clock.schedule(launch_s, NodeLaunching(request.node, launch_s, usd)),
                     self._clock.schedule(ready_s, NodeReady(request.node, ready_s, usd)),
                 ]
-
-    def release_nodes(self, nodes: Sequence[str]) -> None:
-        """Give nodes back."""
-        for node in nodes:
-            for ticket in self._nodes.pop(node, ()):
-                self._clock.cancel(ticket)
 
     def start(self, operation: Operation) -> None:
         """Start an operation, unless it runs already."""
@@ -152,25 +197,9 @@ class VirtualExecutor:
             self._clock.cancel(ticket)
             self._running[operation] = stopped, self._clock.schedule(self._clock.now, operation)
 
-    def poll(self, until_s: float) -> list[Event]:
-        """Move the clock to the next time at which something happens, and return all that happens then."""
-        events: list[Event] = []
-        at = self._clock.next_at
-        if at > until_s:
-            self._clock.now = max(self._clock.now, until_s)
-            return events
-        while (item := self._clock.advance(at)) is not None:
-            events.append(self._finish(item) if isinstance(item, str) else item)
-        return events
-
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
-        """Delete nothing: nothing is stored."""
-
-    def close(self) -> None:
-        """Hold nothing."""
-
-    def _finish(self, name: str) -> Finished:
-        operation, _ = self._running.pop(name)
+    def _happen(self, name: str) -> list[Event]:
+        """End an operation."""
+        operation: Operation = self._running.pop(name)[0]
         now_s = self._clock.now
         took_s, planned_s = now_s - operation.wanted_s, self._time_operation(operation)
         share = 1.0 if planned_s <= 0 else min(1.0, took_s / planned_s)
@@ -183,7 +212,7 @@ class VirtualExecutor:
         metrics, checkpoint = self._training(operation, iterations)
         busy_s = min(took_s, self._time_operation(operation, waiting=False))
         timings = self._measure(operation, iterations, busy_s) if complete else {}
-        return Finished(name, now_s, iterations, metrics, checkpoint, busy_s, complete, timings)
+        return [Finished(name, now_s, iterations, metrics, checkpoint, busy_s, complete, timings)]
 
     def _measure(self, operation: Operation, iterations: int, busy_s: float) -> dict[str, float]:
         """Tell iterations from what starting took, in the proportion in which they are expected."""

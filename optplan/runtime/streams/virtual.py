@@ -6,24 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from optplan.clock import VirtualClock
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.online.estimates import interpolate
-from optplan.runtime.protocol import (
-    Capabilities,
-    Checkpoint,
-    Event,
-    Finished,
-    NodeReady,
-    NodeRequest,
-    Observation,
-    Operation,
-    Progressed,
-)
+from optplan.runtime.protocol import Capabilities, Event, Finished, NodeReady, NodeRequest, Operation, Progressed
+from optplan.runtime.virtual import ClockExecutor
 from optplan.units import SECONDS_PER_HOUR
 
 
-class VirtualStreamExecutor:
+class VirtualStreamExecutor(ClockExecutor):
     """Runs jobs of a stream on a virtual clock.
 
     Parameters
@@ -39,23 +29,12 @@ class VirtualStreamExecutor:
     capabilities = Capabilities("virtual", is_virtual=True)
 
     def __init__(self, truth: BoaInstance, *, node_start_s: float = 0.0, now_s: float = 0.0) -> None:
+        super().__init__(now_s)
         self._truth, self._start_s = truth, node_start_s
-        self._clock: VirtualClock[NodeReady | str] = VirtualClock(now_s)
-        self._nodes: dict[str, tuple[str, int]] = {}
+        self._types: dict[str, str] = {}
         # By operation: it, epochs done, the ticket of what comes next, and when its present epoch began.
         self._running: dict[str, tuple[Operation, int, int, float]] = {}
         self._stopping: set[str] = set()
-
-    def now_s(self) -> float:
-        """Return what the clock shows."""
-        return self._clock.now
-
-    def observe(self, nodes: Sequence[NodeRequest], operations: Sequence[Operation]) -> Observation:
-        """Go on with what an earlier driver asked for, each from the beginning of its operation."""
-        self.ensure_nodes(nodes)
-        for operation in operations:
-            self.start(operation)
-        return Observation(frozenset(self._nodes), frozenset(self._running))
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
         """Ask for nodes."""
@@ -63,13 +42,7 @@ class VirtualStreamExecutor:
             if request.node not in self._nodes:
                 ready_s = request.wanted_s + self._start_s
                 ticket = self._clock.schedule(ready_s, NodeReady(request.node, max(ready_s, self._clock.now)))
-                self._nodes[request.node] = request.resource, ticket
-
-    def release_nodes(self, nodes: Sequence[str]) -> None:
-        """Give nodes back."""
-        for node in nodes:
-            if node in self._nodes:
-                self._clock.cancel(self._nodes.pop(node)[1])
+                self._nodes[request.node], self._types[request.node] = [ticket], request.resource
 
     def start(self, operation: Operation) -> None:
         """Start an operation, unless it runs already: first comes its pause, then its epochs."""
@@ -83,23 +56,6 @@ class VirtualStreamExecutor:
             self._clock.cancel(ticket)
             self._stopping.add(operation)
             self._running[operation] = held, done, self._clock.schedule(self._clock.now, operation), began_s
-
-    def poll(self, until_s: float) -> list[Event]:
-        """Move the clock to the next time at which something happens, and return all that happens then."""
-        at = self._clock.next_at
-        if at > until_s:
-            self._clock.now = max(self._clock.now, until_s)
-            return []
-        events: list[Event] = []
-        while (item := self._clock.advance(at)) is not None:
-            events += self._happen(item) if isinstance(item, str) else [item]
-        return events
-
-    def prune(self, keep: Sequence[Checkpoint], droppable: Sequence[Checkpoint]) -> None:
-        """Delete nothing: nothing is stored."""
-
-    def close(self) -> None:
-        """Hold nothing."""
 
     def _happen(self, name: str) -> list[Event]:
         """End an epoch, and with it perhaps the operation."""
@@ -123,8 +79,7 @@ class VirtualStreamExecutor:
     def _time_epoch(self, operation: Operation, epoch: int) -> float:
         known = self._truth.classes[operation.segment]
         sizes_h = np.asarray(known.epoch_size_gpu_hours)
-        gpu_type = self._nodes[next(iter(operation.place))][0]
-        curve = known.speedup[gpu_type]
+        curve = known.speedup[self._types[next(iter(operation.place))]]
         widths = curve.known_widths()
         if widths is None or operation.workers in widths:
             rows = curve.at(np.array([operation.workers]))[:, 0]
