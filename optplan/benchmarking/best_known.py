@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from optplan.benchmarking.rows import Row, certificate_kb, peak_mb, reset_peak
+from optplan.benchmarking.rows import Row, solve_and_verify
 from optplan.contracts import BoundProof, Instance, Result, Sense, Solution
 from optplan.errors import DataError
 from optplan.formulations import formulation_of
@@ -23,7 +23,6 @@ from optplan.instances import library
 from optplan.instances.files import format_json, write_text
 from optplan.instances.library import build_named, manifest
 from optplan.instances.parsing import parse_result
-from optplan.solving import solve
 from optplan.units import parse_duration
 from optplan.verification import verify
 
@@ -136,31 +135,11 @@ def read_proof(proof_file: str) -> Result[Solution]:
 def _ask(name: str, record: Record) -> tuple[Row, Result[Solution]]:
     """Solve what a record is about, and check its proof."""
     instance = ask_as_recorded(build_named(name), record)
-    reset_peak()
-    result = solve(instance, check=False)
-    peak = peak_mb()
-    verification = verify(instance, result)
-    verification.require()
-    extra: dict[str, float | str] = {
-        "stands": _compare(instance, result, record),
-        "proof": _check_proof(instance, record),
-        "formulation": formulation_of(instance).name,
-    }
-    extra |= {f"recorded_{field}": record[field] for field in ("objective", "bound") if field in record}
-    row = Row(
-        instance=name_record(name, record),
-        solver=result.solver,
-        status=result.status.value,
-        objective=result.objective,
-        bound=result.bound,
-        gap=result.gap,
-        bound_proof=result.bound_proof.value,
-        seconds=result.solve_seconds,
-        verify_seconds=verification.seconds,
-        peak_mb=peak,
-        extra=extra,
-        certificate_kb=certificate_kb(result),
-    )
+    row, result = solve_and_verify(instance, name_record(name, record))
+    row.extra["stands"] = _compare(instance, result, record)
+    row.extra["proof"] = _check_proof(instance, record)
+    row.extra["formulation"] = formulation_of(instance).name
+    row.extra.update({f"recorded_{field}": record[field] for field in ("objective", "bound") if field in record})
     return row, result
 
 

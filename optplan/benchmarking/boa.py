@@ -30,17 +30,7 @@ _LOOK_UPS = 1000
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
     """Measure every row of the suite.
 
-    Parameters
-    ----------
-    quick
-        Small sizes, three budgets, no slow rival.
-    full
-        Slow rivals at every budget.
-
-    Yields
-    ------
-    Row
-        As soon as it is measured.
+    Quick takes small sizes, three budgets and no slow rival; full takes slow rivals at every budget.
     """
     solve(read_instance("boa-two-classes", BoaInstance))  # loads every module, so that no row pays for imports
     yield from _trace_rows(

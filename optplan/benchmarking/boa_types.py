@@ -41,17 +41,8 @@ _RESOLVE_LIMIT_S = 1.0
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
     """Measure every row of the suite.
 
-    Parameters
-    ----------
-    quick
-        One budget for each instance, no slow rival, no re-solving with quotas.
-    full
-        Slow rivals at every budget.
-
-    Yields
-    ------
-    Row
-        As soon as it is measured.
+    Quick takes one budget for each instance, no slow rival and no re-solving with quotas; full takes slow rivals at
+    every budget.
     """
     solve(read_instance("boa-two-classes", BoaInstance))  # loads every module, so that no row pays for imports
     for name, budgets_usd in _BUDGETS_USD.items():

@@ -43,17 +43,7 @@ _SEED = 1
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
     """Measure every row of the suite.
 
-    Parameters
-    ----------
-    quick
-        Fewer repetitions, and a short replay.
-    full
-        No difference.
-
-    Yields
-    ------
-    Row
-        As soon as it is measured.
+    Quick repeats less and replays less; full makes no difference.
     """
     del full
     # Just above the least budget, so that jobs are narrow and many.

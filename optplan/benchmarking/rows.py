@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from optplan.contracts import Instance, Result, Sense, Solution
 from optplan.contracts.registry import Formulation
@@ -24,7 +25,7 @@ from optplan.verification import verify
 
 #: The suite that checks the library's manifest.
 BEST_KNOWN = "best-known"
-#: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``.
+#: Suite by name: the module that has ``run(quick, full) -> Iterator[Row]``, each row as soon as it is measured.
 _SUITES = {
     BEST_KNOWN: "optplan.benchmarking.best_known",
     "boa": "optplan.benchmarking.boa",
@@ -162,14 +163,23 @@ def measure_solve(
     measures: Collection[str] = (),
 ) -> Row:
     """Solve and verify an instance and return the row; which of a solution's measures it has too can be asked for."""
+    row, result = solve_and_verify(instance, label, solver=solver, gap=gap, time_limit_s=time_limit_s, seed=seed)
+    row.extra.update(result.counters)
+    if instance.sense is not Sense.MINIMISE:
+        row.extra["sense"] = instance.sense.value
+    row.extra.update(extra or {})
+    row.extra.update({name: result.measures[name] for name in measures if name in result.measures})
+    return row
+
+
+def solve_and_verify(instance: Instance, label: str, **asked: Any) -> tuple[Row, Result[Solution]]:  # noqa: ANN401
+    """Solve an instance as asked and verify the result; the row has nothing ``extra`` yet."""
     reset_peak()
-    result = solve(instance, solver=solver, gap=gap, time_limit_s=time_limit_s, seed=seed, check=False)
+    result = solve(instance, check=False, **asked)
     peak = peak_mb()
     verification = verify(instance, result)
     verification.require()
-    sense = {} if instance.sense is Sense.MINIMISE else {"sense": instance.sense.value}
-    told = {name: result.measures[name] for name in measures if name in result.measures}
-    return Row(
+    row = Row(
         instance=label,
         solver=result.solver,
         status=result.status.value,
@@ -180,9 +190,9 @@ def measure_solve(
         seconds=result.solve_seconds,
         verify_seconds=verification.seconds,
         peak_mb=peak,
-        extra={**dict(result.counters), **sense, **(extra or {}), **told},
         certificate_kb=certificate_kb(result),
     )
+    return row, result
 
 
 def certificate_kb(result: Result[Solution]) -> float | None:

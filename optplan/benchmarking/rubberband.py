@@ -56,21 +56,10 @@ _BUDGET_SHARES = (0.98, 1.1)
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
     """Measure every row of the suite.
 
-    Parameters
-    ----------
-    quick
-        One instance of each kind.
-    full
-        Also the general engine on every instance.
-
-    Yields
-    ------
-    Row
-        As soon as it is measured.
+    Quick takes one instance of each kind; full asks the general engine about every instance.
     """
-    solve(
-        read_instance("rubberband-two-stages", RubberBandInstance)
-    )  # loads every module, so that no row pays for imports
+    # Loads every module, so that no row pays for imports.
+    solve(read_instance("rubberband-two-stages", RubberBandInstance))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # noise that is clipped at zero is what figure 9 is about
         for name in _TABLES[:1] if quick else _TABLES:

@@ -55,17 +55,7 @@ _ROUNDS = ((_TRIALS, 4), (_TRIALS, 1), (_TRIALS // 10, 1))
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
     """Measure every row of the suite.
 
-    Parameters
-    ----------
-    quick
-        One size, and fewer repetitions.
-    full
-        More of them, and on Ray where it is installed.
-
-    Yields
-    ------
-    Row
-        As soon as it is measured.
+    Quick takes one size and fewer repetitions; full takes more of them, and Ray where it is installed.
     """
     for at_once, gpus in _ROUNDS[:1] if quick else _ROUNDS:
         yield _measure_rounds(at_once, gpus)

@@ -78,17 +78,7 @@ class Cell:
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
     """Measure every row of the suite.
 
-    Parameters
-    ----------
-    quick
-        One deadline and few seeds, in this process.
-    full
-        Four times as many seeds.
-
-    Yields
-    ------
-    Row
-        As soon as it is measured.
+    Quick takes one deadline and few seeds, in this process; full takes four times as many seeds.
     """
     seeds = range(_QUICK_SEEDS if quick else _SEEDS * (4 if full else 1))
     for deadline, gpus in GRID[1:2] if quick else GRID:

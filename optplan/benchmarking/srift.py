@@ -38,17 +38,8 @@ _EVALUATIONS = 200
 def run(*, quick: bool, full: bool) -> Iterator[Row]:
     """Measure every row of the suite.
 
-    Parameters
-    ----------
-    quick
-        Two of the paper's cases without engines, and one large problem.
-    full
-        Also CP-SAT on the large problems, and more of them.
-
-    Yields
-    ------
-    Row
-        As soon as it is measured.
+    Quick takes two of the paper's cases without engines, and one large problem; full asks CP-SAT about the large
+    problems, and takes more of them.
     """
     solve(read_instance("srift-case2", SriftInstance))  # loads every module, so that no row pays for imports
     for name in _CASES[1:3] if quick else _CASES:

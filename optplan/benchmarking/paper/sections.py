@@ -1,90 +1,141 @@
-"""The page's figures, each with what it shows in numbers."""
+"""What the page shows in numbers: its tables."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
-from optplan.benchmarking.paper.claims import average_efficiency, own_curve, reclaimed_share
-from optplan.benchmarking.paper.experiments import AGENTS, POLLUX, POLLUX_THERE, SEARCHED, with_pollux_there
-from optplan.benchmarking.paper.gathering import FIGURE5_GPUS, FIGURE7_GPUS, FIGURE9_GPUS, Gathered
+import numpy as np
+
+from optplan.benchmarking.paper.claims import average_efficiency, list_claims, own_curve, reclaimed_share
+from optplan.benchmarking.paper.experiments import (
+    AGENTS,
+    EXACT,
+    ONE_WIDTH,
+    POLLUX,
+    POLLUX_THERE,
+    PUBLISHED,
+    SEARCHED,
+    SINGLE,
+    with_pollux_there,
+)
+from optplan.benchmarking.paper.gathering import Gathered
 from optplan.benchmarking.paper.running import Curves
-from optplan.benchmarking.paper.tables import include, percent, say_change, write_table
+from optplan.benchmarking.paper.tables import percent, say_change, write_table
+
+#: Policies are compared on other traces at the GPU-hours of exact widths at these budgets.
+_COMPARED = ("110", "130", "160", "200")
+#: What they are compared with, and what the table calls it.
+_RIVALS = {PUBLISHED: "Algorithm 1", SINGLE: "best single widths", ONE_WIDTH: "one width"}
+_MEASURES = {"mean_s": "mean", "p95_s": "P95"}
+#: What Pollux is set beside itself by.
+_FIGURES = ("node GPU-hours", "mean (s)", "P95 (s)")
 
 
-def write_sections(told: Gathered, figures: set[str]) -> Iterator[str]:
-    """Write a section for each figure."""
-    hours = "Node-rounded GPU-hours are those of rented nodes; averages divide by the hours in which jobs arrive"
-    yield from ("## Figure 4: the 85 jobs", "")
-    yield (
-        "The jobs of the three smaller applications in Pollux' workload-1, as the paper cut its trace (6.1); 8 h. In "
-        "all charts of completion times over GPUs, lines join the points that no cheaper one of the same policy beats."
-    )
-    yield from ("", *include(figures, "figure4-mean", "figure4-p95"))
-    yield from _write_points(told.few, told.spans_h["few"])
-    yield from (f"## Figure 5: GPUs in use over time, at {FIGURE5_GPUS:g} GPUs", "", *include(figures, "figure5"))
-    yield from ("## Figure 6: filterTrace", "", f"{hours}: 48.", "")
-    yield from include(figures, "figure6-filtertrace-mean", "figure6-filtertrace-p95")
-    yield from _write_points(told.filtered, told.spans_h["filtered"])
-    yield from (
-        "## Figure 6: newTrace",
-        "",
-        f"{hours}: 48. Divided by the time until the last job is over, averages are",
-        "",
-    )
-    yield "lower: a few huge jobs leave a tail, and the larger the cluster, the shorter it is."
-    yield from ("", *include(figures, "figure6-newtrace-mean", "figure6-newtrace-p95"))
-    yield from _write_points(
-        told.newtrace if told.quick else with_pollux_there(told.newtrace), told.spans_h["newtrace"]
-    )
-    yield from _write_pollux(told)
-    yield from _write_efficiency(told, figures)
-    yield from ("## Figure 8: perfect and imperfect information", "")
-    yield (
-        "BOA's imperfect plans are made on the goodput model fitted to the profiles, as AdaptDL's schedulers see. "
-        "Where Pollux' information is imperfect, each job fits that model to what it has run on (`--knowledge "
-        "learned`). Jobs run at the measured speeds."
-    )
-    yield from ("", *include(figures, "figure8"), *_write_points(told.information, told.spans_h["newtrace"]))
-    yield from (*include(figures, "figure8-pollux"), *_write_knowledge(told))
-    yield from _write_bursts(told, figures)
-    yield from _write_reclaiming(told)
+def list_tables(told: Gathered) -> dict[str, str]:
+    """Return what stands for each name in braces of ``page.md``."""
+    newtrace = told.newtrace if told.quick else with_pollux_there(told.newtrace)
+    return {
+        "claims": _tell_claims(told),
+        "predictions": _tell_predictions(told),
+        **_compare_elsewhere(told),
+        "sia": _tell_sia(told),
+        "few": _list_points(told.few, told.spans_h["few"]),
+        "filtered": _list_points(told.filtered, told.spans_h["filtered"]),
+        "newtrace": _list_points(newtrace, told.spans_h["newtrace"]),
+        "pollux": _tell_pollux(told),
+        "search": _tell_search(told),
+        "efficiency": _tell_efficiency(told),
+        "information": _list_points(told.information, told.spans_h["newtrace"]),
+        "knowledge": _tell_knowledge(told),
+        "bursts": _tell_bursts(told),
+        "reclaiming": _tell_reclaiming(told),
+        "taken": _tell_taken(told),
+        "traces": _tell_traces(told),
+    }
 
 
-def _write_points(curves: Curves, span_h: float) -> Iterator[str]:
+def _tell_claims(told: Gathered) -> str:
+    rows = [
+        [claim.where.replace(" ", "\N{NO-BREAK SPACE}"), claim.says, claim.here, claim.verdict]
+        for claim in list_claims(told)
+    ]
+    return write_table(["where", "the paper", "here", "it"], rows)
+
+
+def _tell_predictions(told: Gathered) -> str:
+    head = ["budget (GPUs)", "replayed", "mean predicted (s)", "simulated (s)", "off"]
+    head += ["GPUs predicted", "simulated", "off"]
+    rows = []
+    for row in told.predictions:
+        planned = row["planned"]
+        for name, one in row["told"].items():
+            if one is not None:
+                mean_s, gpus = one["mean_jct_s"], one["gpu_hours"] / row["spans_h"][name]
+                means = [f"{planned.mean_jct_s:,.0f}", f"{mean_s:,.0f}", say_change(mean_s / planned.mean_jct_s)]
+                uses = [f"{planned.gpus:.1f}", f"{gpus:.1f}", say_change(gpus / planned.gpus)]
+                rows.append([f"{planned.budget_gpus:g}", f"`{name}`", *means, *uses])
+    return write_table(head, rows)
+
+
+def _compare_elsewhere(told: Gathered) -> dict[str, str]:
+    """Compare with the trivial rivals point by point, and say between which factors all points lie."""
+    rows = []
+    factors: dict[tuple[str, str], list[float]] = {pair: [] for pair in itertools.product(_RIVALS, _MEASURES)}
+    for trace, curves in told.elsewhere.items():
+        exact = curves.get(EXACT)
+        for point in exact.points if exact is not None else ():
+            if point.label not in _COMPARED and not told.quick:
+                continue
+            cells = [f"`{trace}`", point.label, f"{point.node_gpu_hours:,.0f}", f"{point.mean_s:,.0f}"]
+            for (name, what), found in factors.items():
+                other = curves[name].at(point.node_gpu_hours, what) if name in curves else None
+                if other is not None:
+                    found.append(other / getattr(point, what))
+                cells.append("no such" if other is None else say_change(found[-1]))
+            rows.append(cells)
+    head = ["trace", "budget", "node GPU-hours", "mean, exact (s)"]
+    head += [f"{_RIVALS[name]}: {_MEASURES[what]}" for name, what in factors]
+    ranges = []
+    for name in _RIVALS:
+        said = [f"{word} {_say_range(factors[name, what])}" for what, word in _MEASURES.items() if factors[name, what]]
+        ranges += [f"- {name}: {'; '.join(said)}."] * bool(said)
+    return {"elsewhere": write_table(head, rows), "ranges": "\n".join(ranges)}
+
+
+def _say_range(factors: list[float]) -> str:
+    least, middle, most = (100 * (f - 1) for f in (min(factors), float(np.median(factors)), max(factors)))
+    above = sum(factor > 1.0 for factor in factors)
+    return f"{least:+.1f} to {most:+.1f} %, median {middle:+.1f} %, above at {above} of {len(factors)}"
+
+
+def _tell_sia(told: Gathered) -> str:
+    head = ["plan", "batches", "mean", "farthest class", "P5 of the jobs", "P50", "P95", "farthest job", "within 5 %"]
+    rows = []
+    for row in told.sia:
+        classes = row["classes"]
+        far = max(classes, key=lambda name: abs(classes[name]))
+        batches, within = "measured" if row["timing"] == "tables" else "model's", f"{100 * row['within_5']:.0f}"
+        jobs = [percent(row[what]) for what in ("p5", "p50", "p95", "most")]
+        whole = [percent(row["mean"]), f"{percent(classes[far])} ({far})"]
+        rows.append([f"`{row['plan']}`", batches, *whole, *jobs, f"{within}\N{NO-BREAK SPACE}%"])
+    return write_table(head, rows)
+
+
+def _list_points(curves: Curves, span_h: float) -> str:
     own = own_curve(curves)
+    head = ["policy", "set", "GPUs held", "GPUs rented", "node GPU-hours", "mean (s)", "times exact", "P95 (s)"]
     rows = []
     for curve in curves.values():
         for point in curve.points:
             best = own.at(point.node_gpu_hours) if own is not None else None
-            rows.append(
-                [
-                    curve.name,
-                    point.label,
-                    f"{point.gpu_hours / span_h:.1f}",
-                    f"{point.node_gpu_hours / span_h:.1f}",
-                    f"{point.node_gpu_hours:,.0f}",
-                    f"{point.mean_s:,.0f}",
-                    "" if best is None else f"{point.mean_s / best:.2f}",
-                    f"{point.p95_s:,.0f}",
-                    f"{point.most_gpus:,}",
-                ]
-            )
-    head = [
-        "policy",
-        "set",
-        "GPUs held",
-        "GPUs rented",
-        "node GPU-hours",
-        "mean (s)",
-        "times exact",
-        "P95 (s)",
-        "peak GPUs",
-    ]
-    yield from write_table(head, rows)
+            held = [f"{hours / span_h:.1f}" for hours in (point.gpu_hours, point.node_gpu_hours)]
+            ratio = "" if best is None else f"{point.mean_s / best:.2f}"
+            times = [f"{point.node_gpu_hours:,.0f}", f"{point.mean_s:,.0f}", ratio, f"{point.p95_s:,.0f}"]
+            rows.append([curve.name, point.label, *held, *times, f"{point.most_gpus:,}"])
+    return write_table([*head, "peak GPUs"], rows)
 
 
-def _write_knowledge(told: Gathered) -> Iterator[str]:
+def _tell_knowledge(told: Gathered) -> str:
     """Set Pollux that learns beside Pollux that knows, point by point."""
     rows = []
     for name, curve in told.learning.items():
@@ -95,26 +146,12 @@ def _write_knowledge(told: Gathered) -> Iterator[str]:
                 pairs = [(getattr(own, what), getattr(point, what)) for what in ("node_gpu_hours", "mean_s", "p95_s")]
                 cells = [text for a, b in pairs for text in (f"{a:,.0f}", f"{b:,.0f}", say_change(b / a))]
                 rows.append([name, point.label, *cells])
-    head = ["policy", "set"]
-    head += [
-        f"{what}{word}"
-        for what in ("node GPU-hours", "mean (s)", "P95 (s)")
-        for word in (", known", ", learned", ", off")
-    ]
-    yield from write_table(head, rows)
+    words = [f"{what}{word}" for what in _FIGURES for word in (", known", ", learned", ", off")]
+    return write_table(["policy", "set", *words], rows)
 
 
-def _write_pollux(told: Gathered) -> Iterator[str]:
+def _tell_pollux(told: Gathered) -> str:
     """Set Pollux here beside Pollux in the Sia artifact's simulator."""
-    yield from ("### Pollux here and in the Sia artifact's simulator", "")
-    yield (
-        "The same trace on the same nodes; here every division is computed, there it is searched for by NSGA-II. "
-        "There, jobs learn their speeds as they run and choose their batches by them, as *with agents* here "
-        "(`--batch learned --knowledge learned`); elsewhere on this page, but for figure 8, speeds are known "
-        "and batches the best measured ones, which makes Pollux the stronger rival. At most 10 % apart was wanted; "
-        "[what explains the rest](simulation.md#pollux-against-the-artifact)."
-    )
-    yield ""
     here = {
         (name, point.label): point
         for name, curve in (told.newtrace | told.agents).items()
@@ -128,15 +165,11 @@ def _write_pollux(told: Gathered) -> Iterator[str]:
             pairs = ((point.node_gpu_hours, hours), (point.mean_s, mean_s), (point.p95_s, p95_s))
             cells = [text for own, there in pairs for text in (f"{own:,.0f}", f"{there:,}", say_change(own / there))]
             rows.append([name, str(gpus), *cells])
-    head = ["policy", "GPUs"]
-    head += [
-        f"{what}{word}" for what in ("node GPU-hours", "mean (s)", "P95 (s)") for word in (" here", " there", ", off")
-    ]
-    yield from write_table(head, rows)
-    yield from _write_search(told)
+    words = [f"{what}{word}" for what in _FIGURES for word in (" here", " there", ", off")]
+    return write_table(["policy", "GPUs", *words], rows)
 
 
-def _write_search(told: Gathered) -> Iterator[str]:
+def _tell_search(told: Gathered) -> str:
     """Set the search as it was published beside the one that stands for it."""
     published = {name: curve for name, curve in told.few.items() if name.startswith(SEARCHED)}
     sizes = {point.label for curve in published.values() for point in curve.points}
@@ -147,64 +180,48 @@ def _write_search(told: Gathered) -> Iterator[str]:
         for point in curve.points
         if point.label in sizes
     ]
-    yield (
-        "The search is replaced, not cut short: everywhere else on this page the division is "
-        "[computed](simulation.md#pollux), which was never weaker than NSGA-II where both were tried. One point of "
-        "figure 4, searched for as it was published:"
-    )
-    yield from ("", *write_table(["policy", "GPUs", "node GPU-hours", "mean (s)", "P95 (s)"], rows))
+    return write_table(["policy", "GPUs", *_FIGURES], rows)
 
 
-def _write_efficiency(told: Gathered, figures: set[str]) -> Iterator[str]:
-    yield from ("## Figure 7: efficiency over time", "")
-    yield (
-        f"At {FIGURE7_GPUS:g} GPUs, and autoscaling at the target with the nearest GPU-hours; the work of all jobs, at "
-        "their speeds on the fewest GPUs, over GPU-time rented, in stretches of ten minutes. Averaged over GPU-hours "
-        "it says nothing of a policy: all jobs together are the same work, so efficiency is that work over the "
-        "GPU-hours used, and policies with equal GPU-hours have equal efficiency, but for what runs during pauses. "
-        "Only averages over time can differ, as the paper's do."
-    )
-    yield from ("", *include(figures, "figure7"))
+def _tell_efficiency(told: Gathered) -> str:
     rows = []
     for name, one in told.watched.items():
         averages = [f"{average:.3f}" for average in average_efficiency(one["cell"])]
         rows.append([name, *averages, f"{one['cell']['node_gpu_hours']:,.0f}", f"{one['cell']['mean_jct_s']:,.0f}"])
-    yield from write_table(["policy", "over time", "over GPU-hours", "node GPU-hours", "mean (s)"], rows)
+    return write_table(["policy", "over time", "over GPU-hours", "node GPU-hours", "mean (s)"], rows)
 
 
-def _write_bursts(told: Gathered, figures: set[str]) -> Iterator[str]:
-    yield from ("## Figure 9: bursts", "")
-    yield (
-        "newTrace's jobs in their order, at its mean rate, arriving at a high rate or not at all. Exact widths at "
-        f"{FIGURE9_GPUS:g} GPUs stand beside fixed clusters of as many, and exact widths at another budget, at which "
-        "they rent what autoscaling with the target 0.7 rents on newTrace, beside autoscaling. Means over the seeds. "
-        "Widths do not depend on arrivals and nobody queues, so BOA's means are all the same; its peaks are what grows."
-    )
-    yield from ("", *include(figures, "figure9"))
+def _tell_bursts(told: Gathered) -> str:
     rows = []
     for row in told.arrivals:
         for name, one in row["policies"].items():
             if one is not None:
-                done = f"{one['completed']} of {one['num_jobs']}"
-                times = [f"{one[what]:,.0f}" for what in ("mean_jct_s", "p95_jct_s")]
-                hours = [f"{one['node_gpu_hours']:,.0f}", f"{one['most_gpus']:,}"]
-                rows.append(
-                    [f"{row['variation']:g}", f"{row['measured']:.2f}", str(row["seed"]), name, *times, *hours, done]
-                )
+                drawn = [f"{row['variation']:g}", f"{row['measured']:.2f}", str(row["seed"])]
+                times = [f"{one[what]:,.0f}" for what in ("mean_jct_s", "p95_jct_s", "node_gpu_hours")]
+                done = [f"{one['most_gpus']:,}", f"{one['completed']} of {one['num_jobs']}"]
+                rows.append([*drawn, name, *times, *done])
     head = ["C² asked", "drawn", "seed", "policy", "mean (s)", "P95 (s)", "node GPU-hours", "peak GPUs", "completed"]
-    yield from write_table(head, rows)
+    return write_table(head, rows)
 
 
-def _write_reclaiming(told: Gathered) -> Iterator[str]:
-    yield from ("## Figure 11: until nodes are reclaimed", "")
-    yield (
-        "The 85 jobs again. The paper does not say how long its cloud takes; here a released node is paid for five "
-        "minutes more. An "
-        "upper bound: a node that is needed again meanwhile would not be released."
-    )
-    yield ""
+def _tell_reclaiming(told: Gathered) -> str:
     rows = [
         [name, f"{one['cell']['node_gpu_hours']:,.0f}", f"{one['releases']:,}", percent(reclaimed_share(one))]
         for name, one in told.watched_few.items()
     ]
-    yield from write_table(["policy", "node GPU-hours", "nodes released", "more to pay"], rows)
+    return write_table(["policy", "node GPU-hours", "nodes released", "more to pay"], rows)
+
+
+def _tell_taken(told: Gathered) -> str:
+    taken = sorted(told.taken.items(), key=lambda one: -one[1][1])
+    rows = [[policy, f"{count:,}", f"{seconds / 60:.1f}"] for policy, (count, seconds) in taken]
+    return write_table(["policy", "cells", "minutes of processor time"], rows)
+
+
+def _tell_traces(told: Gathered) -> str:
+    rows = []
+    for name, one in told.traces.items():
+        applications = ", ".join(f"{application} {count}" for application, count in one["applications"].items())
+        figures = [f"{one['jobs']:,}", f"{one['span_h']:g}", f"{one['variation']:.2f}"]
+        rows.append([f"`{name}`", *figures, applications])
+    return write_table(["trace", "jobs", "hours", "C²", "applications"], rows)

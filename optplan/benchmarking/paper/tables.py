@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 
 #: What a column of numbers consists of: numbers, shares, and what stands where there is none.
 _NUMBER = re.compile(r"[-+]?[\d.,]+(\s%)?|no such|")
 
 
-def write_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def write_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a Markdown table, columns of numbers to the right; without rows, that nothing was run."""
     if not rows:
-        yield from ("Not run.", "")
-        return
+        return "Not run."
     right = [all(_NUMBER.fullmatch(row[place]) for row in rows) for place in range(len(head))]
-    yield from (f"| {' | '.join(head)} |", "|" + "".join(" --: |" if each else " --- |" for each in right))
-    yield from (f"| {' | '.join(row)} |" for row in rows)
-    yield ""
+    rule = "|" + "".join(" --: |" if each else " --- |" for each in right)
+    first, *others = (f"| {' | '.join(row)} |" for row in (head, *rows))
+    return "\n".join([first, rule, *others])
 
 
-def include(figures: Collection[str], *names: str) -> Iterator[str]:
-    """Include the figures that there are."""
-    for name in names:
-        if name in figures:
-            yield from ('<div class="figure">', f'--8<-- "docs/assets/paper-{name}.svg"', "</div>", "")
+def include(figure: str) -> str:
+    """Include a figure."""
+    return f'<div class="figure">\n--8<-- "docs/assets/paper-{figure}.svg"\n</div>'
 
 
 def percent(share: float) -> str:

@@ -225,7 +225,7 @@ def test_charts_tell_many_lines_apart_and_leave_out_what_is_dominated() -> None:
 def test_columns_of_numbers_stand_to_the_right() -> None:
     """Shares and what stands in their place count as numbers; names, and names beside numbers, do not."""
     rows = [["a", "1,000", percent(0.1), "2"], ["b", "-3.5", "no such", "two"]]
-    head, rule, *_ = write_table(["name", "hours", "off", "mixed"], rows)
+    head, rule, *_ = write_table(["name", "hours", "off", "mixed"], rows).splitlines()
     assert head == "| name | hours | off | mixed |"
     assert rule == "| --- | --: | --: | --- |"
 
