@@ -156,14 +156,12 @@ def measure_solve(
     label: str,
     solver: str,
     *,
-    gap: float = 1e-6,
     time_limit_s: float | None = None,
-    seed: int = 0,
     extra: dict[str, float | str] | None = None,
     measures: Collection[str] = (),
 ) -> Row:
     """Solve and verify an instance and return the row; which of a solution's measures it has too can be asked for."""
-    row, result = solve_and_verify(instance, label, solver=solver, gap=gap, time_limit_s=time_limit_s, seed=seed)
+    row, result = solve_and_verify(instance, label, solver=solver, gap=1e-6, time_limit_s=time_limit_s)
     row.extra.update(result.counters)
     if instance.sense is not Sense.MINIMISE:
         row.extra["sense"] = instance.sense.value

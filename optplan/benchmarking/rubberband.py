@@ -71,20 +71,18 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
         yield from _sampling_rows()
 
 
-def _planner_rows(
-    instance: RubberBandInstance, label: str, *, slow: bool = False, extra: dict[str, float | str] | None = None
-) -> Iterator[Row]:
+def _planner_rows(instance: RubberBandInstance, label: str, *, slow: bool) -> Iterator[Row]:
     """Measure the exact solver in both modes, the paper's planners, and a general engine."""
-    exact = _measure(instance, label, "auto", extra)
+    exact = _measure(instance, label, "auto")
     yield exact
     if exact.objective is None:
         return
-    fair = _measure(instance.replace(mode=Mode.FAIR), f"{label}-fair", "auto", extra)
+    fair = _measure(instance.replace(mode=Mode.FAIR), f"{label}-fair", "auto")
     yield compare_rows(fair, exact)
     for planner in _PLANNERS:
-        yield compare_rows(_measure(instance, label, planner, extra), exact)
+        yield compare_rows(_measure(instance, label, planner), exact)
     if slow:
-        row = measure_solve(instance, label, _ENGINE, time_limit_s=_ENGINE_LIMIT_S, extra=extra)
+        row = measure_solve(instance, label, _ENGINE, time_limit_s=_ENGINE_LIMIT_S)
         yield compare_rows(row, exact)
 
 
@@ -109,7 +107,7 @@ def _limit_rows(instance: RubberBandInstance, label: str) -> Iterator[Row]:
     )
 
 
-def _measure(instance: RubberBandInstance, label: str, solver: str, extra: dict[str, float | str] | None) -> Row:
+def _measure(instance: RubberBandInstance, label: str, solver: str, extra: dict[str, float | str] | None = None) -> Row:
     return measure_solve(instance, label, solver, extra=extra, measures=_MEASURES)
 
 

@@ -27,17 +27,9 @@ OBJECTIVE_FACTORS = (1.0, 1.001, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0)
 TIME_FACTORS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 
 
-def shifted_geometric_mean(values: Iterable[float], shift: float = SHIFT_S) -> float:
-    """Return the geometric mean of values, each with a shift that is taken off the mean again.
-
-    Parameters
-    ----------
-    values
-        At or above zero, at least one.
-    shift
-        In their unit.
-    """
-    return math.exp(float(np.mean([math.log(value + shift) for value in values]))) - shift
+def shifted_geometric_mean(times_s: Iterable[float]) -> float:
+    """Return the geometric mean of times, at least one, each with a shift that is taken off the mean again."""
+    return math.exp(float(np.mean([math.log(time_s + SHIFT_S) for time_s in times_s]))) - SHIFT_S
 
 
 def summarise_suite(rows: Sequence[Row]) -> dict[str, Any]:

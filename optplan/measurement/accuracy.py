@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import UsageError
-from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, BandwidthTable, MeasuredBandwidth, volume_factor
+from optplan.formulations.srift.data.bandwidth import BandwidthTable, MeasuredBandwidth
 from optplan.formulations.srift.data.instance import SriftInstance, VmGroup, VmType
 from optplan.formulations.srift.data.profiles import JobProfile
 from optplan.formulations.srift.laws.iteration import predict_iteration
-from optplan.measurement.allreduce_prober import ProbeSettings, Timing, choose_sizes, measure_all
+from optplan.measurement.allreduce_data import Place
+from optplan.measurement.allreduce_prober import ProbeSettings, Timing, choose_sizes, collect, measure_all
+from optplan.measurement.bandwidth_tabulation import tabulate
 from optplan.measurement.process_groups import run_ranks
 from optplan.measurement.torch_profiler import ProfilerSettings, profile_module
 from optplan.measurement.workloads import Workload, call_module, load_workload
@@ -136,9 +138,9 @@ def check_accuracy(
     wanted = sorted(set(batches))
     found = run_ranks(_measure_here, ranks, (target, wanted, iterations, bucket_mib), timeout_s=timeout_s)
     profile = JobProfile.parse(found["profile"])
-    bandwidth = _tabulate([Timing(**row) for row in found["timings"]])
+    probed = tabulate(collect([Timing(**row) for row in found["timings"]], Place(_HERE)))
     rows = tuple(
-        _predict(profile, bandwidth, ranks, batch, statistics.median(measured), bucket_mib * _MEBIBYTE)
+        _predict(profile, probed, ranks, batch, statistics.median(measured), bucket_mib * _MEBIBYTE)
         for batch, measured in zip(wanted, found["iterations"], strict=True)
     )
     return Accuracy(
@@ -150,7 +152,7 @@ def check_accuracy(
         mape=statistics.fmean(abs(row.predicted_s / row.measured_s - 1) for row in rows),
         mape_layerwise=statistics.fmean(abs(row.predicted_layerwise_s / row.measured_s - 1) for row in rows),
         profile=profile,
-        bandwidth=bandwidth,
+        bandwidth=probed.tables[_HERE],
     )
 
 
@@ -205,23 +207,14 @@ def _train(workload: Workload, batches: list[int], iterations: int, bucket_mib: 
     return taken
 
 
-def _tabulate(timings: list[Timing]) -> BandwidthTable:
-    """Make a table of the median bus bandwidth of each size."""
-    ranks = timings[0].ranks
-    sizes = sorted({timing.size_bytes for timing in timings})
-    times = [statistics.median(each.time_s for each in timings if each.size_bytes == size) for size in sizes]
-    bus = [volume_factor(ranks) * size / taken / BYTES_PER_GBIT for size, taken in zip(sizes, times, strict=True)]
-    return BandwidthTable(ranks=np.array([ranks]), sizes_bytes=np.array(sizes, float), bus_gbit_per_s=np.array([bus]))
-
-
 def _predict(
-    profile: JobProfile, bandwidth: BandwidthTable, ranks: int, batch: int, measured_s: float, bucket_bytes: int
+    profile: JobProfile, probed: MeasuredBandwidth, ranks: int, batch: int, measured_s: float, bucket_bytes: int
 ) -> PredictedIteration:
     (gpu,) = profile.devices
     here = VmType(
         gpu=gpu,
         price_usd_per_hour=1.0,
-        network_gbit_per_s=float(bandwidth.bus_gbit_per_s.max()),
+        network_gbit_per_s=float(probed.tables[_HERE].bus_gbit_per_s.max()),
         available=ranks,
         batches=np.array([batch]),
     )
@@ -231,7 +224,7 @@ def _predict(
         global_batch=ranks * batch,
         iterations=1,
         types={_HERE: here},
-        bandwidth=MeasuredBandwidth(tables={_HERE: bandwidth}),
+        bandwidth=probed,
         bucket_bytes=bucket_bytes,
     )
     fleet = [VmGroup(type=_HERE, count=ranks, batch=batch)]

@@ -188,6 +188,11 @@ class AllreduceData:
         return Origin.SYNTHETIC if kinds == {True} else Origin.MEASURED
 
     @property
+    def vm_types(self) -> tuple[str, ...]:
+        """Types of VM that were measured."""
+        return tuple(sorted({row.place.vm_type for row in self.rows}))
+
+    @property
     def label(self) -> str:
         """Origin and fingerprint in words, for whatever is derived from the data."""
         return say_origin(self.origin, self.fingerprint)

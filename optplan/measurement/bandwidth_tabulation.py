@@ -50,9 +50,11 @@ def tabulate(
     MissingExtraError
         When there is a model and xgboost is not installed.
     """
+    by_name = dict(types) if isinstance(types, Mapping) else {name: name for name in types}
+    by_name = by_name or {name: name for name in source.vm_types}
     if isinstance(source, AllreduceData):
-        return _tabulate_rows(source, _name_types(source, types), ranks, sizes_bytes, region)
-    return _tabulate_model(source, _name_types(source, types), ranks, sizes_bytes, region)
+        return _tabulate_rows(source, by_name, ranks, sizes_bytes, region)
+    return _tabulate_model(source, by_name, ranks, sizes_bytes, region)
 
 
 def fill_bandwidth(
@@ -92,19 +94,6 @@ def fill_bandwidth(
     return instance.replace(bandwidth=tabulate(source, wanted, ranks, sizes_bytes, region=region))
 
 
-def _name_types(source: LearnedBandwidth | AllreduceData, types: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return the measured type by the name that the table is to have for it."""
-    if isinstance(types, Mapping) and types:
-        return dict(types)
-    return {name: name for name in types or _list_types(source)}
-
-
-def _list_types(source: LearnedBandwidth | AllreduceData) -> tuple[str, ...]:
-    if isinstance(source, LearnedBandwidth):
-        return source.vm_types
-    return tuple(sorted({row.place.vm_type for row in source.rows}))
-
-
 def _tabulate_model(
     model: LearnedBandwidth, types: Mapping[str, str], ranks: Sequence[int], sizes: Sequence[int], region: str | None
 ) -> MeasuredBandwidth:
@@ -130,7 +119,7 @@ def _tabulate_rows(
     here = tuple(dict.fromkeys(row.place for row in data.rows))
     tables = {}
     for name, vm_type in types.items():
-        places = set(_find_places(here, vm_type, region, _list_types(data)))
+        places = set(_find_places(here, vm_type, region, data.vm_types))
         taken = [row for row in data.rows if row.place in places and row.transfers == least]
         rows = tuple(ranks) or tuple(sorted({row.ranks for row in taken}))
         columns = tuple(sizes) or tuple(sorted({row.size_bytes for row in taken}))

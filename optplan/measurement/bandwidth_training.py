@@ -143,11 +143,7 @@ class _Learner:
         best = min(trials, key=lambda trial: trial.mape)  # the first of several
         booster, median = self._train(features, measured, best.loss, best.target, best.depth, best.rounds)
         return TransferModel(
-            loss=best.loss,
-            target=best.target,
-            depth=best.depth,
-            rounds=best.rounds,
-            mape=best.mape,
+            **dict(best),
             rated_mape=_compare_rated(rows),
             trials=tuple(trials),
             rows=len(rows),

@@ -65,18 +65,13 @@ class Trial(FrozenModel):
     mape: float
 
 
-class TransferModel(FrozenModel):
-    """The trees for the transfers on one side of the MTU.
+class TransferModel(Trial):
+    """The trees for the transfers on one side of the MTU, as the best trial has them: ``mape`` is a little too good.
 
     Parameters
     ----------
-    loss, target, depth, rounds
-        What was chosen; as of :class:`Trial`.
-    mape
-        Its mean absolute percentage error in cross-validation, as a fraction. It was chosen by this figure, so it is a
-        little too good.
     rated_mape
-        The same for the provider's rated bandwidth as the prediction; None where no row says it.
+        ``mape`` for the provider's rated bandwidth as the prediction; None where no row says it.
     trials
         All that was tried.
     rows
@@ -87,11 +82,6 @@ class TransferModel(FrozenModel):
         What xgboost saves, in JSON.
     """
 
-    loss: Loss
-    target: Target
-    depth: int
-    rounds: int
-    mape: float
     rated_mape: float | None = None
     trials: tuple[Trial, ...]
     rows: int
@@ -290,10 +280,8 @@ class BandwidthPredictor:
         self._model = model
         self._boosters: dict[str, Booster] = {}
 
-    def predict(
-        self, place: Place, ranks: int, sizes_bytes: Sequence[float], transfers: int | None = None
-    ) -> FloatArray:
-        """Predict the bus bandwidth at a place.
+    def predict(self, place: Place, ranks: int, sizes_bytes: Sequence[float]) -> FloatArray:
+        """Predict the bus bandwidth at a place, with the least number of all-reduces at once that was measured.
 
         Parameters
         ----------
@@ -303,8 +291,6 @@ class BandwidthPredictor:
             That take part.
         sizes_bytes
             (S,) Sizes of the buffer.
-        transfers
-            All-reduces at once; None: the least number that was measured.
 
         Returns
         -------
@@ -321,10 +307,11 @@ class BandwidthPredictor:
             if getattr(place, name) not in known:
                 problem = f"got {getattr(place, name)!r}, where nothing was measured"
                 raise DataError(name, problem, nearest_name_hint(getattr(place, name), known))
-        at_once = model.measured_transfers[0] if transfers is None else transfers
         found = np.empty(len(sizes_bytes))
         sides = [model.side_of(size) for size in sizes_bytes]
-        features = encode_features(model.names, [(place, size, ranks, at_once) for size in sizes_bytes])
+        features = encode_features(
+            model.names, [(place, size, ranks, model.measured_transfers[0]) for size in sizes_bytes]
+        )
         for side in (model.small, model.large):
             here = np.array([each is side for each in sides])
             if side is not None and here.any():

@@ -146,7 +146,7 @@ def _reconcile(timing: _Timing, ranks: int) -> float:
 def _read_runs(path: Path) -> Iterator[_Run]:
     """Read what stood on stdout; lines that are none of nccl-tests' are passed over."""
     table = _Table(path)
-    for number, raw in enumerate(_read_lines(path), start=1):
+    for number, raw in enumerate(read_text(path).splitlines(), start=1):
         line = _TAG.sub("", raw)
         if line.startswith("# Using devices") and table.timings:
             yield table.to_run()
@@ -268,10 +268,6 @@ def _read_result(where: str, result: Mapping[str, Any]) -> Iterator[_Timing]:
             },
             is_wrong=bool(timing.get("nwrong")),
         )
-
-
-def _read_lines(path: Path) -> list[str]:
-    return read_text(path).splitlines()
 
 
 def _is_wrong(where: str, count: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -30,30 +30,29 @@ REGIONS = ("us-west-2", "us-east-1")
 
 @dataclass(frozen=True)
 class MadeUpNetwork:
-    """The network of a type of VM, and its features.
+    """The network of a type of VM.
 
     Parameters
     ----------
     capacity_gbit_per_s, deviation_gbit_per_s
         Mean and standard deviation of the bandwidth between two VMs.
-    gpu, cpu, cpu_cores, memory_gib, rated_gbit_per_s
-        As of :class:`~optplan.measurement.allreduce_data.Place`.
+    place
+        What is known of the VMs, wherever they are.
     """
 
     capacity_gbit_per_s: float
     deviation_gbit_per_s: float
-    gpu: str
-    cpu: str
-    cpu_cores: float
-    memory_gib: float
-    rated_gbit_per_s: float
+    place: Place
 
 
 #: The types of table 2.
-NETWORKS: dict[str, MadeUpNetwork] = {
-    "p3.8xlarge": MadeUpNetwork(11.2, 0.98, "V100", "Xeon E5-2686 v4", 16, 244, 10),
-    "g3.8xlarge": MadeUpNetwork(11.9, 0.31, "M60", "Xeon E5-2686 v4", 16, 244, 10),
-    "g4dn.4xlarge": MadeUpNetwork(20.3, 0.74, "T4", "Xeon Platinum 8259CL", 8, 64, 25),
+NETWORKS = {
+    network.place.vm_type: network
+    for network in (
+        MadeUpNetwork(11.2, 0.98, Place("p3.8xlarge", "ec2", "", "", "V100", "Xeon E5-2686 v4", 16, 244, 10)),
+        MadeUpNetwork(11.9, 0.31, Place("g3.8xlarge", "ec2", "", "", "M60", "Xeon E5-2686 v4", 16, 244, 10)),
+        MadeUpNetwork(20.3, 0.74, Place("g4dn.4xlarge", "ec2", "", "", "T4", "Xeon Platinum 8259CL", 8, 64, 25)),
+    )
 }
 
 
@@ -145,9 +144,9 @@ def synthesize_measurements(settings: SyntheticSettings | None = None) -> Allred
     plan = settings or SyntheticSettings()
     generator = np.random.default_rng(plan.seed)
     rows = []
-    for name, network in plan.networks.items():
+    for network in plan.networks.values():
         deviation = network.deviation_gbit_per_s / network.capacity_gbit_per_s
-        places = [_describe(name, network, region) for region in plan.regions]
+        places = [replace(network.place, region=region) for region in plan.regions]
         for place, ranks, size, transfers in product(places, plan.ranks, plan.sizes_bytes, plan.transfers):
             capacities = _draw(generator, network.capacity_gbit_per_s, deviation, plan.repeats)
             latencies = _draw(generator, plan.step_latency_s, plan.latency_deviation, plan.repeats)
@@ -168,16 +167,3 @@ def _draw(generator: np.random.Generator, mean: float, deviation: float, count: 
     spread = math.log1p(deviation**2)
     logarithms = generator.normal(-spread / 2.0, math.sqrt(spread), count)
     return round_shared(mean * np.exp(logarithms))
-
-
-def _describe(name: str, network: MadeUpNetwork, region: str) -> Place:
-    return Place(
-        vm_type=name,
-        cloud="ec2",
-        region=region,
-        gpu=network.gpu,
-        cpu=network.cpu,
-        cpu_cores=network.cpu_cores,
-        memory_gib=network.memory_gib,
-        rated_gbit_per_s=network.rated_gbit_per_s,
-    )

@@ -90,25 +90,7 @@ def fit_amdahl(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | Flo
 
 
 def fit_power(gpus: Sequence[int] | IntArray, throughput: Sequence[float] | FloatArray) -> Fit[PowerSpeedup]:
-    """Fit a power law to measured throughput.
-
-    Parameters
-    ----------
-    gpus
-        Widths of the measurements, shape (points,); a width may come several times.
-    throughput
-        Work per time in any unit, shape (points,).
-
-    Returns
-    -------
-    Fit
-        The exponent lies between 0 and 1; the message says when it ended at a bound.
-
-    Raises
-    ------
-    DataError
-        As :func:`fit_amdahl`.
-    """
+    """Fit a power law to measured throughput; all as of :func:`fit_amdahl`, but for an exponent between 0 and 1."""
     k, measured = _check_points(gpus, throughput)
     # The law is a line in logarithms, and the squared error is convex in its slope: the clipped slope is optimal.
     log_k = np.log(k) - np.log(k).mean()
@@ -127,10 +109,8 @@ def fit_table(
 
     Parameters
     ----------
-    gpus
-        Widths of the measurements, shape (points,); a width may come several times.
-    throughput
-        Work per time in any unit, shape (points,).
+    gpus, throughput
+        As of :func:`fit_amdahl`.
     reference_width
         The width where the speedup is 1: one GPU, or the least width that was measured when the model does not fit on
         one. Sizes of jobs must then refer to that width as well.
@@ -167,22 +147,11 @@ def fit_best(
     and predicted from the others (a width with all its repeats, so that a repeat cannot vouch for another); with fewer,
     the RMSE of the fit itself. Amdahl's law wins a tie.
 
-    Parameters
-    ----------
-    gpus
-        Widths of the measurements, shape (points,); a width may come several times.
-    throughput
-        Work per time in any unit, shape (points,).
-
     Returns
     -------
     Fit
-        The better fit; its message names the criterion and both figures.
-
-    Raises
-    ------
-    DataError
-        As :func:`fit_amdahl`.
+        The better fit; its message names the criterion and both figures. Parameters and errors are those of
+        :func:`fit_amdahl`.
     """
     k, measured = _check_points(gpus, throughput)
     amdahl, power = fit_amdahl(k, measured), fit_power(k, measured)

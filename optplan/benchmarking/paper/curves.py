@@ -59,18 +59,18 @@ class Curve:
             return None
         return float(np.exp(np.interp(np.log(hours), np.log(hours_of), np.log(values))))
 
-    def hours_for(self, seconds: float, what: str = "mean_s", use: str = "node_gpu_hours") -> float | None:
-        """Return the GPU-hours for a completion time; None where the policy does not reach it."""
-        ordered = sorted((getattr(point, use), getattr(point, what)) for point in self.points)
+    def hours_for(self, seconds: float) -> float | None:
+        """Return the GPU-hours for a mean completion time; None where the policy does not reach it."""
+        ordered = sorted((point.node_gpu_hours, point.mean_s) for point in self.points)
         values = np.minimum.accumulate(np.array([value for _, value in ordered]))
         if not values.size or seconds < values[-1] or seconds > values[0]:
             return None
         hours_of = np.array([one for one, _ in ordered])
         return float(np.exp(np.interp(-np.log(seconds), -np.log(values), np.log(hours_of))))
 
-    def nearest(self, hours: float, use: str = "node_gpu_hours") -> Point:
+    def nearest(self, hours: float) -> Point:
         """Return the point whose GPU-hours are nearest, as a factor."""
-        return min(self.points, key=lambda point: abs(np.log(getattr(point, use) / hours)))
+        return min(self.points, key=lambda point: abs(np.log(point.node_gpu_hours / hours)))
 
 
 def compare(curve: Curve, rival: Curve, what: str = "mean_s", use: str = "node_gpu_hours") -> list[tuple[Point, float]]:
@@ -88,6 +88,6 @@ def compare(curve: Curve, rival: Curve, what: str = "mean_s", use: str = "node_g
     return found
 
 
-def largest_factor(curve: Curve, rival: Curve, what: str = "mean_s", use: str = "node_gpu_hours") -> float | None:
+def largest_factor(curve: Curve, rival: Curve) -> float | None:
     """Return the largest of :func:`compare`; None without any."""
-    return max((factor for _, factor in compare(curve, rival, what, use)), default=None)
+    return max((factor for _, factor in compare(curve, rival)), default=None)

@@ -200,7 +200,7 @@ def test_equal_share_by_rounds() -> None:
 def test_least_attained_stops_who_has_had_much() -> None:
     """With a threshold of 50 GPU-seconds, the first job is stopped for the second in the round after it passed it."""
     long = TabledApplication({1: np.array([100.0])}, num_epochs=1)
-    policy = LeastAttained(threshold_gpu_hours=50 / 3600, interval_s=60.0)
+    policy = LeastAttained(threshold_gpu_hours=50 / 3600)
     outcome = replay([job("a", truth=long), job("b", 30.0, truth=long)], policy, gpus_per_node=1, nodes=1)
     # a: 0 to 60, then b until 120: both have had their 50 and a came into the second queue first: 120 to 160;
     # b goes on in the next round, 180 to 220.

@@ -16,17 +16,9 @@ class EqualShare:
     What does not come out even goes one GPU each to those who came first; with more jobs than GPUs, these hold one and
     the others wait. A job that cannot run on its share holds the most below it on which it can; where there is nothing
     below it, the least on which it can, at the expense of those who came later, or it waits for the next round.
-
-    Parameters
-    ----------
-    interval_s
-        Length of a round, seconds.
     """
 
-    name = "equal-share"
-
-    def __init__(self, interval_s: float = ROUND_S) -> None:
-        self.interval_s = interval_s
+    name, interval_s = "equal-share", ROUND_S
 
     def need(self, job: Job) -> int:
         """Return the least on which it runs: where the share is less, it gets that."""

@@ -27,14 +27,11 @@ class LeastAttained:
     ----------
     threshold_gpu_hours
         From which on a job is in the second queue.
-    interval_s
-        Length of a round, seconds.
     """
 
-    name = "least-attained"
+    name, interval_s = "least-attained", ROUND_S
 
-    def __init__(self, threshold_gpu_hours: float = 16.0, interval_s: float = ROUND_S) -> None:
-        self.interval_s = interval_s
+    def __init__(self, threshold_gpu_hours: float = 16.0) -> None:
         self._threshold_gpu_s = threshold_gpu_hours * SECONDS_PER_HOUR
         self._second: dict[Job, None] = {}
 

@@ -35,8 +35,6 @@ class Pollux:
     ----------
     knowledge
         What it knows about speeds.
-    interval_s
-        Length of a round, seconds.
 
     Attributes
     ----------
@@ -44,10 +42,9 @@ class Pollux:
         Divisions until now, and how many of them were proven to be the best.
     """
 
-    name = "pollux"
+    name, interval_s = "pollux", ROUND_S
 
-    def __init__(self, knowledge: Knowledge = Knowledge.TRUTH, interval_s: float = ROUND_S) -> None:
-        self.interval_s = interval_s
+    def __init__(self, knowledge: Knowledge = Knowledge.TRUTH) -> None:
         self._knowledge = knowledge
         self.rounds = self.proven = 0
         self._beliefs: Beliefs | None = None

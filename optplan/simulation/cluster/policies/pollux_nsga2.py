@@ -40,8 +40,6 @@ class PolluxNsga2(Pollux):
         What it knows about speeds.
     population, generations
         Divisions that change at once, and how often.
-    seed
-        Of the draws.
     """
 
     name = "pollux-nsga2"
@@ -51,12 +49,11 @@ class PolluxNsga2(Pollux):
         knowledge: Knowledge = Knowledge.TRUTH,
         population: int = POPULATION,
         generations: int = GENERATIONS,
-        seed: int = 0,
     ) -> None:
         super().__init__(knowledge)
         if (population, generations) != (POPULATION, GENERATIONS):
             self.name = f"{self.name}:{population}x{generations}"
-        self._population, self._generations, self._seed = population, generations, seed
+        self._population, self._generations, self._seed = population, generations, 0
         self._states: States | None = None
         self._rows: dict[Job, int] = {}
 

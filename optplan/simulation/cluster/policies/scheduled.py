@@ -109,14 +109,13 @@ class Autoscaled(Scheduled):
     ----------
     plan
         On one type of GPU.
-    interval_s
-        Length of a round, seconds.
     """
 
-    def __init__(self, plan: BoaPlan, interval_s: float = ROUND_S) -> None:
+    interval_s = ROUND_S
+
+    def __init__(self, plan: BoaPlan) -> None:
         super().__init__(plan)
         self.name = f"autoscaled:{plan.solver} plan"
-        self.interval_s = interval_s
 
     def choose_nodes(self, sight: Sight) -> int:
         """Return the nodes that all widths need, or more of them while jobs are on more: nobody is moved."""
