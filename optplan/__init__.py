@@ -35,8 +35,7 @@ def __getattr__(name: str) -> object:
         return _read_version()
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    message = f"module 'optplan' has no attribute {name!r}"
-    raise AttributeError(message)
+    raise AttributeError(f"module 'optplan' has no attribute {name!r}")
 
 
 @cache  # looking it up takes a good part of a small solve

@@ -91,12 +91,11 @@ def _run_in_processes(
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool:
-            message = (
+            raise UsageError(
                 f"processes: got {count}, but one of them ended before its work did; each imports the main script "
                 "again, so call this below `if __name__ == '__main__':` in a script that is a file, or use processes=1 "
                 "(which also needs less memory)"
-            )
-            raise UsageError(message) from None
+            ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

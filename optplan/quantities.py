@@ -72,8 +72,7 @@ def require_range(value: float) -> float:
         Otherwise; inside a validator pydantic adds the field's path.
     """
     if value != 0 and not LEAST_AMOUNT <= abs(value) <= LARGEST_AMOUNT:
-        message = f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit")
     return value
 
 
@@ -86,14 +85,11 @@ def _read_money(value: object) -> Amount:
         except UsageError as error:
             raise ValueError(str(error).removeprefix("budget: ")) from None
     else:
-        message = f"got {value!r}; write an amount of money with its unit, as in 25usd"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; write an amount of money with its unit, as in 25usd")
     if amount.unit is not BudgetUnit.USD:
-        message = f"got {str(amount)!r}; the budget is money in all, as in 25usd"
-        raise ValueError(message)
+        raise ValueError(f"got {str(amount)!r}; the budget is money in all, as in 25usd")
     if not (math.isfinite(amount.value) and LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT):
-        message = f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit"
-        raise ValueError(message)
+        raise ValueError(f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit")
     return amount
 
 
@@ -105,8 +101,7 @@ def _read_gpus(value: object) -> object:
     except UsageError as error:
         raise ValueError(str(error).removeprefix("budget: ")) from None
     if amount.unit is not BudgetUnit.GPU:
-        message = f"got {value!r}; a number of GPUs is needed, as in 12gpu"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; a number of GPUs is needed, as in 12gpu")
     return amount.value
 
 

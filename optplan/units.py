@@ -117,8 +117,7 @@ def parse_duration(text: str, *, what: str = "duration") -> float:
     unit = name.lower()
     if unit not in _SECONDS_PER:
         known = ", ".join(_SECONDS_PER)
-        message = f"{what}: {show_value(text)} has no known unit of time; use one of {known}, as in 20min"
-        raise UsageError(message)
+        raise UsageError(f"{what}: {show_value(text)} has no known unit of time; use one of {known}, as in 20min")
     return value * _SECONDS_PER[unit]
 
 
@@ -175,12 +174,10 @@ def parse_bytes(text: str, *, what: str = "size") -> int:
     value, unit = _split(text, what, "16MiB, 9kB or 4B")
     if unit not in _BYTES_PER:
         known = ", ".join(_BYTES_PER)
-        message = f"{what}: {show_value(text)} has no known unit of size; use one of {known}, as in 16MiB"
-        raise UsageError(message)
+        raise UsageError(f"{what}: {show_value(text)} has no known unit of size; use one of {known}, as in 16MiB")
     size = value * _BYTES_PER[unit]
     if size != round(size):
-        message = f"{what}: got {show_value(text)}, which is {size:g} bytes; a whole number of bytes is needed"
-        raise UsageError(message)
+        raise UsageError(f"{what}: got {show_value(text)}, which is {size:g} bytes; a whole number of bytes is needed")
     return round(size)
 
 
@@ -224,10 +221,8 @@ def _write_plainly(text: str) -> str:
 def _split(text: str, what: str, examples: str, given: str | None = None) -> tuple[float, str]:
     match, text = _QUANTITY.fullmatch(text), text if given is None else given
     if match is None:
-        message = f"{what}: cannot read {show_value(text)}; write a number and a unit, as in {examples}"
-        raise UsageError(message)
+        raise UsageError(f"{what}: cannot read {show_value(text)}; write a number and a unit, as in {examples}")
     value = float(match[1])
     if not (math.isfinite(value) and value > 0):
-        message = f"{what}: got {show_value(text)}; a finite number above zero is needed"
-        raise UsageError(message)
+        raise UsageError(f"{what}: got {show_value(text)}; a finite number above zero is needed")
     return value, (match[2] or "").strip()

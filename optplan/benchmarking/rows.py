@@ -117,8 +117,7 @@ def run_suite(
         When there is no such suite, both quick and full are asked, or proofs of a suite that has none.
     """
     if name not in suites():
-        message = f"no benchmark suite {name!r}; {nearest_name_hint(name, suites())}"
-        raise UsageError(message)
+        raise UsageError(f"no benchmark suite {name!r}; {nearest_name_hint(name, suites())}")
     if quick and full:
         raise UsageError("quick and full exclude each other")
     if proofs is not None and name != BEST_KNOWN:

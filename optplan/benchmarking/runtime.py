@@ -104,8 +104,7 @@ def _measure_search() -> Row:
     instance = example.replace(training=example.training.replace(iteration_noise=None, trial_noise=None))
     result = solve(instance, gap=1e-2)
     if not isinstance(result.solution, RubberBandSolution):
-        message = f"{_SEARCH} has no plan: {result.status}"
-        raise TypeError(message)
+        raise TypeError(f"{_SEARCH} has no plan: {result.status}")
     plan: Plan = build_plan(instance, result)
     run_plan(plan)  # loads every module
     reset_peak()

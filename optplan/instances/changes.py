@@ -110,18 +110,15 @@ def parse_change(text: str, *, what: str = "change") -> Change:
         message = f"{what}: cannot read {show_value(text)}; write a path, an operator and a value, as in {_EXAMPLES}"
         raise UsageError(message)
     if not match["value"].strip():
-        message = f"{what}: {text!r} has no value; give one, as in {_EXAMPLES}, or null to remove what is there"
-        raise UsageError(message)
+        raise UsageError(f"{what}: {text!r} has no value; give one, as in {_EXAMPLES}, or null to remove what is there")
     try:
         value = parse_yaml(match["value"], "value")
     except DataError as error:
-        message = f"{what}: the value of {text!r} {error.problem}; write it as in a YAML file"
-        raise UsageError(message) from None
+        raise UsageError(f"{what}: the value of {text!r} {error.problem}; write it as in a YAML file") from None
     parts = [part.strip() for part in re.findall(_PART + r"(?=\.|$)", match["path"])]
     path = tuple(None if part == _EVERY_NAME else _take_off_quotes(part) for part in parts)
     if not all(part is None or part for part in path):
-        message = f"{what}: {text!r} has an empty part in its path; write it as in {_EXAMPLES}"
-        raise UsageError(message)
+        raise UsageError(f"{what}: {text!r} has an empty part in its path; write it as in {_EXAMPLES}")
     return Change(text=text, path=path, operator=match["operator"], value=value)
 
 
@@ -219,8 +216,7 @@ def _change_data(instance: Instance, changes: Sequence[Change], what: str) -> di
             for place in list(_find_places(type(instance), data, change)):
                 _change_place(place, change)
         except UsageError as error:
-            message = f"{what} {change.text!r}: {error}"
-            raise UsageError(message) from None
+            raise UsageError(f"{what} {change.text!r}: {error}") from None
     source = data.setdefault("source", {})
     if isinstance(source, dict):  # what else a change may have put there is for the validation to refuse
         earlier = [source[CHANGES]] if CHANGES in source else []
@@ -252,8 +248,7 @@ def _find_places(record: type[BaseModel], data: dict[str, Any], change: Change) 
                 continue
             inner = _kind_of(place.value_type, holder.get(name))
             if inner is None or not isinstance(holder.get(name, {}), dict):
-                message = f"{here} has no parts; change it as a whole, as in {here}=VALUE"
-                raise UsageError(message)
+                raise UsageError(f"{here} has no parts; change it as a whole, as in {here}=VALUE")
             yield from descend(inner, holder.setdefault(name, {}), depth + 1, here)
 
     return descend(record, data, 0, "")
@@ -271,12 +266,10 @@ def _match_names(
         return [_find_field(part, list(kind.model_fields), where)]
     if part is None:
         if not holder:
-            message = f"{where} is empty, so * stands for nothing; leave the change out"
-            raise UsageError(message)
+            raise UsageError(f"{where} is empty, so * stands for nothing; leave the change out")
         return list(holder)
     if part not in holder and not adds:
-        message = f"{where} has no {part!r}; {nearest_name_hint(part, holder)}"
-        raise UsageError(message)
+        raise UsageError(f"{where} has no {part!r}; {nearest_name_hint(part, holder)}")
     return [part]
 
 
@@ -289,10 +282,8 @@ def _find_field(part: str, fields: Sequence[str], where: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        message = f"{part!r} may be {' or '.join(found)} of {where}; write more of it"
-        raise UsageError(message)
-    message = f"{where} has no field {part!r}; {nearest_name_hint(part, fields)}"
-    raise UsageError(message)
+        raise UsageError(f"{part!r} may be {' or '.join(found)} of {where}; write more of it")
+    raise UsageError(f"{where} has no field {part!r}; {nearest_name_hint(part, fields)}")
 
 
 def _leave_out_unit(field: str) -> str:
@@ -329,8 +320,7 @@ def _change_place(place: _Place, change: Change) -> None:
         place.holder[place.name] = change.value
     elif place.name not in place.holder:
         fix = "there is nothing to remove" if change.operator == "=" else f"set it first, as in {place.path}=VALUE"
-        message = f"{place.path} is absent; {fix}"
-        raise UsageError(message)
+        raise UsageError(f"{place.path} is absent; {fix}")
     elif change.operator == "=":
         del place.holder[place.name]
     else:
@@ -354,8 +344,7 @@ def _calculate(place: _Place, change: Change) -> object:
             return str(Amount(operate(amount.value, _number_for(amount, change)), amount.unit))
         return _combine(operate, current, operand, place.path)
     except ArithmeticError as error:
-        message = f"{place.path} cannot be calculated ({error}); use another number"
-        raise UsageError(message) from None
+        raise UsageError(f"{place.path} cannot be calculated ({error}); use another number") from None
 
 
 def _number_for(amount: Amount, change: Change) -> float:
@@ -380,10 +369,9 @@ def _combine(operate: Callable[[Any, Any], Any], current: object, operand: objec
         return [_combine(operate, item, other, path) for item, other in zip(current, operand, strict=True)]
     for value, role in ((current, f"{path} is"), (operand, "the value is")):
         if not _is_number(value):
-            message = (
+            raise UsageError(
                 f"{role} {show_value(value)}; calculating takes numbers or lists of numbers; use = to set something"
             )
-            raise UsageError(message)
     return operate(current, operand)
 
 

@@ -192,8 +192,7 @@ def write_text(text: str, path: Path | str, *, overwrite: bool = False) -> None:
             raise
     except (OSError, UnicodeEncodeError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        message = f"{path} cannot be written ({why or error}); give another path"
-        raise OutputError(message) from None
+        raise OutputError(f"{path} cannot be written ({why or error}); give another path") from None
 
 
 def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
@@ -222,14 +221,11 @@ def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
         return target
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, and a NUL in the path
         why = getattr(error, "strerror", None) or error
-        message = f"{said} cannot be written ({why}); give another path"
-        raise OutputError(message) from None
+        raise OutputError(f"{said} cannot be written ({why}); give another path") from None
     if not overwrite:
-        message = f"{said} exists; give another path, or --force to replace it"
-        raise OutputError(message)
+        raise OutputError(f"{said} exists; give another path, or --force to replace it")
     if stat.S_ISDIR(mode):
-        message = f"{said} cannot be written (Is a directory); give another path"
-        raise OutputError(message)
+        raise OutputError(f"{said} cannot be written (Is a directory); give another path")
     if not stat.S_ISREG(mode):
         message = f"{said} is a device, a pipe or a socket, and only regular files are replaced; give another path"
         raise OutputError(message)
@@ -238,15 +234,13 @@ def require_target(path: Path, *, overwrite: bool, what: str = "") -> Path:
 
 def _require_type(record: RecordT, kind: type[RecordT], path: str | Path) -> RecordT:
     if not isinstance(record, kind):
-        message = f"{path} is a {type(record).__name__}; a {kind.__name__} is needed"
-        raise UsageError(message)
+        raise UsageError(f"{path} is a {type(record).__name__}; a {kind.__name__} is needed")
     return record
 
 
 def _require_path(path: object) -> None:
     if not isinstance(path, str | os.PathLike):
-        message = f"path: got {show_value(path)}; the path of a file is needed, such as 'result.json'"
-        raise UsageError(message)
+        raise UsageError(f"path: got {show_value(path)}; the path of a file is needed, such as 'result.json'")
 
 
 def is_path(text: str) -> bool:

@@ -71,8 +71,7 @@ def random_boa(
     """
     _require_counts(classes=classes, epochs=epochs, widths=widths)
     if not 0 <= noise < 0.5:
-        message = f"noise: got {noise}; a number from 0 to below 0.5 is needed"
-        raise UsageError(message)
+        raise UsageError(f"noise: got {noise}; a number from 0 to below 0.5 is needed")
     rng = np.random.default_rng(seed)
     gpus = np.arange(1, widths + 1)
     made = {f"class-{number:04d}": _random_class(rng, gpus, epochs, noise) for number in range(1, classes + 1)}
@@ -163,8 +162,7 @@ def random_srift(
 def _require_counts(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
-            message = f"{name}: got {count}; at least 1 is needed"
-            raise UsageError(message)
+            raise UsageError(f"{name}: got {count}; at least 1 is needed")
 
 
 def _random_device(rng: np.random.Generator, speed: float) -> DeviceProfile:

@@ -110,8 +110,7 @@ class LearningCurves:
             When there is no such seed.
         """
         if seed not in self.seeds:
-            message = f"seed: {self.name} has no seed {seed}; it has {', '.join(map(str, self.seeds))}"
-            raise UsageError(message)
+            raise UsageError(f"seed: {self.name} has no seed {seed}; it has {', '.join(map(str, self.seeds))}")
         return self.accuracy[:, self.seeds.index(seed)]
 
 

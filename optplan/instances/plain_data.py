@@ -156,8 +156,7 @@ def _find_repeated_name(text: str) -> tuple[str, int]:
             if key in seen[-1]:
                 return key, text.count("\n", 0, token.start()) + 1
             seen[-1].add(key)
-    message = "no name repeats"
-    raise ValueError(message)
+    raise ValueError("no name repeats")
 
 
 def _require_plain(data: object, name: str) -> None:

@@ -156,8 +156,7 @@ def read_spot_trace(path: Path | str, *, wanted: int | None = None) -> SpotTrace
             raise DataError(str(path), problem, "correct it")
     most = max(ticks)
     if wanted is not None and wanted > MOST_VMS:
-        message = f"wanted: got {show_value(wanted)}; up to {MOST_VMS:,} VMs are allowed"
-        raise UsageError(message)
+        raise UsageError(f"wanted: got {show_value(wanted)}; up to {MOST_VMS:,} VMs are allowed")
     if wanted is not None and wanted < most:
         message = f"wanted: got {wanted}, but {path.name} has {most} VMs at a time; leave it out, or give at least that"
         raise UsageError(message)

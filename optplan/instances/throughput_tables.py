@@ -117,8 +117,7 @@ def _name_prices(rows: list[_Row], prices: Mapping[str | None, float | str]) -> 
     """Return the given prices by type."""
     names = list(dict.fromkeys(row["type"] for _, row in rows))
     if None in prices and len(names) > 1:
-        message = f"--price: there are several types; say of which one, as in {names[0]}=0.5usd/hour"
-        raise UsageError(message)
+        raise UsageError(f"--price: there are several types; say of which one, as in {names[0]}=0.5usd/hour")
     found = {names[0] if name is None else name: price for name, price in prices.items()}
     unknown = [name for name in found if name not in names]
     if unknown:

@@ -130,11 +130,10 @@ def check_accuracy(
         When a rank fails, or time is up.
     """
     if ranks < 2 or not batches or min(batches) < 1 or iterations < 1 or bucket_mib < 1:
-        message = (
+        raise UsageError(
             f"got ranks {ranks}, batches {list(batches)}, iterations {iterations}, bucket_mib {bucket_mib}; two ranks "
             "or more, a batch or more and whole numbers from 1 on are needed"
         )
-        raise UsageError(message)
     wanted = sorted(set(batches))
     found = run_ranks(_measure_here, ranks, (target, wanted, iterations, bucket_mib), timeout_s=timeout_s)
     profile = JobProfile.parse(found["profile"])

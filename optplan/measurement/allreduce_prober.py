@@ -78,20 +78,17 @@ class ProbeSettings:
         for name, allowed in least.items():
             values = getattr(self, name)
             if not values or len(set(values)) < len(values) or min(values) < allowed:
-                message = f"{name}: got {list(values)}; list whole numbers from {allowed} on, each once"
-                raise UsageError(message)
+                raise UsageError(f"{name}: got {list(values)}; list whole numbers from {allowed} on, each once")
         for size in self.sizes_bytes:
             if size % _BYTES_PER_NUMBER:
-                message = (
+                raise UsageError(
                     f"sizes_bytes: got {size}; numbers of {_BYTES_PER_NUMBER} bytes are exchanged, so give multiples"
                 )
-                raise UsageError(message)
         if self.repeats < 1 or self.warm_up < 0 or self.timing_s < 0:
-            message = (
+            raise UsageError(
                 f"repeats {self.repeats}, warm_up {self.warm_up}, timing_s {self.timing_s}: at least one repeat and no "
                 "negative numbers are needed"
             )
-            raise UsageError(message)
 
 
 @dataclass(frozen=True)

@@ -105,8 +105,7 @@ def make_clock(device: str) -> DeviceClock:
     if kind == "cpu":
         return HostClock()
     if kind != "cuda":
-        message = f"device: got {device!r}; cpu, cuda and cuda:N can be measured"
-        raise UsageError(message)
+        raise UsageError(f"device: got {device!r}; cpu, cuda and cuda:N can be measured")
     if not require_torch().cuda.is_available():
         message = f"device: got {device!r}, but PyTorch finds no CUDA device here; use cpu, or install drivers and CUDA"
         raise UsageError(message)

@@ -81,11 +81,9 @@ def run_ranks(
             _wait(context, timeout_s)
         except ProcessRaisedException as error:
             last = str(error).strip().splitlines()[-1]
-            message = f"rank {error.error_index} of {ranks} failed: {last}"
-            raise MeasurementError(message) from error
+            raise MeasurementError(f"rank {error.error_index} of {ranks} failed: {last}") from error
         except ProcessExitedException as error:
-            message = f"rank {error.error_index} of {ranks} ended by itself: {error}"
-            raise MeasurementError(message) from error
+            raise MeasurementError(f"rank {error.error_index} of {ranks} ended by itself: {error}") from error
         finally:
             _end(context)
         return json.loads(answer.read_text(encoding="utf-8"))
@@ -103,8 +101,7 @@ def check_backend(backend: str, ranks: int) -> None:
     """
     torch = require_torch()
     if ranks < 1:
-        message = f"ranks: got {ranks}; whole numbers from 1 on are allowed"
-        raise UsageError(message)
+        raise UsageError(f"ranks: got {ranks}; whole numbers from 1 on are allowed")
     present = _list_backends()
     if backend not in present:
         message = f"backend: got {backend!r}; usable with this PyTorch and machine: {', '.join(present) or 'none'}"

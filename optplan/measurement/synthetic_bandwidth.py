@@ -91,8 +91,7 @@ class SyntheticSettings:
         """Refuse what no table can be made of."""
         for name in ("networks", "sizes_bytes", "ranks", "transfers", "regions"):
             if not getattr(self, name):
-                message = f"{name}: is empty; give at least one"
-                raise UsageError(message)
+                raise UsageError(f"{name}: is empty; give at least one")
         if min(self.ranks) < 2 or min(self.sizes_bytes) < 1 or min(self.transfers) < 1 or self.repeats < 1:
             given = (
                 f"ranks {list(self.ranks)}, sizes_bytes from {min(self.sizes_bytes)}, transfers {list(self.transfers)}"
@@ -100,11 +99,10 @@ class SyntheticSettings:
             message = f"{given}, repeats {self.repeats}: two ranks or more, and at least 1 of the others, are needed"
             raise UsageError(message)
         if not self.step_latency_s > 0 or not 0 <= self.latency_deviation < 1:
-            message = (
+            raise UsageError(
                 f"step_latency_s {self.step_latency_s}, latency_deviation {self.latency_deviation}: a latency above "
                 "zero and a deviation from 0 to below 1 are needed"
             )
-            raise UsageError(message)
 
     def expected_gbit_per_s(self, measurement: Measurement) -> float:
         """Return the bus bandwidth at mean capacity and mean latency: about what a model can learn of a row."""
@@ -123,8 +121,7 @@ def choose_networks(names: Sequence[str]) -> dict[str, MadeUpNetwork]:
     """
     for name in names:
         if name not in NETWORKS:
-            message = f"type of VM: table 2 has no {name!r}; {nearest_name_hint(name, NETWORKS)}"
-            raise UsageError(message)
+            raise UsageError(f"type of VM: table 2 has no {name!r}; {nearest_name_hint(name, NETWORKS)}")
     return {name: NETWORKS[name] for name in names or NETWORKS}
 
 

@@ -73,8 +73,7 @@ class ProfilerSettings:
         least = {"repetitions": _LEAST_REPETITIONS, "warm_up": 0, "attempts": 1, "samples": 1, "least_batch": 1}
         for name, allowed in least.items():
             if getattr(self, name) < allowed:
-                message = f"{name}: got {getattr(self, name)}; whole numbers from {allowed} on are allowed"
-                raise UsageError(message)
+                raise UsageError(f"{name}: got {getattr(self, name)}; whole numbers from {allowed} on are allowed")
         if self.threads is not None and self.threads < 1:
             message = f"threads: got {self.threads}; whole numbers from 1 on are allowed, or none for PyTorch's own"
             raise UsageError(message)
@@ -229,8 +228,7 @@ def _find_largest_batch(runner: _PassRunner, device: str, most: int | None, leas
         message = "largest_batch is needed on a CPU, whose memory gives no clear limit; give as many samples as a"
         raise UsageError(f"{message} device is to get at most")
     if most is not None and most < least:
-        message = f"largest_batch: got {most}, less than the smallest batch to measure, {least}"
-        raise UsageError(message)
+        raise UsageError(f"largest_batch: got {most}, less than the smallest batch to measure, {least}")
     if not runner.try_batch(least):
         problem = f"a batch of {least} does not fit into the memory of {device}"
         raise DataError("module", problem, "take a device with more memory, or a smaller network")

@@ -202,8 +202,7 @@ def load_workload(target: str) -> Workload:
     require_torch()
     place, colon, name = target.rpartition(":")
     if not (colon and place and name.isidentifier()):
-        message = f"MODULE:FACTORY: got {target!r}; write where the function is and its name, {_EXAMPLE}"
-        raise UsageError(message)
+        raise UsageError(f"MODULE:FACTORY: got {target!r}; write where the function is and its name, {_EXAMPLE}")
     module = _import_file(Path(place), target) if place.endswith(".py") else _import_module(place, target)
     factory = getattr(module, name, None)
     if factory is None:

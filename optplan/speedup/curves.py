@@ -86,11 +86,9 @@ class TableSpeedup(FrozenModel):
     @classmethod
     def _check_gpus(cls, gpus: IntArray) -> IntArray:
         if gpus.ndim != 1 or not gpus.size:
-            message = f"got an array of shape {gpus.shape}; a list of at least one width is needed"
-            raise ValueError(message)
+            raise ValueError(f"got an array of shape {gpus.shape}; a list of at least one width is needed")
         if gpus[0] < 1:
-            message = f"entry [0]: got {gpus[0]}; widths of at least 1 GPU are allowed"
-            raise ValueError(message)
+            raise ValueError(f"entry [0]: got {gpus[0]}; widths of at least 1 GPU are allowed")
         falls = np.flatnonzero(np.diff(gpus) <= 0)
         if falls.size:
             at = falls[0] + 1
@@ -122,8 +120,7 @@ class TableSpeedup(FrozenModel):
             raise ValueError(message)
         for index, word in enumerate(provenance):
             if len(word.split()) != 1:
-                message = f"entry [{index}]: got {word!r}; one word such as 'measured' is needed"
-                raise ValueError(message)
+                raise ValueError(f"entry [{index}]: got {word!r}; one word such as 'measured' is needed")
         return provenance
 
     @property
@@ -160,8 +157,7 @@ def _check_shares(shares: FloatArray) -> FloatArray:
     wrong = np.argwhere(~((shares >= 0) & (shares <= 1)))
     if len(wrong):  # the size is zero for a scalar
         where = "".join(f"entry [{i}]: " for i in wrong[0])
-        message = f"{where}got {float(shares[tuple(wrong[0])])!r}; numbers from 0 to 1 are allowed"
-        raise ValueError(message)
+        raise ValueError(f"{where}got {float(shares[tuple(wrong[0])])!r}; numbers from 0 to 1 are allowed")
     return shares
 
 

@@ -132,8 +132,7 @@ class GradientTable(FrozenModel):
     @classmethod
     def _check_sizes(cls, sizes: IntArray) -> IntArray:
         if sizes.ndim != 1 or not sizes.size or sizes[0] < 1 or np.any(np.diff(sizes) <= 0):
-            message = f"got {sizes.tolist()}; batch sizes of at least 1 in increasing order are needed"
-            raise ValueError(message)
+            raise ValueError(f"got {sizes.tolist()}; batch sizes of at least 1 in increasing order are needed")
         return sizes
 
     @field_validator("grad_sqr", "grad_var")
@@ -146,11 +145,10 @@ class GradientTable(FrozenModel):
     def _check(self) -> GradientTable:
         shape = self.grad_sqr.shape
         if self.grad_var.shape != shape or len(shape) not in (1, 2) or shape[-1] != self.batch_sizes.size:
-            message = (
+            raise ValueError(
                 f"grad_sqr has shape {shape}, grad_var {self.grad_var.shape}, for {self.batch_sizes.size} batch sizes; "
                 "give both one value per batch size, or one such row per epoch"
             )
-            raise ValueError(message)
         return self
 
     @property
@@ -253,11 +251,10 @@ class GoodputSpeedup(FrozenModel):
         if self.gradients is not None:
             sizes = self.gradients.batch_sizes
             if sizes[0] > self.init_batch_size or sizes[-1] < self.max_batch_size:
-                message = (
+                raise ValueError(
                     f"gradients.batch_sizes range from {sizes[0]} to {sizes[-1]}; they must reach from init_batch_size "
                     f"({self.init_batch_size}) to max_batch_size ({self.max_batch_size})"
                 )
-                raise ValueError(message)
         return self
 
     @property

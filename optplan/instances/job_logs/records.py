@@ -72,8 +72,7 @@ def read_rules(texts: Mapping[str, str]) -> dict[str, Rule]:
     """
     for ending, text in texts.items():
         if text not in list(Rule):
-            message = f"rule: {ending}={show_value(text)} is not known; keep, count or drop are allowed"
-            raise UsageError(message)
+            raise UsageError(f"rule: {ending}={show_value(text)} is not known; keep, count or drop are allowed")
     return {read_ending(ending): Rule(text) for ending, text in texts.items()}
 
 

@@ -160,6 +160,5 @@ def _read_gpus(text: str) -> int:
     except ValueError:
         number = -1.0
     if number < 0 or not number.is_integer():
-        message = f"gpus is {show_value(text)}; a whole number is needed"
-        raise ValueError(message)
+        raise ValueError(f"gpus is {show_value(text)}; a whole number is needed")
     return int(number)

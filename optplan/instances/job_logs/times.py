@@ -88,8 +88,7 @@ class Clock:
         elif self.form is None and text.endswith(" UTC"):
             return _count_seconds(datetime.fromisoformat(text.removesuffix(" UTC")).replace(tzinfo=UTC))
         shape = f"--time-format {self.form!r}" if self.form else "ISO 8601, as in 2026-03-02T00:37:00"
-        message = f"{show_value(text)} is no time in the form {shape}"
-        raise ValueError(message)
+        raise ValueError(f"{show_value(text)} is no time in the form {shape}")
 
 
 def _count_seconds(moment: datetime) -> float:
@@ -97,8 +96,7 @@ def _count_seconds(moment: datetime) -> float:
     try:
         return moment.timestamp()
     except OverflowError:
-        message = f"{moment.year} is no year of a log"
-        raise ValueError(message) from None
+        raise ValueError(f"{moment.year} is no year of a log") from None
 
 
 @lru_cache(maxsize=100_000)  # a long log has few different ones

@@ -56,8 +56,7 @@ def build_named(name: str, **sizes: int) -> Instance:
     unknown = [size for size in sizes if name not in GENERATED or size not in SIZES]
     if unknown:
         known = f"generated ones have {', '.join(SIZES)}" if name in GENERATED else "only generated ones have sizes"
-        message = f"{unknown[0]}: instance {name!r} has no such size; {known}"
-        raise UsageError(message)
+        raise UsageError(f"{unknown[0]}: instance {name!r} has no such size; {known}")
     if name in GENERATED:
         from optplan.instances.generators import random_boa  # generators load NumPy's random machinery
 

@@ -107,8 +107,7 @@ def make_policy(text: str, *, target: str | None = None, knowledge: Knowledge | 
         *(f"{scheduler}:plan.json" for scheduler in SCHEDULERS),
         f"{ONLINE}:instance.json",
     ]
-    message = f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan"
-    raise UsageError(message)
+    raise UsageError(f"policy: got {text!r}; {nearest_name_hint(text, known)}, or give the file of a BOA plan")
 
 
 def plan_path(text: str) -> str:

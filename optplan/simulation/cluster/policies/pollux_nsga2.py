@@ -27,8 +27,7 @@ def read_size(text: str) -> tuple[int, int]:
     population, _, generations = text.partition("x")
     if population.isdecimal() and generations.isdecimal() and int(population) >= 2 and int(generations) >= 1:
         return int(population), int(generations)
-    message = f"pollux-nsga2: got {text!r}; give divisions (2 or more) and how often they change, such as 20x50"
-    raise UsageError(message)
+    raise UsageError(f"pollux-nsga2: got {text!r}; give divisions (2 or more) and how often they change, such as 20x50")
 
 
 class PolluxNsga2(Pollux):

@@ -41,8 +41,7 @@ class Scheduled:
 
     def __init__(self, plan: BoaPlan, order: Order = Order.FIRST_COME) -> None:
         if len(plan.resources) > 1:
-            message = f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one"
-            raise UsageError(message)
+            raise UsageError(f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one")
         self.name = f"{order}:{plan.solver} plan"
         self._table, self._outlook, self._order = WidthTable.from_plan(plan), Outlook(plan), order
         self._weights = {unit.id: unit.weight for unit in plan.units}

@@ -26,8 +26,7 @@ def follow_plan(plan: BoaPlan) -> InTurn:
         When it rents several types of GPU.
     """
     if len(plan.resources) > 1:
-        message = f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one"
-        raise UsageError(message)
+        raise UsageError(f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one")
     return InTurn(f"{plan.solver} plan", _Widths(plan))
 
 
