@@ -23,15 +23,13 @@ _ON_ONE_THREAD = 1 << 18
 
 
 def weigh(weights: FloatArray, numbers: FloatArray) -> FloatArray:
-    """Return (R, N) the sums of numbers (D, N) weighted by rows (R, D), on the thread that asks."""
-    rows, columns = weights.shape[0], numbers.shape[1]
-    if rows * numbers.size <= _ON_ONE_THREAD:
-        return np.asarray(weights @ numbers)
-    sums = np.empty((rows, columns))
-    width = max(1, _ON_ONE_THREAD // weights.size)
-    for first in range(0, columns, width):
-        np.matmul(weights, numbers[:, first : first + width], out=sums[:, first : first + width])
-    return sums
+    """Return (R, ...) the sums of numbers (D, ...) weighted by rows (R, D), on the thread that asks."""
+    flat, rows = numbers.reshape(len(numbers), -1), weights.shape[0]
+    sums = np.empty((rows, flat.shape[1]))
+    width = max(1, _ON_ONE_THREAD // max(1, weights.size))
+    for first in range(0, flat.shape[1], width):
+        np.matmul(weights, flat[:, first : first + width], out=sums[:, first : first + width])
+    return sums.reshape(rows, *numbers.shape[1:])
 
 
 class RefutedError(Exception):

@@ -23,20 +23,6 @@ MOST_KINDS = 4
 PROHIBITIVE = 16.0
 
 
-def weigh(weights: FloatArray, costs: FloatArray) -> FloatArray:
-    """Return (B, ...) the sums of costs (D, ...) under weights (B, D).
-
-    Criterion by criterion: products of such narrow matrices gain nothing from an engine of linear algebra, whose
-    threads would wait for each other all the time.
-    """
-    shape = (-1, *[1] * (costs.ndim - 1))
-    total = weights[:, 0].reshape(shape) * costs[0]
-    for weight, each in zip(weights.T[1:], costs[1:], strict=True):
-        if weight.any():
-            total += weight.reshape(shape) * each
-    return np.asarray(total)
-
-
 @dataclass(frozen=True, eq=False)
 class _States:
     """A node held, and the set of kinds visited with it: what a sweep keeps apart.
@@ -160,7 +146,7 @@ class BlockGraph:
             (B, S, E) The paths.
         """
         states = self._states
-        run, enter = (weigh_costs(weights, costs).take(states.node, axis=-1) for costs in (self.steps, self.entries))
+        run, enter = (weigh(weights, costs).take(states.node, axis=-1) for costs in (self.steps, self.entries))
         batch, layers, width = run.shape
         groups, last, count = enter.shape[1], enter.shape[2] - 1, states.sets.size
         reach = np.empty((layers, batch, width))
@@ -223,11 +209,6 @@ class BlockGraph:
         entered[:, 0] = True
         costs = self.entries[:, self.group[left], np.minimum(layers, last), nodes] * entered
         return np.asarray((self.steps[:, layers, nodes] + costs).sum(axis=2).T)
-
-
-def weigh_costs(weights: FloatArray, costs: FloatArray) -> FloatArray:
-    """Return (R, ...) costs (D, ...) weighted by rows (R, D)."""
-    return weigh(weights, costs.reshape(len(costs), -1)).reshape(len(weights), *costs.shape[1:])
 
 
 def layer_blocks(costs: Sequence[PathCosts], kinds: Sequence[IntArray]) -> list[BlockGraph] | None:

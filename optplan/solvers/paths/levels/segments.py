@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from optplan.contracts.judgement import weigh
 from optplan.solvers.paths.dominance import find_undominated_vectors
 from optplan.solvers.paths.effort import Effort
 from optplan.solvers.paths.families import FloatArray, IntArray
-from optplan.solvers.paths.levels.blocks import BlockGraph, weigh_costs
+from optplan.solvers.paths.levels.blocks import BlockGraph
 
 #: Numbers that are compared at once.
 _CHUNK = 1 << 18
@@ -146,7 +147,7 @@ class BlockSearch:
 
     def _look_back(self, weights: FloatArray) -> None:
         """Compute what rows (R, D) know."""
-        run, enter = weigh_costs(weights, self._steps), weigh_costs(weights, self._entries)
+        run, enter = weigh(weights, self._steps), weigh(weights, self._entries)
         rows, layers, width = run.shape
         last, sets, groups = enter.shape[2] - 1, self._sets.size, enter.shape[1]
         columns = np.arange(width)
@@ -164,7 +165,7 @@ class BlockSearch:
                 remaining = np.minimum(remaining, leaving[:, :, self._group, layer]) + run[:, layer - 1, None]
                 remaining += self._barred
         least = entering[:, 0, self._first, self._group, columns].min(axis=1)
-        paid = np.ascontiguousarray(weigh_costs(weights, self._prefix).transpose(0, 2, 1))
+        paid = np.ascontiguousarray(weigh(weights, self._prefix).transpose(0, 2, 1))
         for row, each in enumerate(weights):
             found = _Outlook(each, entering[row], leaving[row], paid[row], float(least[row]))
             self._outlooks[each.tobytes()] = found
