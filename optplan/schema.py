@@ -46,9 +46,8 @@ IntArray = NDArray[np.int64]
 
 
 def _refuse_text(value: object) -> object:
-    if isinstance(value, str | bool):
-        message = f"got {show_value(value)}; a number is needed"
-        raise ValueError(message)  # pydantic reports ValueError only
+    if isinstance(value, str | bool):  # all of this is for pydantic, which reports ValueError only
+        raise ValueError(f"got {show_value(value)}; a number is needed")
     return value
 
 
@@ -58,15 +57,13 @@ NUMBER = BeforeValidator(_refuse_text)
 
 def _require_least(value: float) -> float:
     if value < LEAST_AMOUNT:
-        message = f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; numbers {AMOUNTS} are allowed; check the unit")
     return value
 
 
 def _require_most(value: float) -> float:
     if value > LARGEST_AMOUNT:
-        message = f"got {value!r}; numbers up to {LARGEST_AMOUNT:g} are allowed; check the unit"
-        raise ValueError(message)
+        raise ValueError(f"got {value!r}; numbers up to {LARGEST_AMOUNT:g} are allowed; check the unit")
     return value
 
 
@@ -137,9 +134,7 @@ class FrozenModel(BaseModel):
             When the changed record is not valid.
         """
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        unknown = set(changes) - set(fields)
-        if unknown:
-            name = sorted(unknown)[0]
+        for name in sorted(set(changes) - set(fields)):
             raise DataError(name, "no such field", nearest_name_hint(name, fields))
         return type(self)(**{**fields, **changes})
 
@@ -200,8 +195,7 @@ class FrozenDict(dict[str, Any]):
     """A dictionary that cannot be changed after it was made."""
 
     def _refuse(self, *_: object, **__: object) -> None:
-        message = "this mapping belongs to a frozen record; use replace() to make a changed copy"
-        raise TypeError(message)
+        raise TypeError("this mapping belongs to a frozen record; use replace() to make a changed copy")
 
     __setitem__ = __delitem__ = clear = update = setdefault = pop = popitem = _refuse  # type: ignore[assignment]
 
@@ -227,14 +221,12 @@ def _to_float_array(value: object) -> FloatArray:
     if isinstance(value, np.ndarray) and value.dtype == np.float64:
         return value if not value.flags.writeable else freeze(value.copy())
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Sequence | np.ndarray | int | float):
-        message = f"got {show_value(value)}; a number or a list of numbers is needed"
-        raise ValueError(message)
+        raise ValueError(f"got {show_value(value)}; a number or a list of numbers is needed")
     _refuse_non_numbers(value)
     try:
         return freeze(np.array(value, dtype=np.float64))
     except OverflowError:
-        message = "an entry is too large for a 64-bit float; numbers up to 1e308 are allowed"
-        raise ValueError(message) from None
+        raise ValueError("an entry is too large for a 64-bit float; numbers up to 1e308 are allowed") from None
     except (TypeError, ValueError):
         message = "rows of unequal length, or entries that are not numbers; give a list, or a list of equal rows"
         raise ValueError(message) from None
@@ -244,19 +236,14 @@ def _refuse_non_numbers(value: object, position: str = "") -> None:
     """Raise for strings, booleans and nulls, which NumPy would quietly turn into numbers."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "iuf":
-            message = f"an array of {value.dtype}; numbers are needed"
-            raise ValueError(message)
-        return
-    if isinstance(value, list | tuple):
-        if set(map(type, value)) <= {int, float}:
-            return
-        for index, item in enumerate(value):
-            _refuse_non_numbers(item, f"{position}[{index}]")
-        return
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+            raise ValueError(f"an array of {value.dtype}; numbers are needed")
+    elif isinstance(value, list | tuple):
+        if not set(map(type, value)) <= {int, float}:
+            for index, item in enumerate(value):
+                _refuse_non_numbers(item, f"{position}[{index}]")
+    elif isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         where = f"entry {position}: " if position else ""
-        message = f"{where}got {show_value(value)}; a number is needed"
-        raise ValueError(message)
+        raise ValueError(f"{where}got {show_value(value)}; a number is needed")
 
 
 def _to_int_array(value: object) -> IntArray:
@@ -264,8 +251,7 @@ def _to_int_array(value: object) -> IntArray:
     whole = np.isfinite(numbers) & (numbers == np.round(numbers)) & (np.abs(numbers) <= _LARGEST_WHOLE)
     wrong = np.flatnonzero(~whole)
     if wrong.size:
-        message = f"entry [{wrong[0]}]: got {float(numbers.ravel()[wrong[0]])!r}; whole numbers are needed"
-        raise ValueError(message)
+        raise ValueError(f"entry [{wrong[0]}]: got {float(numbers.ravel()[wrong[0]])!r}; whole numbers are needed")
     return freeze(numbers.astype(np.int64))
 
 
@@ -277,8 +263,7 @@ def _require_finite(array: FloatArray) -> FloatArray:
 def _require_row(array: NDArray[Any]) -> NDArray[Any]:
     if array.ndim != 1:
         found = f"got {array.item()!r}" if array.ndim == 0 else f"got a table of shape {array.shape}"
-        message = f"{found}; a list of numbers is needed"
-        raise ValueError(message)
+        raise ValueError(f"{found}; a list of numbers is needed")
     return array
 
 
@@ -290,23 +275,20 @@ _NUMBERS_SCHEMA = {
     ]
 }
 
+_AS_LIST = PlainSerializer(lambda array: array.tolist())
+
 #: Finite numbers: a scalar (0-d), a list (1-d) or a list of equal rows (2-d), read-only ``float64``.
 Numbers = Annotated[
     FloatArray,
     BeforeValidator(_to_float_array),
     AfterValidator(_require_finite),
-    PlainSerializer(lambda array: array.tolist()),
+    _AS_LIST,
     WithJsonSchema(_NUMBERS_SCHEMA),
 ]
 
 #: Finite numbers in a list (1-d), read-only ``float64``.
 NumberRow = Annotated[
-    FloatArray,
-    BeforeValidator(_to_float_array),
-    AfterValidator(_require_finite),
-    AfterValidator(_require_row),
-    PlainSerializer(lambda array: array.tolist()),
-    WithJsonSchema({"type": "array", "items": {"type": "number"}}),
+    Numbers, AfterValidator(_require_row), WithJsonSchema({"type": "array", "items": {"type": "number"}})
 ]
 
 #: Whole numbers in a list (1-d), read-only ``int64``.
@@ -314,7 +296,7 @@ WholeNumbers = Annotated[
     IntArray,
     BeforeValidator(_to_int_array),
     AfterValidator(_require_row),
-    PlainSerializer(lambda array: array.tolist()),
+    _AS_LIST,
     WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
 ]
 
@@ -363,8 +345,7 @@ def _refuse_entries(array: FloatArray, wrong: NDArray[np.bool_], allowed: str) -
     first = tuple(np.argwhere(wrong)[0])
     position = "".join(f"[{i}]" for i in first)
     where = f"entry {position}: " if position else ""
-    message = f"{where}got {float(array[first])!r}; {allowed}"
-    raise ValueError(message)
+    raise ValueError(f"{where}got {float(array[first])!r}; {allowed}")
 
 
 def _feed(update: Any, value: object) -> None:  # noqa: ANN401 - hashlib's bound method

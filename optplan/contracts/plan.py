@@ -318,16 +318,20 @@ class Plan(FrozenModel):
         for segment in self.segments:
             begin_s = max((ends[other] for other in waits_for(segment.enter)), default=0.0)
             ends[segment.id] = begin_s + segment.expected.seconds
-        return {"time_s": max(ends.values(), default=0.0), **_add_up(self.segments)}
+        expected = [segment.expected for segment in self.segments]
+        totals = {
+            "time_s": max(ends.values(), default=0.0),
+            "gpu_hours": sum(each.gpu_hours for each in expected),
+            "busy_gpu_hours": sum(each.busy_gpu_hours for each in expected),
+        }
+        costs = [each.cost_usd for each in expected if each.cost_usd is not None]
+        return totals | ({"cost_usd": sum(costs)} if len(costs) == len(expected) else {})
 
 
 def follow(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
-    """Yield the ways that jobs of a class take: segments that follow one another from arrival to the last epoch.
+    """Yield the ways that jobs of a class take through the segments of their unit.
 
-    Parameters
-    ----------
-    segments
-        Of one unit; each way begins with an arrival and goes on where the segment before ends.
+    Each begins with an arrival, and goes on where the segment before ends.
     """
     way: list[Segment] = []
     for segment in segments:
@@ -340,13 +344,7 @@ def follow(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
 
 
 def count_levels(segments: Sequence[Segment]) -> dict[str, int]:
-    """Return by segment how many others end before it, one after the other.
-
-    Parameters
-    ----------
-    segments
-        Of a plan: each waits for earlier ones only.
-    """
+    """Return by segment of a plan how many others end before it, one after the other."""
     level: dict[str, int] = {}
     for segment in segments:
         level[segment.id] = 1 + max((level[other] for other in waits_for(segment.enter)), default=-1)
@@ -354,13 +352,7 @@ def count_levels(segments: Sequence[Segment]) -> dict[str, int]:
 
 
 def last_of_each_unit(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Return the segments from which a search's winner comes: those who stopped in an earlier one are out.
-
-    Parameters
-    ----------
-    segments
-        Of a plan.
-    """
+    """Return the segments from which a search's winner comes: those who stopped in an earlier one are out."""
     level = count_levels(segments)
     latest: dict[str, int] = {}
     for segment in segments:
@@ -373,17 +365,6 @@ def span(segment: Segment) -> tuple[int, int]:
     first = segment.enter.epochs if isinstance(segment.enter, EpochsDone) else 0
     last = segment.exit.epochs if isinstance(segment.exit, EpochsDone) else first
     return first, last
-
-
-def _add_up(segments: Sequence[Segment]) -> dict[str, float]:
-    totals = {
-        "gpu_hours": sum(segment.expected.gpu_hours for segment in segments),
-        "busy_gpu_hours": sum(segment.expected.busy_gpu_hours for segment in segments),
-    }
-    costs = [segment.expected.cost_usd for segment in segments]
-    if None not in costs:
-        totals["cost_usd"] = sum(cost or 0.0 for cost in costs)
-    return totals
 
 
 def _require_distinct(field: str, names: Sequence[str]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from optplan.errors import DataError
 from optplan.schema import FloatArray
 
 #: GPUs on each node that a job uses, descending: 6 GPUs on nodes of 4 are ``(4, 2)`` where they are together.
@@ -166,3 +169,23 @@ class Job:
     def attained_gpu_s(self, now_s: float) -> float:
         """Return the GPU-seconds that it has held until now."""
         return self.gpu_s + self.gpus * (now_s - self.settled_s)
+
+
+def check_jobs(jobs: Sequence[Job]) -> None:
+    """Refuse jobs that arrive before zero, and two of one name."""
+    for job in jobs:
+        if not (math.isfinite(job.submitted_s) and job.submitted_s >= 0.0):
+            problem = f"arrives at {job.submitted_s!r} s; arrivals at or after zero are allowed"
+            raise DataError(f"jobs.{job.name}.submitted_s", problem, "count time from the start of the trace")
+    names = sorted(job.name for job in jobs)
+    for one, other in pairwise(names):
+        if one == other:
+            raise DataError(f"jobs.{one}", "two jobs have this name", "give each job a name of its own")
+
+
+def least_gpu_s(truth: Application, gpus_per_node: int) -> Sequence[float]:
+    """Return the GPU-seconds of each epoch where no GPU is lost to others: on the fewest on which it runs."""
+    least = truth.least_width
+    times_s = truth.epoch_times_s(consolidate(least, gpus_per_node)) if least else None
+    work_gpu_s: Sequence[float] = [0.0] * truth.num_epochs if times_s is None else (least * times_s).tolist()
+    return work_gpu_s

@@ -65,6 +65,26 @@ class Bins:
         self._totals = [sum(self._totals[place : place + 2]) for place in range(0, len(self._totals), 2)]
 
 
+class Timeline:
+    """What is in use and rented from when on: a row for each change, and one for the end."""
+
+    def __init__(self, num_rented: int) -> None:
+        self._rows = [(0.0, 0, num_rented)]
+
+    def note(self, at_s: float, num_used: int, num_rented: int, *, last: bool = False) -> None:
+        """Remember what holds from now on; of several changes at one time, the last."""
+        row = at_s, num_used, num_rented
+        if self._rows[-1][0] == at_s:
+            self._rows[-1] = row
+        elif last or self._rows[-1][1:] != row[1:]:
+            self._rows.append(row)
+
+    def columns(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return times, GPUs in use and nodes rented, (T,) each."""
+        times_s, used, rented = (np.array(column) for column in zip(*self._rows, strict=True))
+        return times_s.astype(float), used, rented
+
+
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """A simulated trace.

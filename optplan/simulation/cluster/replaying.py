@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
-
-import numpy as np
 
 from optplan.clock import VirtualClock
 from optplan.errors import DataError, InternalError, UsageError
 from optplan.simulation.cluster.interference import Interference
 from optplan.simulation.cluster.interruptions import Interruptions
-from optplan.simulation.cluster.jobs import Application, Job, Learner, consolidate, spread_of
+from optplan.simulation.cluster.jobs import Application, Job, Learner, check_jobs, consolidate, least_gpu_s, spread_of
 from optplan.simulation.cluster.nodes import Nodes
-from optplan.simulation.cluster.outcome import Bins, Outcome
+from optplan.simulation.cluster.outcome import Bins, Outcome, Timeline
 from optplan.simulation.cluster.policy import Policy, Sight, SizingPolicy, Wish
 from optplan.simulation.cluster.world import World
 
@@ -73,7 +70,7 @@ def replay(
         When the cluster has no GPU, or the policy's interval is no time.
     """
     ordered = sorted(jobs, key=lambda job: (job.submitted_s, job.name))
-    _check_jobs(ordered)
+    check_jobs(ordered)
     if policy.interval_s is not None and not (math.isfinite(policy.interval_s) and policy.interval_s > 0.0):
         raise UsageError(f"interval_s: got {policy.interval_s!r}; seconds above zero are allowed")
     if nodes is None and isinstance(policy, SizingPolicy):
@@ -83,22 +80,9 @@ def replay(
         problem = f"got {world.reclaim_s:g}, and {policy.name} gives none of its {nodes} nodes back"
         raise DataError("reclaim_s", problem, "let nodes be rented when they are needed (no --nodes), or leave it out")
     there = Nodes(gpus_per_node, nodes, start_s=start_s, warm_start_s=world.warm_start_s, reclaim_s=world.reclaim_s)
-    cluster = _Cluster(ordered, policy, there, world, seed)
-    cluster.run()
-    outcome = cluster.tell()
+    outcome = _Cluster(ordered, policy, there, world, seed).run()
     outcome.check()
     return outcome
-
-
-def _check_jobs(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        if not (math.isfinite(job.submitted_s) and job.submitted_s >= 0.0):
-            problem = f"arrives at {job.submitted_s!r} s; arrivals at or after zero are allowed"
-            raise DataError(f"jobs.{job.name}.submitted_s", problem, "count time from the start of the trace")
-    names = sorted(job.name for job in jobs)
-    for one, other in pairwise(names):
-        if one == other:
-            raise DataError(f"jobs.{one}", "two jobs have this name", "give each job a name of its own")
 
 
 class _Cluster:
@@ -119,15 +103,15 @@ class _Cluster:
         self._epochs_s: list[list[float]] = [[]] * len(jobs)
         # Jobs that choose their batch by what they learn.
         self._learners = {number: job.truth for number, job in enumerate(jobs) if isinstance(job.truth, Learner)}
-        self._timeline = [(0.0, 0, nodes.rented)]
+        self._timeline = Timeline(nodes.rented)
         self._interruptions = Interruptions(world, seed, self._clock, nodes)
         self._interference = Interference(world.interference)
         self._work = Bins()
         # By application: GPU-seconds of each epoch on the fewest GPUs on which it runs.
         self._least_gpu_s: dict[Application, Sequence[float]] = {}
 
-    def run(self) -> None:
-        """Let everything happen."""
+    def run(self) -> Outcome:
+        """Let everything happen, and return what came of it."""
         clock = self._clock
         for number, job in enumerate(self._jobs):
             clock.schedule(job.submitted_s, number)
@@ -149,37 +133,31 @@ class _Cluster:
         for job in list(self._active):
             self._drop(job, f"{self._policy.name} never gave it the GPUs to go on, and nothing else was to happen")
         self._note(last=True)
+        times_s, used, rented = self._timeline.columns()
+        return Outcome(
+            policy=self._policy.name,
+            gpus_per_node=self._nodes.gpus_per_node,
+            jobs=self._jobs,
+            times_s=times_s,
+            gpus_used=used,
+            nodes_rented=rented,
+            work_gpu_s=self._work.close(float(times_s[-1])),
+            stretch_s=self._work.stretch_s,
+            reclaimed_s=self._nodes.reclaimed_s,
+        )
 
     @property
     def _goes_on(self) -> bool:
         """Whether something is to happen to jobs, or a round is to come."""
         return len(self._clock) > self._interruptions.num_events
 
-    def tell(self) -> Outcome:
-        """Return what came of it."""
-        times_s, used, rented = (np.array(column) for column in zip(*self._timeline, strict=True))
-        work_gpu_s = self._work.close(float(times_s[-1]))
-        gpus_per_node = self._nodes.gpus_per_node
-        return Outcome(
-            policy=self._policy.name,
-            gpus_per_node=gpus_per_node,
-            jobs=self._jobs,
-            times_s=times_s.astype(float),
-            gpus_used=used,
-            nodes_rented=rented,
-            work_gpu_s=work_gpu_s,
-            stretch_s=self._work.stretch_s,
-            reclaimed_s=self._nodes.reclaimed_s,
-        )
-
     def _apply(self, numbers: Sequence[int]) -> None:
         """Apply what happens at one time: to jobs in their order, then to nodes."""
-        for number in numbers:
-            if number >= 0:
-                self._ticket[number] = None
-        for number in numbers:
-            if number >= 0:
-                self._advance(number, self._jobs[number])
+        own = [number for number in numbers if number >= 0]
+        for number in own:
+            self._ticket[number] = None
+        for number in own:
+            self._advance(number, self._jobs[number])
         for number in numbers:
             if number == _ROUND:
                 self._round = None
@@ -311,9 +289,7 @@ class _Cluster:
                 self._learn(number, job)
                 before_s = self._epoch_s(number, job)
                 self._choose_batch(number, job)
-                ticket = self._ticket[number]
-                if ticket is not None and self._epoch_s(number, job) != before_s:
-                    self._clock.cancel(ticket)
+                if self._epoch_s(number, job) != before_s and self._cancel(number):
                     self._go_on(number, job)
 
     def _learn(self, number: int, job: Job) -> None:
@@ -333,8 +309,7 @@ class _Cluster:
         """Schedule the end of the present epoch; a job that is pausing goes on after its pause."""
         if job.gpus:
             from_s = max(self._clock.now, job.goes_on_s)
-            epoch_s = self._epoch_s(number, job)
-            self._ticket[number] = self._clock.schedule(from_s + job.left * epoch_s, number)
+            self._ticket[number] = self._clock.schedule(from_s + job.left * self._epoch_s(number, job), number)
 
     def _epoch_s(self, number: int, job: Job) -> float:
         """Return the seconds of a job's present epoch on what it holds."""
@@ -360,24 +335,25 @@ class _Cluster:
         job.settled_s = now_s
 
     def _least(self, truth: Application) -> Sequence[float]:
-        """Return the GPU-seconds of each epoch where no GPU is lost to others: on the fewest on which it runs."""
         if truth not in self._least_gpu_s:
-            least = truth.least_width
-            times_s = truth.epoch_times_s(consolidate(least, self._nodes.gpus_per_node)) if least else None
-            self._least_gpu_s[truth] = [0.0] * truth.num_epochs if times_s is None else (least * times_s).tolist()
+            self._least_gpu_s[truth] = least_gpu_s(truth, self._nodes.gpus_per_node)
         return self._least_gpu_s[truth]
 
     def _release(self, number: int, job: Job) -> None:
         """Take a job's GPUs away."""
-        ticket = self._ticket[number]
-        if ticket is not None:
-            self._clock.cancel(ticket)
-            self._ticket[number] = None
+        self._cancel(number)
         if job.gpus:
             self._nodes.release(job.places, self._clock.now)
             self._turn(self._interference.leave(number))
             job.gpus, job.places = 0, ()
             self._running -= 1
+
+    def _cancel(self, number: int) -> bool:
+        """Forget when a job's epoch ends, and return whether that was known."""
+        ticket, self._ticket[number] = self._ticket[number], None
+        if ticket is not None:
+            self._clock.cancel(ticket)
+        return ticket is not None
 
     def _turn(self, numbers: Iterable[int]) -> None:
         """Change how fast jobs are beside others; what they did so far is accounted for first."""
@@ -385,9 +361,7 @@ class _Cluster:
             job = self._jobs[number]
             self._settle(number, job)
             self._interference.turn(number)
-            ticket = self._ticket[number]
-            if ticket is not None:
-                self._clock.cancel(ticket)
+            if self._cancel(number):
                 self._go_on(number, job)
 
     def _interrupt(self, event: int) -> None:
@@ -422,9 +396,4 @@ class _Cluster:
         self._active.pop(job, None)
 
     def _note(self, *, last: bool = False) -> None:
-        """Remember what is in use from now on, and when all is over."""
-        entry = (self._clock.now, self._nodes.used, self._nodes.rented)
-        if self._timeline[-1][0] == entry[0]:
-            self._timeline[-1] = entry
-        elif last or self._timeline[-1][1:] != entry[1:]:
-            self._timeline.append(entry)
+        self._timeline.note(self._clock.now, self._nodes.used, self._nodes.rented, last=last)

@@ -24,13 +24,8 @@ from optplan.formulations.boa.data.options import Options, list_options
 from optplan.formulations.boa.data.peak_limit import PeakLimit
 from optplan.formulations.boa.data.problems import Budget, Policy, Problem
 from optplan.formulations.boa.data.solution import BoaSolution, Branch
-from optplan.formulations.boa.data.widths import check_curve, check_reference, is_concave, list_allowed
-from optplan.schema import (
-    ByName,
-    Fields,
-    FloatArray,
-    IntArray,
-)
+from optplan.formulations.boa.data.widths import check_curve, check_finishing, check_reference, is_concave, list_allowed
+from optplan.schema import ByName, Fields, FloatArray, IntArray
 from optplan.speedup import AmdahlSpeedup, PowerSpeedup, TableSpeedup, describe_hull_changes
 from optplan.units import PERIOD_HOURS, Amount, BudgetUnit
 
@@ -156,15 +151,13 @@ class BoaInstance(Instance):
             for gpu_type, curve in job_class.speedup.items():
                 if isinstance(curve, TableSpeedup):
                     widths = self._allowed(name, job_class, gpu_type)
-                    columns = np.searchsorted(curve.gpus, widths)
-                    table = curve.speedup[..., columns]
+                    table = curve.speedup[..., np.searchsorted(curve.gpus, widths)]
                     if not is_concave(widths, table):
                         changed.append((f"classes.{name}.speedup.{gpu_type}", widths, table))
         if changed:
             path, widths, table = changed[0]
             others = f"; {len(changed) - 1} more tables likewise" if len(changed) > 1 else ""
-            message = f"{path}: {describe_hull_changes(widths, table)}{others}"
-            warnings.warn(message, DataWarning, stacklevel=2)
+            warnings.warn(f"{path}: {describe_hull_changes(widths, table)}{others}", DataWarning, stacklevel=2)
 
     def _check_class(self, name: str, job_class: JobClass) -> None:
         self._check_types(f"classes.{name}.speedup", job_class.speedup)
@@ -178,30 +171,15 @@ class BoaInstance(Instance):
                 check_reference(f"classes.{name}.speedup.{gpu_type}", curve, job_class.reference_width)
             if not isinstance(curve, TableSpeedup):
                 check_curve(f"classes.{name}.speedup.{gpu_type}", curve, widths)
-        self._check_interruptions(name, job_class)
+        check_finishing(
+            f"classes.{name}", {one: self._allowed(name, job_class, one) for one in job_class.speedup}, self.gpu_types
+        )
 
     def _check_types(self, path: str, named: Mapping[str, object]) -> None:
         unknown = sorted(set(named) - set(self.gpu_types))
         if unknown:
             problem = f"{unknown[0]!r} is not among gpu_types ({', '.join(self.gpu_types)})"
             raise DataError(path, problem, "add it there or correct the name")
-
-    def _check_interruptions(self, name: str, job_class: JobClass) -> None:
-        """Refuse a class that finishes nowhere, and say which widths are left out because it never finishes on them."""
-        endless = []
-        for gpu_type in job_class.speedup:
-            widths = self._allowed(name, job_class, gpu_type)
-            never = widths[~self.gpu_types[gpu_type].finishes(widths)]
-            if never.size:
-                on = f"{gpu_type} from {never[0]} GPUs on" if never.size < widths.size else f"{gpu_type} at any width"
-                endless.append((on, never.size == widths.size))
-        if not endless:
-            return
-        problem = f"jobs never finish on {', '.join(on for on, _ in endless)}: interruptions come faster than restarts"
-        if len(endless) == len(job_class.speedup) and all(everywhere for _, everywhere in endless):
-            fix = "lower interruptions_per_gpu_hour, restart_s or lost_work_s in gpu_types.*.spot, or allow fewer GPUs"
-            raise DataError(f"classes.{name}", problem, fix)
-        warnings.warn(f"classes.{name}: {problem}; these widths are left out", DataWarning, stacklevel=2)
 
     def _allowed(self, name: str, job_class: JobClass, gpu_type: str) -> IntArray:
         rule, nodes = job_class.widths or self.widths, self.gpu_types[gpu_type].gpus_per_node
@@ -215,8 +193,7 @@ class BoaInstance(Instance):
             raise DataError("budget", f"got {str(self.budget)!r}", fix)
         for name, gpu_type in self.gpu_types.items():
             if gpu_type.price_usd_per_hour is None:
-                fix = "a budget in money needs it"
-                raise DataError(f"gpu_types.{name}.price_usd_per_hour", "is missing", fix)
+                raise DataError(f"gpu_types.{name}.price_usd_per_hour", "is missing", "a budget in money needs it")
 
     @property
     def only_gpu_type(self) -> str:
@@ -228,8 +205,7 @@ class BoaInstance(Instance):
             When there are several.
         """
         if len(self.gpu_types) > 1:
-            message = f"this needs one GPU type; the instance has {', '.join(self.gpu_types)}; keep one of them"
-            raise UsageError(message)
+            raise UsageError(f"this needs one GPU type; the instance has {', '.join(self.gpu_types)}; keep one of them")
         return next(iter(self.gpu_types))
 
     def allowed_widths(self, name: str, gpu_type: str | None = None) -> IntArray:
@@ -388,8 +364,9 @@ class BoaInstance(Instance):
             When the instance has none.
         """
         if self.budget is None:
-            message = f"instance {self.name!r} has no budget; give one, as in --budget 120gpu or budget='120gpu'"
-            raise UsageError(message)
+            raise UsageError(
+                f"instance {self.name!r} has no budget; give one, as in --budget 120gpu or budget='120gpu'"
+            )
         if self.budget.unit is BudgetUnit.GPU:
             return self.budget.value
         usd_per_hour = self.budget.value / PERIOD_HOURS[self.budget.unit]

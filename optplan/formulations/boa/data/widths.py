@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+
 import numpy as np
 
-from optplan.errors import DataError
+from optplan.errors import DataError, DataWarning
+from optplan.formulations.boa.data.gpu_types import GpuType
 from optplan.formulations.boa.data.job_classes import Widths
 from optplan.schema import AMOUNTS, LARGEST_AMOUNT, LEAST_AMOUNT, FloatArray, IntArray
 from optplan.speedup import Speedup
@@ -77,6 +81,23 @@ def check_curve(path: str, curve: Speedup, widths: IntArray) -> None:
         epoch, column = wrong[0].tolist()
         problem = f"gives a speed of {float(speeds[epoch, column])!r} at {widths[column]} GPUs in epoch {epoch + 1}"
         raise DataError(path, f"{problem}; numbers {AMOUNTS} are allowed", "check the units of its parameters")
+
+
+def check_finishing(path: str, allowed: Mapping[str, IntArray], gpu_types: Mapping[str, GpuType]) -> None:
+    """Refuse a class that finishes nowhere, and say which widths are left out because it never finishes on them."""
+    endless = []
+    for gpu_type, widths in allowed.items():
+        never = widths[~gpu_types[gpu_type].finishes(widths)]
+        if never.size:
+            on = f"{gpu_type} from {never[0]} GPUs on" if never.size < widths.size else f"{gpu_type} at any width"
+            endless.append((on, never.size == widths.size))
+    if not endless:
+        return
+    problem = f"jobs never finish on {', '.join(on for on, _ in endless)}: interruptions come faster than restarts"
+    if len(endless) == len(allowed) and all(everywhere for _, everywhere in endless):
+        fix = "lower interruptions_per_gpu_hour, restart_s or lost_work_s in gpu_types.*.spot, or allow fewer GPUs"
+        raise DataError(path, problem, fix)
+    warnings.warn(f"{path}: {problem}; these widths are left out", DataWarning, stacklevel=2)
 
 
 def is_concave(widths: IntArray, table: FloatArray) -> bool:
