@@ -183,24 +183,25 @@ def speed_on_hull(widths: FloatArray, gpus: IntArray, speedup: FloatArray, *, to
         raise UsageError(message)
     k = gpus.astype(np.float64)
     wanted = widths.reshape(len(table), -1)
-    speed, others = np.empty(wanted.shape), np.arange(len(table))
-    if wanted.shape[1] == 1:  # most widths are vertices, and to see that of one is cheaper than a hull
-        column = np.minimum(k.searchsorted(wanted), k.size - 1)
-        speed = np.take_along_axis(table, column, axis=1)
-        others = np.flatnonzero((k[column] != wanted)[:, 0] | ~_is_vertex(k, table, column))
+    if wanted.shape[1] > 1:
+        return _read_hulls(wanted, k, table, np.arange(len(table)), tolerance).reshape(widths.shape)
+    # Most widths are vertices, and to see that of one is cheaper than a hull.
+    rows, column = np.arange(len(table)), np.minimum(k.searchsorted(wanted[:, 0]), k.size - 1)
+    speed: FloatArray = table[rows, column]
+    others = np.flatnonzero((k[column] != wanted[:, 0]) | ~_is_vertex(k, table, rows, column))
     if others.size:
-        speed[others] = _read_hulls(wanted[others], k, table[others], others, tolerance)
+        speed[others] = _read_hulls(wanted[others], k, table[others], others, tolerance)[:, 0]
     return speed.reshape(widths.shape)
 
 
-def _is_vertex(k: FloatArray, table: FloatArray, column: IntArray) -> BoolArray:
+def _is_vertex(k: FloatArray, table: FloatArray, rows: IntArray, column: IntArray) -> BoolArray:
     """Whether a width of each row is best for some multiplier, and so on the hull of (k / s, 1 / s).
 
     Dearer widths are no better from some multiplier on, cheaper ones up to some multiplier: the two must meet.
     """
     use, hours = k / table, 1.0 / table
-    dearer_by = use - np.take_along_axis(use, column, axis=1)
-    quicker_by = np.take_along_axis(hours, column, axis=1) - hours
+    dearer_by = use - use[rows, column][:, None]
+    quicker_by = hours[rows, column][:, None] - hours
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = quicker_by / dearer_by
     at_least = np.where(dearer_by > 0, slope, 0.0).max(axis=1)
@@ -246,9 +247,8 @@ def _check_table(gpus: IntArray, speedup: FloatArray) -> FloatArray:
         problem = f"got shape {speedup.shape} for {gpus.size} widths; one value per width (and row) is needed"
         raise DataError("speedup", problem, "give as many speedups as widths")
     table = np.atleast_2d(speedup)
-    wrong = np.argwhere(~((table > 0.0) & np.isfinite(table)))
-    if wrong.size:
-        row, column = wrong[0]
+    if table.size and not (table.min() > 0.0 and table.max() < np.inf):  # NaN is neither
+        row, column = np.argwhere(~((table > 0.0) & np.isfinite(table)))[0]
         problem = f"row {row}, {gpus[column]} GPUs: got {table[row, column]:g}; finite numbers above zero are allowed"
         raise DataError("speedup", problem, "correct the value or leave that width out")
     return table

@@ -114,19 +114,20 @@ def _follow_real(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the hours (E,) at real widths, by closed forms or fractions of jobs on the hull, and how they stretch."""
     speed, wall, held = np.empty(kinds.size), np.ones(kinds.size), np.ones(kinds.size)
-    for kind in np.unique(kinds).tolist():
-        gpu_type, own = instance.options(name).gpu_types[kind], kinds == kind
-        curve = instance.classes[name].speedup[gpu_type]
+    present = np.unique(kinds).tolist()
+    for kind in present:
+        gpu_type, own = instance.options(name).gpu_types[kind], slice(None) if len(present) == 1 else kinds == kind
+        curve, widths = instance.classes[name].speedup[gpu_type], branch.widths[own]
         if instance.gpu_types[gpu_type].spot is not None:  # these have whole widths only
-            wall[own], held[own] = instance.gpu_types[gpu_type].stretch(branch.widths[own].astype(np.int64))
+            wall[own], held[own] = instance.gpu_types[gpu_type].stretch(widths.astype(np.int64))
         if isinstance(curve, AmdahlSpeedup | PowerSpeedup):
             speed[own] = formula_speed(curve, branch.widths)[own]
         else:
             allowed, table = instance.allowed_widths(name, gpu_type), instance.speeds(name, gpu_type)
             if len(table) == 1:  # one hull for all epochs
-                speed[own] = speed_on_hull(branch.widths[None, own], allowed, table)[0]
+                speed[own] = speed_on_hull(widths[None], allowed, table)[0]
             else:
-                speed[own] = speed_on_hull(branch.widths[own], allowed, table[own])
+                speed[own] = speed_on_hull(widths, allowed, table[own])
     return instance.classes[name].epoch_size_gpu_hours / speed, wall, held
 
 
