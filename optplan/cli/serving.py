@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -107,6 +105,9 @@ def boa(
     Everything needs the token that lies in STATE/token; the address lies in STATE/address, the table in
     STATE/widths.json. Killed at any moment, it goes on where it was: `optplan serve boa STATE`.
     """
+    import asyncio
+    import logging
+
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.instances.files import read_instance
     from optplan.instances.job_logs.times import Clock, find_zone
@@ -140,6 +141,8 @@ def boa(
 async def _serve(
     keeper: Keeper, door: Door, class_names: ClassNames, sources: Sequence[Callable[[], Awaitable[None]]]
 ) -> int:
+    import asyncio
+
     from optplan.runtime.serving.keeping import write_whole
     from optplan.runtime.serving.service import serve as serve_http
 

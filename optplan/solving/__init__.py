@@ -346,7 +346,9 @@ def choose_solver(instance: Instance, name: str = AUTO) -> SolverEntry:
             return entry
         takers = [s.name for s in formulation.solvers if s.refusal(instance, asked) is None]
         raise UnsupportedError(f"{reason}; solvers that take this instance: {', '.join(takers) or 'none'}")
-    able = [entry for entry in formulation.solvers if entry.refusal(instance, asked) is None]
-    if not able:
+    # One after another: what a solver supports may be known to its module alone, and the first exact one will do.
+    able = (entry for entry in formulation.solvers if entry.refusal(instance, asked) is None)
+    first = next(able, None)
+    if first is None:
         raise UnsupportedError(f"no solver of {formulation.name} takes this instance")
-    return next((entry for entry in able if entry.exact), able[0])
+    return first if first.exact else next((entry for entry in able if entry.exact), first)

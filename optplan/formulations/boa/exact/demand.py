@@ -96,7 +96,7 @@ def _follow(instance: BoaInstance, name: str, branch: Branch) -> list[Stay]:
     lasts_h, held_h = np.add.reduceat(hours * wall, firsts), np.add.reduceat(hours * held, firsts)
     begins_h = np.cumsum(lasts_h) - lasts_h
     stays = []
-    for kind in np.unique(kinds).tolist():
+    for kind in sorted(set(kinds.tolist())):
         own, gpu_type = kinds[firsts] == kind, options.gpu_types[kind]
         paid = instance.paid_gpus(gpu_type, branch.widths[firsts][own])
         rate = job_class.arrival_rate_per_hour * branch.fraction
@@ -114,7 +114,7 @@ def _follow_real(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the hours (E,) at real widths, by closed forms or fractions of jobs on the hull, and how they stretch."""
     speed, wall, held = np.empty(kinds.size), np.ones(kinds.size), np.ones(kinds.size)
-    present = np.unique(kinds).tolist()
+    present = sorted(set(kinds.tolist()))
     for kind in present:
         gpu_type, own = instance.options(name).gpu_types[kind], slice(None) if len(present) == 1 else kinds == kind
         curve, widths = instance.classes[name].speedup[gpu_type], branch.widths[own]
