@@ -36,6 +36,7 @@ from optplan.solvers.paths.levels.sieve import Sieve
 from optplan.solvers.paths.merging import MergeTarget, merge_path_sets
 from optplan.solvers.paths.solutions import LinkedSolution
 from optplan.solvers.paths.switching.graphs import LinkedGraphs
+from optplan.solvers.paths.switching.sweeps import find_near_nodes
 from optplan.solvers.paths.switching.trails import Trails
 
 #: First allowance, as a fraction of the bound, divided by the number of graphs.
@@ -46,9 +47,8 @@ _FIRST_OF_WANTED = 0.125
 _GROWTH = 2.0
 #: Labels that one enumeration may keep before branching is the better way.
 _MOST_LABELS = 40_000
-#: The same before levels are tried, which are the better way much sooner; and where these begin with some knowledge.
+#: The same before levels are tried, which are the better way much sooner.
 _FEW_LABELS = 12_000
-_FEWEST_LABELS = 500
 #: Subproblems are enumerated within this fraction of the incumbent's value at first.
 _NEAR = 6e-3
 #: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.
@@ -111,16 +111,21 @@ def solve_pure(
     Pareto sets instead of single paths.
     """
     spent = effort if effort is not None else Effort()
-    lagrangian = maximise_bound(graphs, effort=spent)
+    laid_out = None if blocks is None or graphs.limits.size == 1 else blocks()
+    known = [] if memory is None or laid_out is None else memory.find_columns(laid_out)
+    lagrangian = maximise_bound(graphs, effort=spent, known=known)
     if isinstance(lagrangian, LinkedShortfall):
         return lagrangian
-    search = _Closing(graphs, lagrangian, gap, spent, follow, blocks, memory)
+    search = _Closing(graphs, lagrangian, gap, spent, follow, laid_out, memory)
     try:
         stopped_by = search.run(max_branches)
     except OutOfEffortError as stop:
         stopped_by = stop.limit
     if memory is not None and search.incumbent is not None:
         memory.note_plan(search.incumbent.payload)
+    mixture = lagrangian.mixture
+    if memory is not None and laid_out is not None and mixture is not None:
+        memory.note_columns(laid_out, mixture.graph, mixture.columns)
     return search.conclude(stopped_by)
 
 
@@ -134,7 +139,7 @@ class _Closing(GapClosing):
         gap: float,
         effort: Effort,
         follow: Callable[[], Trails | None] | None,
-        blocks: Callable[[], Sequence[BlockGraph] | None] | None = None,
+        blocks: Sequence[BlockGraph] | None = None,
         memory: Memory | None = None,
     ) -> None:
         linked = float(lagrangian.multipliers @ lagrangian.limits)
@@ -145,7 +150,7 @@ class _Closing(GapClosing):
         self.memory = memory
         #: Levels by blocks, once they have begun; None where kinds of nodes are not known.
         self.sieve: Sieve | None = None
-        self.blocks = None if blocks is None or graphs.limits.size == 1 else blocks()
+        self.blocks = blocks
         #: The graphs that are branched on, where these are not the given ones.
         self.trails: Trails | None = None
         self.lagrangian = lagrangian
@@ -188,9 +193,11 @@ class _Closing(GapClosing):
         self._try_known()
         self._try_plans()
         self.report("bound")
-        self._enumerate_all()
-        if not self.closed:
-            self._try_levels()
+        # With what earlier problems left, levels are the quicker way from the start.
+        steps = [self._enumerate_all, self._try_levels]
+        for step in steps if self.memory is None or self.blocks is None else reversed(steps):
+            if not self.closed:
+                step()
         if self.closed:
             return None
         self._start(self.graphs)
@@ -218,7 +225,9 @@ class _Closing(GapClosing):
         seen = self.lagrangian
         if self.blocks is None or not seen.bound > 0.0:
             return
-        self.sieve = Sieve(self.blocks, self.graphs.limits, seen.bound, seen.multipliers, self.effort, self.memory)
+        narrow = None if self.memory is None else self._narrow
+        limits = self.graphs.limits
+        self.sieve = Sieve(self.blocks, limits, seen.bound, seen.multipliers, self.effort, self.memory, narrow)
         try:
             self.sieve.run(self.value, self.gap)
         except OutOfEffortError as stop:
@@ -228,6 +237,19 @@ class _Closing(GapClosing):
             if self.sieve.plan is not None:
                 self._offer(self._write_plan(self.sieve.plan))
             self.sieve.memory.note_rows(self.sieve.rows.weights)
+
+    def _narrow(self, ceiling: float) -> list[BlockGraph]:
+        """Return the graphs with the nodes that plans up to a value can have, as far as these are few."""
+        assert self.blocks is not None
+        assert self.memory is not None
+        near = find_near_nodes(self.graphs, self.multipliers, ceiling - self.least + self.rounding)
+        owner = self.graphs.order[self.graphs.positions[near.row]]
+        narrowed = []
+        for number, graph in enumerate(self.blocks):
+            places = np.zeros(self.graphs.run_value.shape[1], dtype=np.bool_)
+            places[near.node[owner == number]] = True
+            narrowed.append(self.memory.narrow(graph, self.graphs.numbers(number, places)))
+        return narrowed
 
     def _try_plans(self) -> None:
         """Look for an incumbent among the plans of earlier problems."""
@@ -279,8 +301,7 @@ class _Closing(GapClosing):
     def _enumerate(self, graphs: LinkedGraphs, multipliers: FloatArray, allowance: float, most_value: float) -> bool:
         """Find the best plan of at most a value; return whether all such plans were covered within the quick limits."""
         few = self.blocks is not None and self.sieve is None
-        most = _MOST_LABELS if not few else _FEW_LABELS if self.memory is None else _FEWEST_LABELS
-        quick = Effort(self.effort.stopwatch, most)
+        quick = Effort(self.effort.stopwatch, _FEW_LABELS if few else _MOST_LABELS)
         try:
             paths = graphs.find_path_sets(multipliers, allowance, quick)
             if self.value - most_value > allowance:

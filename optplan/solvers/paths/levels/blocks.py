@@ -97,12 +97,18 @@ class BlockGraph:
         (K,) Group of each node.
     kind
         (K,) Kind of each node, from 0 on.
+    origin
+        (K,) Which nodes these are of the graph that this one is a part of.
+    num_kinds
+        Of that graph.
     """
 
     steps: FloatArray
     entries: FloatArray
     group: IntArray
     kind: IntArray
+    origin: IntArray
+    num_kinds: int
 
     @classmethod
     def from_costs(cls, costs: PathCosts, kind: IntArray, prohibitive: float) -> BlockGraph:
@@ -112,7 +118,18 @@ class BlockGraph:
         if bool((entries == entries[:, :, :1]).all()):
             entries = entries[:, :, :1]
         steps[0][np.isinf(steps[0])] = prohibitive
-        return cls(steps, entries, costs.group, kind)
+        return cls(steps, entries, costs.group, kind, np.arange(kind.size), int(kind.max()) + 1)
+
+    def narrow(self, nodes: IntArray) -> BlockGraph:
+        """Return the graph with some nodes only; its kinds keep their numbers."""
+        return BlockGraph(
+            np.ascontiguousarray(self.steps[..., nodes]),
+            np.ascontiguousarray(self.entries[..., nodes]),
+            self.group[nodes],
+            self.kind[nodes],
+            self.origin[nodes],
+            self.num_kinds,
+        )
 
     @property
     def num_layers(self) -> int:
@@ -122,7 +139,7 @@ class BlockGraph:
     @property
     def num_sets(self) -> int:
         """How many sets of kinds there are, the empty one not counted; set s stands at s - 1."""
-        return int((1 << (int(self.kind.max()) + 1)) - 1)
+        return (1 << self.num_kinds) - 1
 
     @cached_property
     def _states(self) -> _States:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,10 @@ _MOST_IDLE = 12
 #: Totals, and numbers that are looked at at once.
 _MOST_TOTALS = 400_000
 _CHUNK = 1 << 20
+#: Graphs are narrowed to what levels so many times further above the bound need.
+_AHEAD = 2.0
+#: A pair of a total and a path takes as much work as so many labels.
+_PAIR = 0.1
 #: Lists that all levels together may take.
 _MOST_LISTS = 30_000
 
@@ -106,6 +110,8 @@ class Board:
         Limit on time, and who counts.
     memory
         What is known of the graphs from other problems.
+    narrow
+        Returns the graphs with no more nodes than plans up to a value need.
     """
 
     def __init__(
@@ -116,8 +122,10 @@ class Board:
         multipliers: FloatArray,
         effort: Effort,
         memory: Memory | None = None,
+        narrow: Callable[[float], Sequence[BlockGraph]] | None = None,
     ) -> None:
-        self.graphs = graphs
+        #: The graphs with all nodes, and with those that are of interest.
+        self.whole = self.graphs = graphs
         self.limits = limits
         self.effort = effort
         self.root = bound
@@ -133,16 +141,25 @@ class Board:
         self.plan: list[NDArray[np.int16]] | None = None
         self.value = math.inf
         self._ceiling = bound
+        self._narrow = narrow
+        #: Plans up to this value have only nodes that the graphs have.
+        self._covered = bound if narrow is not None else math.inf
         self._unit = np.concatenate([[bound], limits * bound / np.maximum(multipliers * limits, 0.05 * bound)])
         self._lists: list[PathList | KnownPath] = []
         self._listed = 0
         #: Lists that there may have been so far.
         self._may_list = _MOST_LISTS
+        #: Labels, and pairs of a total and a path, so far.
+        self.work = 0.0
 
     def _begin(self, ceiling: float, opened: Sequence[int] | None = None) -> Totals:
         """Begin anew with a total of nothing, for plans up to a value, of which some graphs are open, or all."""
         self._ceiling = ceiling
         self._lists = []
+        if ceiling > self._covered and self._narrow is not None:
+            self._covered = max(ceiling, min(self.value, self.root + _AHEAD * (ceiling - self.root)))
+            self.graphs = self._narrow(self._covered)
+            self.rows.narrow(self.graphs)
         self.rows.complete(opened)
         count = len(self.graphs)
         return Totals(
@@ -299,7 +316,8 @@ class Board:
                 block = int(part.blocks[0, number])
                 paths = self._list(number, block, part, labels, whole=True)
                 if paths is not None:
-                    self._finish(self._join(part, number, block, paths))
+                    room = np.append(self._ceiling, self.rows.most) - part.sums
+                    self._finish(self._put_together(part, number, block, paths, paths.sums, room))
         finally:
             self._ceiling = min(best, self.value * (1.0 - ROUNDING))
 
@@ -308,7 +326,7 @@ class Board:
         fits = (totals.sums[:, 0] <= self._ceiling) & (totals.sums[:, 1:] <= self.rows.most).all(axis=1)
         for place in np.flatnonzero(fits)[np.argsort(totals.sums[fits, 0], kind="stable")].tolist():
             nodes = [self._lists[which].trace(path) for which, path in totals.chosen[place].tolist()]
-            sums = [graph.add_up(path[None])[0] for graph, path in zip(self.graphs, nodes, strict=True)]
+            sums = [graph.add_up(path[None])[0] for graph, path in zip(self.whole, nodes, strict=True)]
             value, *used = (math.fsum(column) for column in np.transpose(sums).tolist())
             if keep_limits(np.array(used), self.limits) and value < self.value:
                 self.plan, self.value = nodes, value
@@ -336,32 +354,43 @@ class Board:
             paths = self.memory.search(self.graphs[number], block).list_paths(weights, most, effort, whole=whole)
         finally:
             self.effort.labels += effort.labels
+            self.work += effort.labels
         return paths if len(paths.sums) else None
 
     def _join(self, totals: Totals, number: int, block: int, paths: PathList) -> Totals:
         """Return totals with each of some paths, as far as rows let them be."""
-        which, count = len(self._lists), len(paths.sums)
+        taken, room = weigh(self.rows.weights, paths.sums.T).T, self._find_room(totals, apart=number)
+        return self._put_together(totals, number, block, paths, taken, room)
+
+    def _put_together(
+        self, totals: Totals, number: int, block: int, paths: PathList, taken: FloatArray, room: FloatArray
+    ) -> Totals:
+        """Return totals with each path that takes (P, R) no more than what there is room for (N, R)."""
+        self.effort.charge_pairs(len(taken) * len(room))
+        self.work += _PAIR * len(taken) * len(room)
+        which, place = self._find_pairs(taken, room)
+        many = totals.take(which)
+        many.chosen[:, number, 0], many.chosen[:, number, 1] = len(self._lists), place
+        many.blocks[:, number] = block
         self._lists.append(paths)
-        room, costs = self._find_room(totals, apart=number), weigh(self.rows.weights, paths.sums.T)
+        return Totals(many.sums + paths.sums[place], many.chosen, many.blocks)
+
+    def _find_pairs(self, taken: FloatArray, room: FloatArray) -> tuple[IntArray, IntArray]:
+        """Return which rooms (N, R) hold which of what is taken (P, R)."""
         # The rows that leave least are asked first: hardly anything is left for the others.
-        order = np.argsort(room.max(axis=0) - costs.min(axis=1), kind="stable").tolist()
-        joined, kept, step = [], 0, max(1, _CHUNK // count)
-        for first in range(0, len(totals), step):
-            part = room[first : first + step]
-            self.effort.charge_pairs(len(part) * count)
-            whose, place = np.nonzero(costs[order[0]] <= part[:, order[0], None])
-            for row in order[1:]:
-                fits = costs[row, place] <= part[whose, row]
+        first, *others = np.argsort(room.max(axis=0) - taken.min(axis=0), kind="stable").tolist()
+        found, kept, step = [], 0, max(1, _CHUNK // max(1, len(taken)))
+        for start in range(0, len(room), step):
+            part = room[start : start + step]
+            whose, place = np.nonzero(taken[:, first] <= part[:, first, None])
+            for row in others:
+                fits = taken[place, row] <= part[whose, row]
                 if not fits.all():
                     whose, place = whose[fits], place[fits]
-            many = totals.take(first + whose)
-            many.sums[:] += paths.sums[place]
-            many.chosen[:, number, 0], many.chosen[:, number, 1] = which, place
-            many.blocks[:, number] = block
-            joined.append(many)
-            kept += len(many)
+            found.append((start + whose, place))
+            kept += whose.size
             self._require(kept)
-        return Totals.join(joined)
+        return np.concatenate([whose for whose, _ in found]), np.concatenate([place for _, place in found])
 
     def _require(self, count: int) -> None:
         if count > _MOST_TOTALS:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import PathCosts
-from optplan.solvers.paths.families import FloatArray, IntArray
+from optplan.solvers.paths.families import FloatArray, IntArray, PathBatch, join_batches
 from optplan.solvers.paths.levels.blocks import BlockGraph, layer_blocks
 from optplan.solvers.paths.levels.segments import BlockSearch
 
@@ -21,6 +21,8 @@ from optplan.solvers.paths.levels.segments import BlockSearch
 #: worth, relative to the bound.
 _MOST_ROWS = 12
 _FURTHEST = 0.3
+#: A graph is narrowed where that leaves at most this fraction of its nodes: the others keep what is known of them.
+_FEW = 0.5
 #: Numbers kept by searches.
 _MOST_KNOWN = 20_000_000
 
@@ -35,6 +37,8 @@ class Memory:
         self._searches: dict[tuple[BlockGraph, int], BlockSearch] = {}
         self._sweeps: dict[BlockGraph, dict[bytes, tuple[FloatArray, FloatArray]]] = {}
         self._rows: dict[bytes, FloatArray] = {}
+        self._narrow: dict[tuple[BlockGraph, bytes], BlockGraph] = {}
+        self._columns: dict[tuple[int, bytes], tuple[BlockGraph, IntArray, PathBatch]] = {}
 
     def lay_out(self, costs: Sequence[PathCosts], kinds: Sequence[IntArray]) -> list[BlockGraph] | None:
         """Lay out graphs by blocks as :func:`layer_blocks` does; costs that were laid out before are the same graph."""
@@ -80,10 +84,37 @@ class Memory:
         found = [known[row.tobytes()] for row in weights]
         return np.array([each[0] for each in found]), np.array([each[1] for each in found])
 
+    def narrow(self, graph: BlockGraph, nodes: IntArray) -> BlockGraph:
+        """Return a graph with some nodes only, where these are few."""
+        if nodes.size > _FEW * graph.kind.size:
+            return graph
+        key = graph, nodes.tobytes()
+        if key not in self._narrow:
+            self._narrow[key] = graph.narrow(nodes)
+        return self._narrow[key]
+
+    def note_columns(self, graphs: Sequence[BlockGraph], graph: IntArray, columns: PathBatch) -> None:
+        """Take down the paths (C,) in the mixture of a problem, and of which of its graphs they are."""
+        for place, number in enumerate(graph.tolist()):
+            key = number, columns.payload[place].tobytes()
+            if key not in self._columns:
+                own = np.array([place])
+                self._columns[key] = graphs[number], graph[own], columns.take(own)
+
+    def find_columns(self, graphs: Sequence[BlockGraph]) -> list[tuple[IntArray, PathBatch]]:
+        """Return the paths taken down of the graphs of a problem, and of which of these each is."""
+        known = [(owner, columns) for graph, owner, columns in self._columns.values() if graphs[owner[0]] is graph]
+        if not known:
+            return []
+        return [(np.concatenate([owner for owner, _ in known]), join_batches([columns for _, columns in known]))]
+
     def note_rows(self, weights: FloatArray) -> None:
         """Take down the rows (R, D) of a problem that is done, and forget what no other one needs."""
         self._rows.update((row.tobytes(), row) for row in weights)
         lasting = {graph for _, graph in self._graphs.values()}
+        self._narrow = {key: graph for key, graph in self._narrow.items() if key[0] in lasting}
+        self._columns = {key: known for key, known in self._columns.items() if known[0] in lasting}
+        lasting |= set(self._narrow.values())
         self._sweeps = {graph: known for graph, known in self._sweeps.items() if graph in lasting}
         self._searches = {key: search for key, search in self._searches.items() if key[0] in lasting}
 

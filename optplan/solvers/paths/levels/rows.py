@@ -49,7 +49,7 @@ class Rows:
     """
 
     def __init__(self, graphs: Sequence[BlockGraph], limits: FloatArray, effort: Effort, memory: Memory) -> None:
-        self.graphs = graphs
+        self.graphs = list(graphs)
         self._memory = memory
         self.most = most_within(limits)
         self.effort = effort
@@ -59,7 +59,6 @@ class Rows:
         self.least: list[FloatArray] = [np.empty((0, 1 + graph.num_sets)) for graph in graphs]
         #: Known paths (P, D) by graph and block, each once.
         self.columns: dict[tuple[int, int], FloatArray] = {}
-        self._swept = [0 for _ in graphs]
         self._engine = self._start_engine()
 
     def __len__(self) -> int:
@@ -83,6 +82,15 @@ class Rows:
             self.least[number] = np.concatenate([self.least[number], new])
         for number in range(len(self.graphs)) if swept is None else swept:
             self._sweep(number, np.arange(start, len(self.weights)))
+
+    def narrow(self, graphs: Sequence[BlockGraph]) -> None:
+        """Go over to graphs of which some have other nodes: of these nothing is known until they are swept."""
+        for number, graph in enumerate(graphs):
+            if graph is not self.graphs[number]:
+                self.graphs[number] = graph
+                self.least[number][:] = 0.0
+                for block in range(1, graph.num_sets + 1):
+                    self.columns.pop((number, block), None)
 
     def complete(self, graphs: Sequence[int] | None = None) -> None:
         """Sweep for some graphs, or for all, what was swept for others only."""

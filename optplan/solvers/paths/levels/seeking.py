@@ -99,7 +99,7 @@ class Seeker(Board):
         total = self._begin(self.value * (1.0 - ROUNDING), free)
         self._lists += [KnownPath(nodes) for nodes in self.plan]
         for number in set(range(len(self.graphs))) - set(free):
-            total.sums[:] += self.graphs[number].add_up(self.plan[number][None])
+            total.sums[:] += self.whole[number].add_up(self.plan[number][None])
             total.chosen[0, number], total.blocks[0, number] = (number, 0), 1
         self._may_list, before = self._listed + _MOST_LISTS, self._may_list
         try:

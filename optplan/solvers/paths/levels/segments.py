@@ -58,13 +58,13 @@ class PathList:
         return sum(labels.node.size for labels in self.trail)
 
     def trace(self, place: int) -> NDArray[np.int16]:
-        """Return the nodes (E,) of a path."""
+        """Return the nodes (E,) of a path, as the whole graph counts them."""
         path = np.empty(self.graph.num_layers, dtype=np.int16)
         end, label = self.graph.num_layers, int(self.label[place])
         for generation in range(int(self.generation[place]), -1, -1):
             labels = self.trail[generation]
             start = int(labels.layer[label])
-            path[start:end] = self.nodes[labels.node[label]]
+            path[start:end] = self.graph.origin[self.nodes[labels.node[label]]]
             end, label = start, int(labels.parent[label])
         return path
 

@@ -23,6 +23,8 @@ from optplan.solvers.paths.levels.seeking import Seeker
 #: First level above the bound, and by how much the distance grows: less once so many lists were needed.
 _FIRST = 0.0015
 _GROWTH = ((10, 1.5), (20, 1.3), (math.inf, 1.12))
+#: The same with rows of other problems, by the labels and pairs that a level took.
+_GROWTH_OF_MANY = ((150, 2.0), (1_500, 1.5), (5_000, 1.2), (20_000, 1.12), (math.inf, 1.07))
 #: Labels for listing a graph for some totals, and for totals that cannot be divided any further.
 _LABELS = tuple(most for most in LABELS if most <= SMALL)
 _MORE_LABELS = tuple(most for most in LABELS if most > SMALL)
@@ -56,12 +58,15 @@ class Sieve(Seeker):
         # With rows and plans of other problems levels take little work, and seeking would take most of it.
         distance, sought = _FIRST, self.is_one_of_many
         while self.bound < self.value * (1.0 - gap) and distance <= _FURTHEST:
-            lists = self._listed
+            lists, work = self._listed, self.work
             self._try_level(min(self.root * (1.0 + distance), self.value * (1.0 - ROUNDING)))
-            lists = self._listed - lists
+            lists, work = self._listed - lists, self.work - work
             objective = None if math.isinf(self.value) else self.value
             self.effort.stopwatch.emit("levels", objective=objective, bound=self.bound)
-            distance *= next(factor for most, factor in _GROWTH if lists < most)
+            if self.is_one_of_many:
+                distance *= next(factor for most, factor in _GROWTH_OF_MANY if work < most)
+            else:
+                distance *= next(factor for most, factor in _GROWTH if lists < most)
             if lists >= _WORTH_SEEKING and not sought and self.bound < self.value * (1.0 - gap):
                 sought = self.seek(self.root * (1.0 + distance * _GROWTH[0][1]))
                 # What is sought well is hardly ever far from the best, and levels below it would prove little.
