@@ -193,11 +193,25 @@ def _nothing_yet() -> PathsOutcome:
     return replace(OUT_OF_TIME, engine=_ENGINE, engine_version=version("ortools"))
 
 
+def new_solver(seed: int) -> cp_model.CpSolver:
+    """Return a solver with one worker: the same model and seed give the same answer."""
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    # This presolve step adds up coefficients in 32 bits in OR-Tools 9.15 and cuts optima off (google/or-tools#5293).
+    solver.parameters.presolve_inclusion_work_limit = 0
+    solver.parameters.random_seed = seed % 2**31
+    return solver
+
+
 def solve_watched(
     solver: cp_model.CpSolver,
     model: cp_model.CpModel,
     stopwatch: Stopwatch,
     callback: cp_model.CpSolverSolutionCallback | None = None,
+    *,
+    is_feasible: bool = False,
 ) -> str:
     """Run CP-SAT, stop it once a stopwatch has expired, and hear signals meanwhile.
 
@@ -207,16 +221,18 @@ def solve_watched(
         As CP-SAT's own ``solve`` takes them; a limit is set by the stopwatch.
     stopwatch
         Looked at while CP-SAT runs in a thread of its own.
+    is_feasible
+        Whether there is a solution for sure, so that INFEASIBLE is no answer.
 
     Returns
     -------
     str
-        Name of CP-SAT's status.
+        Name of CP-SAT's status: OPTIMAL, FEASIBLE, INFEASIBLE or UNKNOWN.
 
     Raises
     ------
     EngineError
-        When CP-SAT refuses the model.
+        When CP-SAT refuses the model, or ends otherwise.
     """
     wrong = model.validate()
     if wrong:
@@ -232,7 +248,10 @@ def solve_watched(
                     solver.stop_search()
         finally:
             solver.stop_search()
-        return str(running.result().name)
+        name = str(running.result().name)
+    if name not in _ENDINGS or (is_feasible and name == "INFEASIBLE"):
+        raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
+    return name
 
 
 def _round(problem: BudgetedPaths, resolution: int, *, upwards: bool) -> _Rounded:
@@ -298,18 +317,11 @@ def _solve_rounded(
             assert tell is not None
             tell(read(self), _nearest(self.best_objective_bound) * rounded.value_unit)
 
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
+    solver = new_solver(seed)
     # Boolean clauses are part of the linear relaxation only from level 2 on; without it there is hardly a bound.
     solver.parameters.linearization_level = 2
-    # This presolve step adds up coefficients in 32 bits in OR-Tools 9.15 and cuts optima off (google/or-tools#5293).
-    solver.parameters.presolve_inclusion_work_limit = 0
-    solver.parameters.random_seed = seed % 2**31
     solver.parameters.relative_gap_limit = gap * _GAP_SHARE
-    name = solve_watched(solver, model, stopwatch, None if tell is None else Listener())
-    if name not in _ENDINGS:
-        raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
-    status, termination = _ENDINGS[name]
+    status, termination = _ENDINGS[solve_watched(solver, model, stopwatch, None if tell is None else Listener())]
     return _Run(
         status=status,
         termination=termination,

@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable
 
 from optplan.errors import UsageError
-from optplan.formulations.srift.study.replanning import State, name_vms
-from optplan.formulations.srift.study.successors import succeed
+from optplan.formulations.srift.study.replanning import State, name_vms, succeed
 from optplan.runtime.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.runtime.fleets.state import Attempt, FleetState
 from optplan.runtime.fleets.terms import Heard, Terms

@@ -260,27 +260,18 @@ def _add_limits(model: Any, *, slack: float) -> None:  # noqa: ANN401 - Pyomo ha
     m.scale_limit = pyo.Param(
         list(limits), initialize={limit: amount / _count_epochs(m) for limit, amount in limits.items()}
     )
-    used = pyo.quicksum(m.c[h] * m.gpus[h] for h in m.TYPES)
-    m.budget = pyo.Constraint(expr=used / m.scale_limit[BUDGET] <= m.b / m.scale_limit[BUDGET] * (1.0 + slack))
+
+    def at_most(used: Any, limit: str) -> Any:  # noqa: ANN401 - Pyomo has no types
+        return used / m.scale_limit[limit] <= limits[limit] / m.scale_limit[limit] * (1.0 + slack)
+
+    def at_least(used: Any, limit: str) -> Any:  # noqa: ANN401 - Pyomo has no types
+        return used / m.scale_limit[limit] >= limits[limit] / m.scale_limit[limit] * (1.0 - slack)
+
     usable = [h for h in m.q if any(len(m.WIDTHS[i, h]) for i in m.CLASSES)]
-    m.quota = pyo.Constraint(
-        usable,
-        rule=lambda m, h: (
-            m.gpus[h] / m.scale_limit[f"{QUOTA}{h}"] <= m.q[h] / m.scale_limit[f"{QUOTA}{h}"] * (1.0 + slack)
-        ),
-    )
-    m.due = pyo.Constraint(
-        list(m.D),
-        rule=lambda m, i: (
-            m.jct_s[i] / m.scale_limit[f"{DUE}{i}"] <= m.D[i] / m.scale_limit[f"{DUE}{i}"] * (1.0 + slack)
-        ),
-    )
-    m.floor = pyo.Constraint(
-        list(m.f),
-        rule=lambda m, i: (
-            m.gpus_running[i] / m.scale_limit[f"{FLOOR}{i}"] >= m.f[i] / m.scale_limit[f"{FLOOR}{i}"] * (1.0 - slack)
-        ),
-    )
+    m.budget = pyo.Constraint(expr=at_most(pyo.quicksum(m.c[h] * m.gpus[h] for h in m.TYPES), BUDGET))
+    m.quota = pyo.Constraint(usable, rule=lambda m, h: at_most(m.gpus[h], f"{QUOTA}{h}"))
+    m.due = pyo.Constraint(list(m.D), rule=lambda m, i: at_most(m.jct_s[i], f"{DUE}{i}"))
+    m.floor = pyo.Constraint(list(m.f), rule=lambda m, i: at_least(m.gpus_running[i], f"{FLOOR}{i}"))
 
 
 def _add_rows(model: Any) -> None:  # noqa: ANN401 - Pyomo has no types

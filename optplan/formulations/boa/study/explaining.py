@@ -8,10 +8,11 @@ with nothing forced.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optplan.contracts.explanation import Alternative, Direction, ExplainedChoice, Explanation
 from optplan.contracts.judgement import Evaluation
@@ -19,9 +20,14 @@ from optplan.contracts.result import MEETING, Result, Status
 from optplan.errors import UnsupportedError, UsageError, nearest_name_hint
 from optplan.formulations.boa.data.instance import BUDGET, BoaInstance, BoaSolution, Branch, Problem
 from optplan.formulations.boa.data.options import Options
+from optplan.formulations.boa.exact.costs import cost_steps
+from optplan.formulations.boa.exact.paths import solve_costs
 from optplan.formulations.boa.judge.evaluation import evaluate
-from optplan.formulations.boa.study.forcing import Kept, Shared, solve_forced
 from optplan.progress import Listener, Stopwatch
+from optplan.solvers.paths.levels.memory import Memory
+
+#: By class, which options (E, K) its jobs may hold in which epochs; classes that are not named keep all.
+_Kept = Mapping[str, NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -128,27 +134,24 @@ class _Forcing:
         self._instance = instance
         self._gap = gap
         self._time_limit_s = time_limit_s
-        self._shared = Shared.of_instance(instance)
-        self._best = _Forced(None, None)
+        self._costs = cost_steps(instance)
+        self._memory = Memory()
+        #: The least objective found so far, forced or not, and its bound.
+        self.best = _Forced(None, None)
         self._known: dict[tuple[str, bytes], _Forced] = {}
-
-    @property
-    def best(self) -> _Forced:
-        """The least objective found so far, forced or not, and its bound."""
-        return self._best
 
     def find_best(self, result: Result[BoaSolution]) -> None:
         """Find the best plan with nothing forced: that of an optimal result, or solved anew."""
         if result.status is Status.OPTIMAL:
-            self._best = _Forced(result.objective, result.bound)
+            self.best = _Forced(result.objective, result.bound)
             return
         found = self._solve({})
-        self._best = _Forced(
+        self.best = _Forced(
             min(value for value in (result.objective, found.objective) if value is not None),
             max((bound for bound in (result.bound, found.bound) if bound is not None), default=None),
         )
 
-    def force(self, name: str, kept: Kept, alternative: Alternative) -> Alternative:
+    def force(self, name: str, kept: _Kept, alternative: Alternative) -> Alternative:
         """Return the alternative with the best objective, and its bound, when it is forced."""
         key = (name, kept[name].tobytes())
         if key not in self._known:
@@ -162,29 +165,36 @@ class _Forcing:
         settled = []
         for one in choice.alternatives:
             objective, bound, cost = one.forced_objective, one.forced_bound, None
-            if bound is not None and self._best.bound is not None:
+            if bound is not None and self.best.bound is not None:
                 # Forcing only takes plans away, so what bounds all of them bounds those that are left.
-                bound = max(bound, self._best.bound)
+                bound = max(bound, self.best.bound)
                 bound = bound if objective is None else min(bound, objective)
-            if objective is not None and self._best.objective is not None:
-                cost = objective - self._best.objective
-                cost = 0.0 if abs(cost) <= self._tell_apart(self._best.objective) else cost
+            if objective is not None and self.best.objective is not None:
+                cost = objective - self.best.objective
+                cost = 0.0 if abs(cost) <= self._tell_apart(self.best.objective) else cost
             settled.append(one.replace(forced_bound=bound, forced_cost=cost))
         return choice.replace(alternatives=tuple(settled))
 
     def _note(self, forced: _Forced) -> None:
         """Take over a forced plan that is better than the best one known: it is a plan of the problem, too."""
-        best = self._best.objective
+        best = self.best.objective
         if forced.objective is not None and best is not None and forced.objective < best - self._tell_apart(best):
-            self._best = _Forced(forced.objective, self._best.bound)
+            self.best = _Forced(forced.objective, self.best.bound)
 
     def _tell_apart(self, objective: float) -> float:
         """Return the least difference from an objective that is not for want of searching on."""
         return max(self._gap, MEETING) * objective
 
-    def _solve(self, kept: Kept) -> _Forced:
+    def _solve(self, kept: _Kept) -> _Forced:
+        """Find the best plan whose classes hold only what they may."""
+        costs = [
+            replace(graph, run_value=np.where(kept[graph.name], graph.run_value, np.inf))
+            if graph.name in kept
+            else graph
+            for graph in self._costs
+        ]
         watch = Stopwatch(self._time_limit_s)
-        found = solve_forced(self._instance, kept, self._shared, gap=self._gap, stopwatch=watch)
+        found = solve_costs(self._instance, costs, gap=self._gap, stopwatch=watch, memory=self._memory)
         return _Forced(None, None) if found is None else _Forced(found.objective, found.bound)
 
 
@@ -268,7 +278,7 @@ def _change_alone(
     )
 
 
-def _keep(instance: BoaInstance, place: _Place, columns: slice, *, throughout: bool = False) -> Kept:
+def _keep(instance: BoaInstance, place: _Place, columns: slice, *, throughout: bool = False) -> _Kept:
     """Allow a class only some options in the place's epochs (throughout: in all)."""
     options, epochs = instance.options(place.name), instance.classes[place.name].num_epochs
     kept = np.ones((epochs, options.widths.size), dtype=np.bool_)

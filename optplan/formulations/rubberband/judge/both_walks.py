@@ -6,6 +6,11 @@ a price times what is still to be added to the objective, can be with so much of
 c leads to no walk below C that keeps both with probability q when at some price p its expected V is below
 q - p (C - c). Every walk that is left is judged by its distribution. Written apart from the solver: moves are lists of
 steps here, and functions of the grid are moved step by step.
+
+It judges certificates of the rule ``rubberband-both-chance``. Their content is ``points``, how many points the grid
+has, in either direction. About the objective: no plan below ``bound`` keeps all limits with the confidence. Without a
+bound: no plan does. With a ``limit``: no plan does although this limit is ``bound``, or, without a bound, whatever it
+is.
 """
 
 from __future__ import annotations
@@ -18,7 +23,14 @@ from functools import partial
 import numpy as np
 
 from optplan.contracts.judgement import RefutedError
-from optplan.formulations.rubberband.data.instance import Objective, RubberBandInstance, StageAllocation
+from optplan.contracts.result import TreeCertificate
+from optplan.formulations.rubberband.data.instance import (
+    BUDGET,
+    DEADLINE,
+    Objective,
+    RubberBandInstance,
+    StageAllocation,
+)
 from optplan.formulations.rubberband.judge.evaluation import expected_costs, growth
 from optplan.formulations.rubberband.judge.stages import list_costs
 from optplan.formulations.rubberband.judge.tolerances import PROBABILITY_TOLERANCE, TOLERANCE
@@ -29,6 +41,8 @@ from optplan.schema import FloatArray, IntArray
 
 Cdf = Callable[[FloatArray], FloatArray]
 
+#: Most points of a grid.
+_MOST_POINTS = 256
 #: Prices of the objective, in multiples of one over its bound.
 _PRICES = (0.0, 2.0, 6.0, 20.0)
 #: How far sums of probabilities may be off, and steps so rare that they count as the shortest instead.
@@ -39,6 +53,30 @@ _COMPARED = 769
 _FEW_CELLS, _MARGIN = 1 << 16, 0.02
 #: Numbers that V may take, and walks that are looked at.
 _MOST_NUMBERS, _MOST_WALKS = 1 << 26, 2_000_000
+
+
+def read_points(certificate: TreeCertificate, most: int) -> int:
+    """Return how many points the grid of a certificate has, from two to some number."""
+    points = certificate.content.get("points")
+    if not (isinstance(points, int) and not isinstance(points, bool) and 2 <= points <= most):
+        raise RefutedError(f"points must be a whole number from 2 to {most}")
+    return points
+
+
+def check_both_chance(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
+    """Raise unless a certificate proves its claim; see the module's text."""
+    points = read_points(certificate, _MOST_POINTS)
+    limits, below, bound = instance.limits, math.inf, certificate.bound
+    if bound is not None and not 0.0 < bound < math.inf:
+        raise RefutedError("a bound above zero is needed")
+    if certificate.limit:
+        limits[certificate.limit] = math.inf if bound is None else bound * (1.0 - TOLERANCE)
+    elif bound is not None:
+        below = bound * (1.0 - TOLERANCE)
+    both = (limits.get(DEADLINE, math.inf), limits.get(BUDGET, math.inf))
+    found = BothWalks(instance, both, points, below, stopwatch).find()
+    if found:
+        raise RefutedError(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ one beats or from which no plan is better than claimed. There are four rules.
 
 ``rubberband-both-chance``
     For a budget that is kept with a confidence, alone or together with a deadline; see
-    :mod:`optplan.formulations.rubberband.judge.both_chance`. Fewer plans keep both than the deadline alone, so that
+    :mod:`optplan.formulations.rubberband.judge.both_walks`. Fewer plans keep both than the deadline alone, so that
     what ``rubberband-labels`` proves about that holds for both, too.
 
 Bounds hold to a relative 1e-9.
@@ -37,7 +37,7 @@ from optplan.contracts.judgement import RefutedError
 from optplan.contracts.result import BoundProof, TreeCertificate
 from optplan.formulations.rubberband.data.instance import BUDGET, DEADLINE, Objective, RubberBandInstance
 from optplan.formulations.rubberband.data.rules import BOTH, BOTH_CHANCE, CHARGES, LABELS
-from optplan.formulations.rubberband.judge.both_chance import check_both_chance
+from optplan.formulations.rubberband.judge.both_walks import check_both_chance, read_points
 from optplan.formulations.rubberband.judge.bracket_walks import BracketWalks
 from optplan.formulations.rubberband.judge.duality import dual_bound, least_within
 from optplan.formulations.rubberband.judge.timed_walks import TimedWalks
@@ -47,8 +47,8 @@ from optplan.schema import FloatArray
 if TYPE_CHECKING:
     from optplan.progress import Stopwatch
 
-#: The least and most points of a grid.
-_POINTS = (2, 4096)
+#: Most points of a grid.
+_MOST_POINTS = 4096
 #: An amount of a limit that no plan reaches: seconds, or US dollars.
 _UNLIMITED = 1e15
 
@@ -151,10 +151,7 @@ def _check_charges(instance: RubberBandInstance, certificate: TreeCertificate, s
 
 def _check_labels(instance: RubberBandInstance, certificate: TreeCertificate, stopwatch: Stopwatch) -> None:
     """Look for plans that are on time often enough and cost less than claimed."""
-    points = certificate.content.get("points")
-    least, most = _POINTS
-    if not (isinstance(points, int) and not isinstance(points, bool) and least <= points <= most):
-        raise RefutedError(f"points must be a whole number from {least} to {most}")
+    points = read_points(certificate, _MOST_POINTS)
     deadline_s, bound = instance.limits[DEADLINE], math.inf
     if certificate.limit:
         deadline_s = _require_amount(certificate.bound) * (1.0 - TOLERANCE)

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from optplan.errors import EngineError, UnsupportedError
+from optplan.errors import UnsupportedError
 from optplan.formulations.rubberband.published.placement_task import PlacementTask, Places, rank_places
 from optplan.progress import Stopwatch
-from optplan.solvers.cpsat import solve_watched
+from optplan.solvers.cpsat import new_solver, solve_watched
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -173,16 +173,7 @@ def place_exactly(
 
 
 def _solve(model: cp_model.CpModel) -> tuple[cp_model.CpSolver, bool]:
-    from ortools.sat.python import cp_model
-
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 0
+    solver = new_solver(0)
     solver.parameters.linearization_level = 2
     solver.parameters.max_deterministic_time = WORK_LIMIT
-    # This presolve step cuts optima off in OR-Tools 9.15 (see solvers/cpsat).
-    solver.parameters.presolve_inclusion_work_limit = 0
-    status = solve_watched(solver, model, Stopwatch())
-    if status not in ("OPTIMAL", "FEASIBLE", "UNKNOWN"):
-        raise EngineError(f"CP-SAT cannot place trials (status {status})")
-    return solver, status != "UNKNOWN"
+    return solver, solve_watched(solver, model, Stopwatch(), is_feasible=True) != "UNKNOWN"

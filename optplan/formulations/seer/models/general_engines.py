@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optplan.contracts.result import Answer, BoundProof, SolveRequest, Termination
-from optplan.errors import EngineError, UnsupportedError
+from optplan.errors import UnsupportedError
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.exact.answers import answer_with
 from optplan.formulations.seer.exact.feasibility import infeasible_answer
 from optplan.formulations.seer.exact.rows import SpendProblem, list_rows
 from optplan.formulations.seer.exact.spending import TIE
 from optplan.schema import FloatArray, IntArray
-from optplan.solvers.cpsat import solve_watched
+from optplan.solvers.cpsat import new_solver, solve_watched
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    pass
 
 #: Most choices that enumeration looks at.
 MOST_CHOICES = 300_000
@@ -33,7 +33,6 @@ MOST_CHOICES = 300_000
 _RESOLUTION = 2.0**40
 #: Units that the GPUs of a cluster are counted in; one of them, and one for each bracket, is a rounding error.
 _HELD = 2**40
-_ENDINGS = {"OPTIMAL": Termination.COMPLETED, "FEASIBLE": Termination.TIME_LIMIT, "UNKNOWN": Termination.TIME_LIMIT}
 
 
 def solve_cp_sat(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:
@@ -129,12 +128,10 @@ class _Run:
 
         self._objective = cp_model.LinearExpr.weighted_sum(self._all, amounts)
         self.model.maximize(self._objective)
-        solver = self._solver()
-        name = solve_watched(solver, self.model, self.request.stopwatch)
+        solver = new_solver(self.request.seed)
+        name = solve_watched(solver, self.model, self.request.stopwatch, is_feasible=True)
         self.solves += 1
         self.branches += solver.num_branches
-        if name not in _ENDINGS:
-            raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
         # Before the search has begun, CP-SAT's bound is zero, whatever the problem.
         self._bound = math.inf if name == "UNKNOWN" else solver.best_objective_bound
         if name != "UNKNOWN":
@@ -143,7 +140,7 @@ class _Run:
                 for row in self.literals
             )
             self._reached = round(solver.objective_value)
-        return _ENDINGS[name]
+        return Termination.COMPLETED if name == "OPTIMAL" else Termination.TIME_LIMIT
 
     def keep(self, *, scaled: bool) -> None:
         """Let what was reached last be a constraint; ties of rounded amounts differ by a unit for each bracket."""
@@ -174,16 +171,6 @@ class _Run:
     def _published(self, amounts: list[int]) -> int:
         starts = itertools.accumulate((each.size for each in self.problem.brackets[:-1]), initial=0)
         return sum(amounts[start] for start in starts)
-
-    def _solver(self) -> cp_model.CpSolver:
-        from ortools.sat.python import cp_model
-
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        # This presolve step adds up in 32 bits in OR-Tools 9.15 and cuts optima off (google/or-tools#5293).
-        solver.parameters.presolve_inclusion_work_limit = 0
-        solver.parameters.random_seed = self.request.seed % 2**31
-        return solver
 
 
 def solve_enumeration(instance: SeerInstance, request: SolveRequest) -> Answer[SeerSolution]:

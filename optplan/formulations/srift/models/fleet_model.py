@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optplan.contracts.result import MEETING, SolveRequest
-from optplan.errors import EngineError
 from optplan.formulations.srift.data.bandwidth import BYTES_PER_GBIT, volume_factor
 from optplan.formulations.srift.data.instance import Objective, SriftInstance, VmGroup
 from optplan.formulations.srift.exact.incumbents import TOLERANCE
 from optplan.formulations.srift.laws.stragglers import standard_maximum
 from optplan.schema import FloatArray
-from optplan.solvers.cpsat import solve_watched
+from optplan.solvers.cpsat import new_solver, solve_watched
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -37,7 +36,6 @@ _TIME_UNITS = 2**22
 _PRICE_UNITS = 2**28
 #: Parts of a unit in which shares are counted.
 _SHARES = 2**20
-_ENDINGS = ("OPTIMAL", "FEASIBLE", "INFEASIBLE", "UNKNOWN")
 #: What rounding may add to a computed time.
 _ROUNDING = 1e-8
 
@@ -225,17 +223,11 @@ class FleetModel:
         EngineError
             When CP-SAT refuses the model or fails.
         """
-        from ortools.sat.python import cp_model
-
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
+        solver = new_solver(self.request.seed)
         # The presolve of OR-Tools 9.15 calls models infeasible that are not, where a factor of a product is a sum with
         # large coefficients; without it, models of this size take about as long.
         solver.parameters.cp_model_presolve = False
-        solver.parameters.random_seed = self.request.seed % 2**31
         name = solve_watched(solver, self.model, self.request.stopwatch)
-        if name not in _ENDINGS:
-            raise EngineError(f"CP-SAT ended with status {name}, which has no meaning for this problem")
         self.solves += 1
         self.branches += solver.num_branches
         if name == "INFEASIBLE":

@@ -19,8 +19,9 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from optplan.contracts import Infeasibility, Relaxation, Result, Status
-from optplan.errors import DataError, nearest_name_hint
+from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
+from optplan.formulations.srift.planning import SriftPlan, build_plan
 from optplan.quantities import SecondsOrZero
 from optplan.schema import NUMBER, AmountOrZero, ByName, FrozenModel
 from optplan.units import Amount, BudgetUnit, format_duration
@@ -203,6 +204,43 @@ def continue_run(instance: SriftInstance, state: State, solve: Solve) -> Continu
     if result.infeasibility is None:
         return Continuation(remainder, result)
     return Continuation(remainder, result, _restate(instance, remainder, result.infeasibility))
+
+
+def succeed(
+    instance: SriftInstance, plan: SriftPlan, state: State, solve: Solve
+) -> tuple[SriftPlan | None, Infeasibility | None]:
+    """Plan the rest of a run anew.
+
+    Parameters
+    ----------
+    instance
+        The problem of the whole run, with the limits that hold now.
+    plan
+        The one that was followed until now.
+    state, solve
+        As of :func:`continue_run`.
+
+    Returns
+    -------
+    tuple
+        A plan of what is left, which holds its problem and names the plan that it supersedes; or None and why the
+        limits cannot be kept, and what they would have to be.
+
+    Raises
+    ------
+    DataError
+        When the state does not belong to the instance.
+    UsageError
+        When the solver found no fleet in its time, and no proof that there is none.
+    """
+    continuation = continue_run(instance, state, solve)
+    if continuation.infeasibility is not None:
+        return None, continuation.infeasibility
+    if continuation.result.solution is None or continuation.remainder.gone:
+        raise UsageError("time_limit_s: no fleet was found in that time, nor that there is none; give more")
+    rest = continuation.remainder.instance
+    made = build_plan(rest, continuation.result)
+    return made.replace(plan_id="", supersedes=plan.plan_id, instance=rest.to_json_data()), None
 
 
 def derive_spent_usd(instance: SriftInstance, state: State) -> float:
