@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from optplan.contracts.limits import Relaxation
 from optplan.schema import ByName, FrozenModel
 
 #: The entry of an instance's ``source`` that says what was changed in it.
@@ -69,6 +70,11 @@ class Instance(FrozenModel):
         """Return what an amount of a limit, in the unit of the instance's own fields, is in :attr:`limits`."""
         stated = self.limit_as_given(limit)[0]
         return given * (self.limits[limit] / stated if stated else 1.0)
+
+    def relax(self, limit: str, least: float, **proof: Any) -> Relaxation:  # noqa: ANN401 - fields of the record
+        """Return a limit's relaxation to an amount in the unit of the instance's own fields, with what proves it."""
+        given, unit = self.limit_as_given(limit)
+        return Relaxation(limit=limit, given=given, least_feasible=least, unit=unit, **proof)
 
     def price_unit(self, limit: str) -> str:
         """Return the unit of a limit's shadow price."""

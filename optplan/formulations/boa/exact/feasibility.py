@@ -221,26 +221,19 @@ def name_others(instance: BoaInstance) -> str:
 
 def _relax(instance: BoaInstance, family: families.PathFamily, limit: str, found: bounds.Relaxation) -> Relaxation:
     """Write a relaxation in the unit of the instance's own field, made of what each class needs."""
-    given, unit = instance.limit_as_given(limit)
     amounts, family_amounts = np.array(list(instance.limits.values())), family.limits
     others = np.array(instance.limit_names) != limit
     least = found.least + float(found.multipliers[others] @ (family_amounts - amounts)[others])
     named = dict(zip(instance.limit_names, found.multipliers.tolist(), strict=True))
     if limit.startswith(FLOOR):
-        lowered = instance.count_limit(limit, least)
-        return Relaxation(limit=limit, given=given, least_feasible=lowered, unit=unit, multipliers=named)
+        return instance.relax(limit, instance.count_limit(limit, least), multipliers=named)
+    given = instance.limit_as_given(limit)[0]
     factor = given / instance.limits[limit] if given else 1.0
     # Where other limits are part of the proof, what a class needs of them all is no amount of this one.
     alone = np.count_nonzero(found.multipliers) == 1
-    parts = find_least(instance, found.multipliers, value_weight=0.0) if alone else {}
-    return Relaxation(
-        limit=limit,
-        given=given,
-        least_feasible=least * factor,
-        unit=unit,
-        parts={name: part * factor for name, part in parts.items()},
-        multipliers=named,
-    )
+    needs = find_least(instance, found.multipliers, value_weight=0.0) if alone else {}
+    parts = {name: part * factor for name, part in needs.items()}
+    return instance.relax(limit, least * factor, parts=parts, multipliers=named)
 
 
 def _name_limit(limit: str) -> str:

@@ -89,16 +89,11 @@ def relax_limit(instance: BoaInstance, limit: str, request: SolveRequest) -> Rel
     if region is None:
         weights = found.lagrangian.multipliers if found.exhaustion is None else found.exhaustion.multipliers
         region = branching.Region(np.append(1.0, weights), listed=found.exhaustion is not None)
-    given, unit = instance.limit_as_given(limit)
-    amount = instance.limits[limit]
+    given, amount = instance.limit_as_given(limit)[0], instance.limits[limit]
     least = found.bound * (given / amount if amount else 1.0)
-    return Relaxation(
-        limit=limit,
-        given=given,
-        least_feasible=instance.count_limit(limit, found.bound) if limit.startswith(FLOOR) else least,
-        unit=unit,
-        certificate=write_tree(instance, family, region, found.bound, limit) if request.certify else None,
-    )
+    least = instance.count_limit(limit, found.bound) if limit.startswith(FLOOR) else least
+    certificate = write_tree(instance, family, region, found.bound, limit) if request.certify else None
+    return instance.relax(limit, least, certificate=certificate)
 
 
 def _turn(instance: BoaInstance, limit: str) -> switching.LinkedGraphs:

@@ -144,11 +144,8 @@ class _Case:
             if least == math.inf:
                 hopeless.append(Hopeless(limit=limit, certificate=self._certify(limit) if certify else None))
             elif least > limits[limit]:
-                given, unit = self.instance.limit_as_given(limit)
                 certificate = self._certify(limit, least) if certify else None
-                helps.append(
-                    Relaxation(limit=limit, given=given, least_feasible=least, unit=unit, certificate=certificate)
-                )
+                helps.append(self.instance.relax(limit, least, certificate=certificate))
         claim = Infeasibility(
             reason=self._say_why(search.likeliest, helps, hopeless),
             relaxations=tuple(helps),

@@ -185,15 +185,8 @@ def _look_at(
         return Hopeless(limit=limit, certificate=certificate if request.certify else None)
     if answer.bound is None or answer.status is not Status.OPTIMAL:
         return None
-    given, unit = instance.limit_as_given(limit)
     certificate = TreeCertificate(rule=BOTH, bound=answer.bound, limit=limit, content=_describe_proof(limit, answer))
-    return Relaxation(
-        limit=limit,
-        given=given,
-        least_feasible=answer.bound,
-        unit=unit,
-        certificate=certificate if request.certify else None,
-    )
+    return instance.relax(limit, answer.bound, certificate=certificate if request.certify else None)
 
 
 def _count_charges(instance: RubberBandInstance, needed: Relaxation) -> float:

@@ -50,11 +50,10 @@ def explain_shortfall(
         return Answer(Status.UNKNOWN, Termination.TIME_LIMIT, warnings=(warning,))
     amounts = [one.least for one in found]
     least = max(amounts) if _limits_time(instance) else math.fsum(amounts)
-    given, unit = instance.limit_as_given(instance.limit_name)
     slowest = int(np.argmax(amounts))
     words = _explain_time if _limits_time(instance) else _explain_cost
     reason = words(instance, chains, found, slowest)
-    relaxation = Relaxation(limit=instance.limit_name, given=given, least_feasible=least, unit=unit)
+    relaxation = instance.relax(instance.limit_name, least)
     charged = not _limits_time(instance) and any(chain.charges is not None for chain in chains)
     if charged:
         infeasibility = _prove_charged(relaxation, reason, request)

@@ -101,15 +101,7 @@ def refuse(
             f"the deadline is {given_s:,.6g} s"
         )
         certificate = TreeCertificate(rule=LABELS, bound=least_s, limit=DEADLINE, content={"points": points})
-        relaxations = (
-            Relaxation(
-                limit=DEADLINE,
-                given=given_s,
-                least_feasible=least_s,
-                unit="s",
-                certificate=certificate if request.certify else None,
-            ),
-        )
+        relaxations = (instance.relax(DEADLINE, least_s, certificate=certificate if request.certify else None),)
     certificate = TreeCertificate(rule=LABELS, content={"points": points})
     return Answer(
         status=Status.INFEASIBLE,

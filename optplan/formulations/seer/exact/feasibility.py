@@ -56,13 +56,6 @@ def infeasible_answer(instance: SeerInstance) -> Answer[SeerSolution]:
 
 
 def _relax(instance: SeerInstance, limit: str, quotient: float) -> Relaxation:
-    """Write a relaxation in the unit of the instance's own field."""
-    given, unit = instance.limit_as_given(limit)
-    return Relaxation(
-        limit=limit,
-        given=given,
-        least_feasible=given * quotient,
-        unit=unit,
-        parts={"one trial": given * quotient},
-        multipliers={each: float(each == limit) for each in instance.limits},
-    )
+    least = instance.limit_as_given(limit)[0] * quotient
+    multipliers = {each: float(each == limit) for each in instance.limits}
+    return instance.relax(limit, least, parts={"one trial": least}, multipliers=multipliers)

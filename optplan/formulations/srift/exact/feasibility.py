@@ -12,7 +12,6 @@ from optplan.contracts.result import (
     Answer,
     Hopeless,
     Infeasibility,
-    Relaxation,
     SolveRequest,
     Status,
     Termination,
@@ -186,9 +185,7 @@ def _explain_limits(
             f"the {which} fleet{within}, {write_fleet(one.fleet.groups)}, {verb} {least}; "
             f"the {one.limit} is {write_apart(given, one.least)} {unit}"
         )
-        relaxations.append(
-            Relaxation(limit=one.limit, given=given, least_feasible=one.least, unit=unit, certificate=one.certificate)
-        )
+        relaxations.append(instance.relax(one.limit, one.least, certificate=one.certificate))
     if factor is not None:
         limits = " and ".join(
             f"{write_digits(amount, 4)} {instance.limit_as_given(limit)[1]}"

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from optplan.contracts import Infeasibility, Relaxation, Result, Status
+from optplan.contracts import Infeasibility, Result, Status
 from optplan.errors import DataError, UsageError, nearest_name_hint
 from optplan.formulations.srift.data.instance import BUDGET, DEADLINE, Objective, SriftInstance, SriftSolution
 from optplan.formulations.srift.planning import SriftPlan, build_plan
@@ -307,7 +307,9 @@ def _restate(instance: SriftInstance, remainder: Remainder, found: Infeasibility
     parts = [f"{_write(amount, limit)} of the {limit}" for limit, amount in left.items()]
     reason = f"with {' and '.join(parts)} left, {found.reason}" if parts else found.reason
     relaxations = [
-        _relax(instance, remainder, one.limit, one.least_feasible) if one.limit in remainder.used else one
+        instance.relax(one.limit, remainder.used[one.limit] + one.least_feasible)
+        if one.limit in remainder.used
+        else one
         for one in found.relaxations
     ]
     return Infeasibility(reason=reason, relaxations=tuple(relaxations))
@@ -331,13 +333,8 @@ def _answer_for_gone(instance: SriftInstance, remainder: Remainder, solve: Solve
         way = "fastest way to finish ends at" if limit == DEADLINE else "cheapest way to finish costs, in all,"
         sentences.append(f"{gone}; the {way} {_write(total, limit)}")
         if len(remainder.gone) == 1:  # with another limit gone, none helps alone
-            relaxations.append(_relax(instance, remainder, limit, best.objective))
+            relaxations.append(instance.relax(limit, total))
     return Infeasibility(reason="; ".join(sentences), relaxations=tuple(relaxations))
-
-
-def _relax(instance: SriftInstance, remainder: Remainder, limit: str, least: float) -> Relaxation:
-    given, unit = instance.limit_as_given(limit)
-    return Relaxation(limit=limit, given=given, least_feasible=remainder.used[limit] + least, unit=unit)
 
 
 def _write(amount: float, limit: str) -> str:

@@ -322,7 +322,7 @@ def test_a_better_plan_found_by_forcing_is_the_best_one(monkeypatch: pytest.Monk
     answers = iter(
         [PathsAnswer(None, 2250.0, 1500.0), PathsAnswer(None, 2000.0, 1000.0), PathsAnswer(None, None, 900.0)]
     )
-    monkeypatch.setattr(explaining, "solve_forced", lambda *_, **__: next(answers))
+    monkeypatch.setattr(explaining, "solve_costs", lambda *_, **__: next(answers))
     instance = one_table()
     result = solve(instance)
     loose = result.replace(status=Status.FEASIBLE, termination=Termination.TIME_LIMIT, bound=1400.0, certificates=())
