@@ -35,17 +35,7 @@ _ASKING = {"problem": "fields_of_problem", "policy": "fields_of_policy"}
 
 
 def say_check(instance: str, result: Path | None, changes: dict[str, Any], *dropped: str) -> str:
-    """Say how to check a result that was reported: how to write it first, where it was not written.
-
-    Parameters
-    ----------
-    instance, result
-        What the user calls the instance, and the file of the result, if there is one.
-    changes
-        The options that changed the instance.
-    dropped
-        As in :func:`repeat_command`.
-    """
+    """Say how to check a result that was reported: how to write it first, where it was not written."""
     from optplan.instances.files import is_path
 
     is_file = is_path(instance) and instance != "-"

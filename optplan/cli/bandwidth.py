@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.commands import Command, Group
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, NUMBERS, SIZE, complete_instance
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 from optplan.units import parse_bytes
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.formulations.srift.data.bandwidth import MeasuredBandwidth
     from optplan.formulations.srift.data.instance import SriftInstance
     from optplan.measurement.allreduce_data import AllreduceData
@@ -214,11 +212,8 @@ def tabulate_model(
 def synthesize(
     *,
     vm_types: tuple[str, ...],
-    ranks: tuple[int, ...],
-    transfers: tuple[int, ...],
-    repeats: int,
-    seed: int,
     outputs: Outputs,
+    **options: Any,  # noqa: ANN401 - the other fields of SyntheticSettings
 ) -> int:
     """Make measurements up, for trying things out: 4 B to 512 MiB, with the bandwidths and their spread of the paper.
 
@@ -227,9 +222,7 @@ def synthesize(
     """
     from optplan.measurement.synthetic_bandwidth import SyntheticSettings, choose_networks, synthesize_measurements
 
-    settings = SyntheticSettings(
-        networks=choose_networks(vm_types), ranks=ranks, transfers=transfers, repeats=repeats, seed=seed
-    )
+    settings = SyntheticSettings(networks=choose_networks(vm_types), **options)
     return _deliver_measurements(synthesize_measurements(settings), outputs)
 
 
@@ -265,7 +258,7 @@ def _deliver_measurements(data: AllreduceData, outputs: Outputs) -> int:
     return outputs.exit_code(0)
 
 
-def _show_measurements(data: AllreduceData) -> Iterable[RenderableType]:
+def _show_measurements(data: AllreduceData) -> Iterable[Shown]:
     """Say what there is: a row for each type of VM and number of ranks."""
     from optplan.reporting.tables import fact_table, record_table
 
@@ -289,7 +282,7 @@ def _show_measurements(data: AllreduceData) -> Iterable[RenderableType]:
     )
 
 
-def _show_model(model: LearnedBandwidth) -> Iterable[RenderableType]:
+def _show_model(model: LearnedBandwidth) -> Iterable[Shown]:
     """Say what was learned, how well it predicts, and what else was tried."""
     from optplan.reporting.tables import fact_table, record_table
 
@@ -330,7 +323,7 @@ def _show_model(model: LearnedBandwidth) -> Iterable[RenderableType]:
     )
 
 
-def _show_table(table: MeasuredBandwidth) -> Iterable[RenderableType]:
+def _show_table(table: MeasuredBandwidth) -> Iterable[Shown]:
     """Show the least and the most of each type's row of ranks."""
     from optplan.reporting.tables import fact_table, record_table
 

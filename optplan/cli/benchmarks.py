@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress, print_answer, print_json
+from optplan.cli.console import Progress
 from optplan.cli.options import known_name
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
@@ -97,7 +97,8 @@ def bench(
     from optplan.benchmarking import run_suite
 
     if suite is None:
-        return _print_suites(as_json=outputs.as_json)
+        outputs.answer({"suites": list_suites()}, list_suites)
+        return 0
     if suite == ALL:
         how = {"quick": quick, "full": full, "processes": processes, "engine": engine, "proofs": proofs}
         return _run_all(outputs, how)
@@ -139,11 +140,3 @@ def _run_all(outputs: Outputs, how: dict[str, Any]) -> int:
     outputs.deliver(document, show)
     outputs.save_page("--report", lambda: build_sweep_page(document))
     return outputs.exit_code(_NOT_VERIFIED if known["failed"] else 0)
-
-
-def _print_suites(*, as_json: bool) -> int:
-    if as_json:
-        print_json({"suites": list_suites()})
-    else:
-        print_answer(*list_suites())
-    return 0

@@ -11,19 +11,13 @@ import click
 
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
-from optplan.cli.console import print_answer, print_json, print_text
-from optplan.cli.options import (
-    instance_argument,
-    known_name,
-    list_formulations,
-)
+from optplan.cli.console import Shown, print_answer, print_json, print_text
+from optplan.cli.options import instance_argument, known_name, list_formulations
 from optplan.cli.outputs import Outputs, deliver
 from optplan.cli.pictures import show_pictures
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.contracts import Instance
     from optplan.contracts.registry import SolverEntry
 
@@ -108,7 +102,7 @@ def list_registered(kind: str | None, *, as_json: bool) -> int:
         return 0
     from optplan.reporting.tables import record_table
 
-    parts: list[RenderableType] = []
+    parts: list[Shown] = []
     for name, records in found.items():
         shown = [{field: record[field] for field in _SHOWN[name]} for record in records]
         parts += [record_table(name, shown, num_keys=_KEYS[name]), ""]
@@ -193,8 +187,7 @@ def _write_model(instance: Instance, form: Literal["lp", "mps"]) -> str:
 
     choose_solver(instance, "highs")  # refuses, with the reason, what is no mixed-integer program
     if not isinstance(instance, BoaInstance):
-        message = f"--model: not for instances of {formulation_of(instance).name}"
-        raise UsageError(message)
+        raise UsageError(f"--model: not for instances of {formulation_of(instance).name}")
     return write_model(instance, form=form)
 
 

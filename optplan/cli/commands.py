@@ -122,12 +122,7 @@ def _be_quiet(ctx: click.Context, _: click.Parameter, wanted: object) -> None:
 def repeat_command(*dropped: str, result: str = "result.json") -> list[str]:
     """Return the command line that runs, so that it writes its result to a file and prints or writes nothing else.
 
-    Parameters
-    ----------
-    dropped
-        Options that are left out besides those that write and print.
-    result
-        The file.
+    Options that are ``dropped`` are left out besides those that write and print.
     """
     ctx = click.get_current_context()
     left_out = {*_SECTIONS["Write and print"], *dropped}

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.cli.options import TIME, complete_instance
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.contracts import Instance, Result, Solution
     from optplan.reporting.comparison import Compared, Comparison
-    from optplan.reporting.pages import Page
-
-_CSV = ".csv"
 
 
 @click.command(
@@ -65,14 +57,18 @@ def compare(
     --set, --budget, --problem and --policy change both instances. Differences are no error: the exit code is 0.
     """
     from optplan.reporting.comparison import compare as compare_both
+    from optplan.reporting.comparison import tell_comparison
+    from optplan.reporting.differences import Difference
+    from optplan.reporting.pages import Page
 
     sides = [_read_side(name) for name in (name_a, name_b)]
     sides = _change_sides(sides, changes, solves=solves, time_limit=time_limit)
     comparison = compare_both(*sides)
     data = comparison.to_json_data(with_equal=with_equal)
     outputs.answer(data, lambda: _show(comparison, with_equal=with_equal))
-    outputs.save_text("--output", lambda path: _write(data, path))
-    outputs.save_page("--report", lambda: _build_page(comparison))
+    outputs.save_table(lambda: data, Difference.COLUMNS, ([*row.values()] for row in data["rows"]))
+    title = f"What changes from {comparison.a.name} to {comparison.b.name}"
+    outputs.save_page("--report", lambda: Page("", title, sections=[tell_comparison(comparison)]))
     return outputs.exit_code(0)
 
 
@@ -95,8 +91,7 @@ def _change_sides(
         raise UsageError("--time-limit: nothing is solved; give --solve too, or leave it out")
     asked = [*(f"--{option}" for option, value in changes.items() if value), *(["--solve"] if solves else [])]
     if asked and all(side.instance is None for side in sides):
-        message = f"{asked[0]}: neither {sides[0].name} nor {sides[1].name} is an instance; leave it out"
-        raise UsageError(message)
+        raise UsageError(f"{asked[0]}: neither {sides[0].name} nor {sides[1].name} is an instance; leave it out")
     changed = []
     for side in sides:
         if side.instance is None:
@@ -121,38 +116,12 @@ def _solve(name: str, instance: Instance, time_limit_s: float | None) -> Result[
         return solve(instance, time_limit_s=time_limit_s, on_event=progress.listen)
 
 
-def _show(comparison: Comparison, *, with_equal: bool) -> list[RenderableType]:
+def _show(comparison: Comparison, *, with_equal: bool) -> list[Shown]:
     from optplan.reporting.differences import difference_table
 
     rows = comparison.rows if with_equal else comparison.differing
-    parts: list[RenderableType] = [
-        f"{side}  {one.describe()}" for side, one in (("A", comparison.a), ("B", comparison.b))
-    ]
+    parts: list[Shown] = [f"{side}  {one.describe()}" for side, one in (("A", comparison.a), ("B", comparison.b))]
     parts += [f"note: {text}" for text in comparison.notes]
     if rows:
         parts += ["", difference_table(rows)]
     return [*parts, "", comparison.summarise(with_equal=with_equal)]
-
-
-def _write(data: dict[str, Any], path: Path) -> str:
-    from optplan.instances.files import format_json
-
-    return _write_csv(data["rows"]) if path.suffix.lower() == _CSV else format_json(data) + "\n"
-
-
-def _build_page(comparison: Comparison) -> Page:
-    from optplan.reporting.comparison import tell_comparison
-    from optplan.reporting.pages import Page
-
-    title = f"What changes from {comparison.a.name} to {comparison.b.name}"
-    return Page("", title, sections=[tell_comparison(comparison)])
-
-
-def _write_csv(rows: list[dict[str, Any]]) -> str:
-    from optplan.reporting.differences import Difference
-
-    text = io.StringIO()
-    table = csv.DictWriter(text, Difference.COLUMNS, lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return text.getvalue()

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import click
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from optplan.progress import Event
+
+#: What rich shows; it loads on use.
+Shown: TypeAlias = "RenderableType"
 
 #: Where a command keeps that it is quiet.
 _QUIET = "optplan.quiet"
@@ -36,6 +39,14 @@ def print_json(data: object) -> None:
     from optplan.instances.files import format_json
 
     print_text(format_json(data) + "\n")
+
+
+def print_either(data: object, text: str, *, as_json: bool) -> None:
+    """Write plain data to stdout as JSON where that is asked for, else a text as it is."""
+    if as_json:
+        print_json(data)
+    else:
+        print_text(text)
 
 
 def print_text(text: str) -> None:
@@ -77,8 +88,7 @@ def _writing_stdout() -> Iterator[None]:
         # Python writes what is left in the buffer when it ends, which must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        message = f"stdout cannot be written ({error.strerror or error}); send it to another place"
-        raise OutputError(message) from None
+        raise OutputError(f"stdout cannot be written ({error.strerror or error}); send it to another place") from None
 
 
 def be_quiet(ctx: click.Context) -> None:
@@ -122,15 +132,7 @@ def tidy_warnings() -> Iterator[None]:
 
 
 class Progress:
-    """One line about work that takes more than a second, on stderr, if that is a terminal; it leaves nothing behind.
-
-    Parameters
-    ----------
-    title
-        What is being done.
-    unit
-        Unit of objective and bound.
-    """
+    """One line about work that takes more than a second, on stderr, if that is a terminal; it leaves nothing behind."""
 
     def __init__(self, title: str, unit: str = "") -> None:
         self._title = title

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from optplan.cli.amending import amendments_but, read_amended, restore, write_amendments
+from optplan.cli.amending import amendments_but, read_amended, restore, say_check
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
 from optplan.cli.options import TIME, complete_instance
@@ -70,6 +68,9 @@ def explain(
     Changes of the instance that the result carries (--budget, --set and so on of the solve) are made again.
     """
     from optplan.instances.files import read_result
+    from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
+    from optplan.reporting.presenters import Beside
+    from optplan.reporting.reports import build_report
     from optplan.solving import explain as explain_result
 
     _refuse_instance(result_path)
@@ -77,22 +78,10 @@ def explain(
     instance = read_solved(result, instance_name, changes)
     with Progress("explain") as progress:
         explanation = explain_result(instance, result, only=only, time_limit_s=time_limit, on_event=progress.listen)
-
-    def show() -> Iterable[object]:
-        from optplan.reporting.boa.explanation_tables import list_explanations, say_rates
-
-        return say_rates(instance, explanation), "", list_explanations(explanation)
-
-    def write_page(_: Path) -> str:
-        from optplan.reporting.presenters import Beside
-        from optplan.reporting.reports import build_report
-
-        name = instance_name or result.instance_name
-        command = ["optplan", "verify", name, str(result_path), *write_amendments(changes)]
-        return build_report(instance, result, Beside(verify_command=shlex.join(command), explanation=explanation))
-
-    outputs.deliver(explanation, show)
-    outputs.save_text("--report", write_page)
+    check = say_check(instance_name or result.instance_name, result_path, changes)
+    beside = Beside(verify_command=check, explanation=explanation)
+    outputs.deliver(explanation, lambda: (say_rates(instance, explanation), "", list_explanations(explanation)))
+    outputs.save_text("--report", lambda _: build_report(instance, result, beside))
     return outputs.exit_code(0)
 
 
@@ -101,11 +90,10 @@ def _refuse_instance(path: Path) -> None:
     from optplan.instances.library import names
 
     if str(path) in names() and not path.exists():
-        message = (
+        raise UsageError(
             f"RESULT: {path} is an instance; solve it first, `optplan solve {path} -o result.json`, and explain what "
             "that writes"
         )
-        raise UsageError(message)
 
 
 def read_solved(result: Result[Solution], name: str | None, changes: dict[str, Any]) -> Instance:
@@ -128,16 +116,14 @@ def read_solved(result: Result[Solution], name: str | None, changes: dict[str, A
     from optplan.instances.library import names
 
     if name is None and result.instance_name not in names():
-        message = (
+        raise UsageError(
             f"the result solves {result.instance_name!r}, which is not in the library; say where it is: --instance FILE"
         )
-        raise UsageError(message)
     instance = restore(read_amended(name or result.instance_name, changes), result)
     if instance.content_hash() != result.instance_hash:
-        message = (
+        raise UsageError(
             f"the result solves {result.instance_name!r} with hash {result.instance_hash[:12]}, and what was given has "
             f"hash {instance.content_hash()[:12]}; give the options that changed it for the solve, such as --budget, "
             "--policy or --set, or its own file with --instance"
         )
-        raise UsageError(message)
     return instance

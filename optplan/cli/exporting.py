@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import note, print_json, print_text
+from optplan.cli.console import note, print_either
 from optplan.cli.options import DIR, FILE, force_option
 
 _FILE = click.Path(path_type=Path)
@@ -91,12 +91,11 @@ def export(plan: Path, *, target: str, out: Path, force: bool, as_json: bool, **
     followed = read_plan(plan)
     files = export_plan(followed, target, **given)
     write_folder(files, out, overwrite=force)
-    if as_json:
-        print_json({"target": target, "folder": str(out), "files": list(files)})
-        return 0
-    note(f"wrote {len(files)} files to {out}")
+    if not as_json:
+        note(f"wrote {len(files)} files to {out}")
     stream = " --class NAME --job NAME" if is_stream(followed) else ""
-    print_text(f"optplan submit {out}{stream}\n")
+    written = {"target": target, "folder": str(out), "files": list(files)}
+    print_either(written, f"optplan submit {out}{stream}\n", as_json=as_json)
     return 0
 
 
@@ -119,11 +118,9 @@ def submit(folder: Path, *, unit: str | None, job: str | None, as_json: bool) ->
     from optplan.runtime.exports.promotion import submit as submit_export
 
     said = submit_export(read_export(folder), unit=unit, job=job)
-    if as_json:
-        lines = [line.split("\t") for line in said.splitlines()]
-        print_json({"jobs": [{"step": each[0], "id": each[1]} for each in lines if len(each) == len(("step", "id"))]})
-    else:
-        print_text(said)
+    lines = [line.split("\t") for line in said.splitlines()]
+    jobs = [{"step": each[0], "id": each[1]} for each in lines if len(each) == len(("step", "id"))]
+    print_either({"jobs": jobs}, said, as_json=as_json)
     return 0
 
 
@@ -151,15 +148,10 @@ def promote(folder: Path, *, step: str | None, winner: bool, as_json: bool) -> i
     exported = read_export(folder)
     if step is None:
         best = find_winner(exported)
-        if as_json:
-            print_json({"winner": best})
-        else:
-            shown = f"{exported.manifest['metric']} {best['metric']}, {best['checkpoint']}"
-            print_text("nobody ended the last steps\n" if best["trial"] is None else f"{best['trial']}: {shown}\n")
+        shown = f"{exported.manifest['metric']} {best['metric']}, {best['checkpoint']}"
+        said = "nobody ended the last steps\n" if best["trial"] is None else f"{best['trial']}: {shown}\n"
+        print_either({"winner": best}, said, as_json=as_json)
         return 0 if best["trial"] is not None else 1
     members = promote_step(exported, step)
-    if as_json:
-        print_json({"step": step, "members": members})
-    else:
-        print_text(f"{step}: {', '.join(members) or 'nobody'}\n")
+    print_either({"step": step, "members": members}, f"{step}: {', '.join(members) or 'nobody'}\n", as_json=as_json)
     return 0

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,19 +14,15 @@ from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
 from optplan.cli.frontier_questions import Answer, Questions, answer_questions
 from optplan.cli.options import BUDGET, TIME, instances_argument, known_name, list_solver_choices
-from optplan.cli.outputs import Outputs
+from optplan.cli.outputs import Outputs, is_csv
 from optplan.cli.pareto import has_plans, show_pareto, thin
 from optplan.errors import InfeasibleError, OptplanError, UsageError
 
 if TYPE_CHECKING:
     from optplan.contracts import Frontier, FrontierPoint, Instance
     from optplan.formulations.boa.data.instance import BoaInstance
-    from optplan.reporting.boa.frontier_figures import FrontierCurve
-    from optplan.reporting.boa.sweeps import SweepPoint
-    from optplan.reporting.pages import Page
+    from optplan.reporting.boa.frontier_figures import FrontierCurve, SweepPoint
     from optplan.units import Amount
-
-_CSV = ".csv"
 
 
 @dataclass
@@ -117,6 +110,9 @@ def frontier(
     With several instances --plot and --report draw one figure. It counts GPUs where all of them cost the same or have
     no price, else US dollars an hour; budgets that cannot be converted are refused.
     """
+    from optplan.reporting.boa.frontier_figures import tell_curves
+    from optplan.reporting.pages import Page
+
     read = _read_each(instance_names)
     plans = _find_plans(read, changes)
     if plans is not None:
@@ -145,9 +141,10 @@ def frontier(
                 _print_sweep(view, solver)
     if outputs.as_json:
         print_json(_write_records(views))
-    outputs.save_text("--output", lambda path: _write_points(views, path))
+    outputs.save_table(lambda: _write_records(views), *_list_cells(views))
     outputs.save_text("--plot", lambda _: _write_figure(views))
-    outputs.save_page("--report", lambda: _build_page(views))
+    title = f"What budgets buy: {', '.join(view.label for view in views)}"
+    outputs.save_page("--report", lambda: Page("", title, sections=[tell_curves([_curve(view) for view in views])]))
     return outputs.exit_code(failure)
 
 
@@ -234,8 +231,7 @@ def _check_outputs(outputs: Outputs, views: Sequence[_View]) -> None:
         load_plotly()
         choose_unit([_curve(view) for view in views])
     units = list(dict.fromkeys(view.line.budget_unit for view in views))
-    output = outputs.path("--output")
-    if output is not None and output.suffix.lower() == _CSV and len(units) > 1:
+    if is_csv(outputs.path("--output")) and len(units) > 1:
         message = f"--output: the budgets have different units ({', '.join(units)}), and a CSV file has one column"
         raise UsageError(f"{message} for them; write JSON, as in -o frontiers.json")
 
@@ -260,7 +256,7 @@ def _sweep(view: _View, solver: str, time_limit_s: float | None, *, as_json: boo
     return 0
 
 
-def _write_records(views: Sequence[_View]) -> object:
+def _write_records(views: Sequence[_View]) -> dict[str, Any] | list[Any]:
     """Write frontiers as plain data: one, or a list of several."""
     records = [_write_record(view) for view in views]
     return records[0] if len(records) == 1 else records
@@ -285,26 +281,17 @@ def _write_record(view: _View) -> dict[str, Any]:
     return record
 
 
-def _write_csv(views: Sequence[_View]) -> str:
-    """Write breakpoints as a table; of several instances with a column for their names."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
+def _list_cells(views: Sequence[_View]) -> tuple[list[str], Sequence[Sequence[object]]]:
+    """List the columns of a table of breakpoints, of several instances with one for their names, and its rows."""
     first, several = views[0].line, len(views) > 1
     unit = f"{first.objective_unit}_per_{first.budget_unit}"
     heading = [f"budget_{first.budget_unit}", f"objective_{first.objective_unit}", f"less_{unit}", f"more_{unit}"]
-    table.writerow([*(["instance"] if several else []), *heading])
-    for view in views:
-        for point in view.line.points():
-            price = point.shadow_price
-            row = [point.budget, point.objective, price.less, price.more]
-            table.writerow([*([view.label] if several else []), *row])
-    return text.getvalue()
-
-
-def _write_points(views: Sequence[_View], path: Path) -> str:
-    from optplan.instances.files import format_json
-
-    return _write_csv(views) if path.suffix.lower() == _CSV else format_json(_write_records(views)) + "\n"
+    rows = [
+        [*([view.label] if several else []), p.budget, p.objective, p.shadow_price.less, p.shadow_price.more]
+        for view in views
+        for p in view.line.points()
+    ]
+    return [*(["instance"] if several else []), *heading], rows
 
 
 def _curve(view: _View) -> FrontierCurve:
@@ -324,14 +311,6 @@ def _write_figure(views: Sequence[_View]) -> str:
         figure = draw_frontiers([_curve(view) for view in views])
     names = ", ".join(dict.fromkeys(view.label for view in views))
     return build_figures(names, f"Frontier of {names}", [("What every budget buys", figure)])
-
-
-def _build_page(views: Sequence[_View]) -> Page:
-    from optplan.reporting.boa.frontier_figures import tell_curves
-    from optplan.reporting.pages import Page
-
-    title = f"What budgets buy: {', '.join(view.label for view in views)}"
-    return Page("", title, sections=[tell_curves([_curve(view) for view in views])])
 
 
 def _print_frontier(view: _View, *, is_first: bool) -> None:

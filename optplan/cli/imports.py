@@ -50,8 +50,7 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
         name, equals, value = text.rpartition("=")
         key = name if equals else None
         if key in prices:
-            message = f"{flag(option)}: two prices {f'of {name!r} ' if name else ''}are given; give one"
-            raise UsageError(message)
+            raise UsageError(f"{flag(option)}: two prices {f'of {name!r} ' if name else ''}are given; give one")
         if ":" in value:
             prices[key] = value
             continue
@@ -68,8 +67,7 @@ def read_widths(_: click.Context, option: click.Parameter, texts: Sequence[str])
             message = f"{flag(option)}: got {text!r}; a number of GPUs of at least 1 is needed, as in 64 or rtx=24"
             raise UsageError(message)
         if gpu in widths or (widths and "" in {gpu, *widths}):
-            message = f"{flag(option)}: got {' and '.join(texts)}; give one for all GPU types, or one for each"
-            raise UsageError(message)
+            raise UsageError(f"{flag(option)}: got {' and '.join(texts)}; give one for all GPU types, or one for each")
         widths[gpu] = int(value)
     return widths.get("", widths)
 
@@ -265,8 +263,7 @@ def price_types(instance: BoaInstance, prices: Mapping[str | None, float | str],
 def check_type(option: str, gpu_type: str, known: Mapping[str, object], what: str = "GPU type") -> None:
     """Refuse a GPU type that the instance does not have."""
     if gpu_type not in known:
-        message = f"{option}: no {what} {gpu_type!r}; {nearest_name_hint(gpu_type, known)}"
-        raise UsageError(message)
+        raise UsageError(f"{option}: no {what} {gpu_type!r}; {nearest_name_hint(gpu_type, known)}")
 
 
 def rename(instance: _Instance, name: str | None) -> _Instance:

@@ -45,8 +45,7 @@ def _read_columns(_: click.Context, option: click.Parameter, texts: Sequence[str
     for part in (part for text in texts for part in text.split(",")):
         role, equals, name = part.partition("=")
         if not (equals and role.strip() and name.strip()) or role.strip() in columns:
-            message = f"{flag(option)}: got {part!r}; each column once is needed, as in name=Job,submit=Queued"
-            raise UsageError(message)
+            raise UsageError(f"{flag(option)}: got {part!r}; each column once is needed, as in name=Job,submit=Queued")
         columns[role.strip()] = name.strip()
     return columns
 
@@ -87,10 +86,9 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
         except ValueError:
             shares = ()
         if not shares or not all(0.0 < share < float("inf") for share in shares):
-            message = (
+            raise UsageError(
                 f"{flag(option)}: got {value!r}; a number of epochs (3) or their relative sizes (2:4:3) are needed"
             )
-            raise UsageError(message)
         epochs[name] = shares
     return epochs
 

@@ -8,13 +8,11 @@ import click
 
 from optplan.cli.amending import amendments_but, read_amended
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.cli.options import TIME, instance_argument
 from optplan.cli.outputs import Outputs
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.formulations.rubberband.study.largest import LargestSearch
 
 #: Exit code where not even the smallest search keeps the limits, or where it is not proven that none is larger.
@@ -75,13 +73,13 @@ def largest(
     return outputs.exit_code(0 if found.is_proven else _NOT_PROVEN)
 
 
-def _show(found: LargestSearch) -> list[RenderableType]:
+def _show(found: LargestSearch) -> list[Shown]:
     """Say how large the search is, why it is not larger, and what its plan is."""
     from optplan.reporting.rubberband.presenter import present_result
     from optplan.reporting.rubberband.words import say_largest
     from optplan.reporting.tables import plain_text
 
-    parts: list[RenderableType] = [plain_text(say_largest(found), "bold")]
+    parts: list[Shown] = [plain_text(say_largest(found), "bold")]
     if found.instance is not None and found.result is not None:
         parts += ["", *present_result(found.instance, found.result)]
     return parts

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, NUMBERS, SIZE, TIME
 from optplan.cli.outputs import Outputs
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.formulations.srift.data.profiles import JobProfile
     from optplan.measurement.allreduce_data import AllreduceData
 
@@ -62,15 +60,10 @@ def network(
     device: str,
     gpu: str | None,
     largest_batch: int | None,
-    least_batch: int,
-    repetitions: int,
-    warm_up: int,
-    samples: int,
-    threads: int | None,
-    mend_falls: bool,
     merge: tuple[Path, ...],
     base: str | None,
     outputs: Outputs,
+    **options: Any,  # noqa: ANN401 - the fields of ProfilerSettings
 ) -> int:
     """Measure a PyTorch network: largest batch, times of its passes, and when each layer's gradient is ready.
 
@@ -84,14 +77,7 @@ def network(
     from optplan.measurement.torch_profiler import ProfilerSettings, profile_module
     from optplan.measurement.workloads import load_workload
 
-    settings = ProfilerSettings(
-        repetitions=repetitions,
-        warm_up=warm_up,
-        samples=samples,
-        least_batch=least_batch,
-        mend_falls=mend_falls,
-        threads=threads,
-    )
+    settings = ProfilerSettings(**options)
     old = None if base is None else read_instance(base, SriftInstance)
     others = [read_profile(path) for path in merge]
     workload = load_workload(target)
@@ -110,7 +96,7 @@ def network(
     return outputs.deliver(made if old is None else old.replace(job=made), lambda: _show_profile(made))
 
 
-def _show_profile(made: JobProfile) -> Iterable[RenderableType]:
+def _show_profile(made: JobProfile) -> Iterable[Shown]:
     """Say what was measured: the network, and a row for each batch on each device."""
     from optplan.reporting.tables import fact_table, record_table
 
@@ -225,7 +211,7 @@ def _list_rows(data: AllreduceData) -> list[dict[str, object]]:
     ]
 
 
-def _show_rows(rows: Sequence[Mapping[str, object]]) -> RenderableType:
+def _show_rows(rows: Sequence[Mapping[str, object]]) -> Shown:
     from optplan.reporting.tables import record_table
 
     shown = (

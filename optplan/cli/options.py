@@ -51,8 +51,7 @@ def parse_price(text: str, *, what: str) -> float:
     """Read a price into US dollars per hour."""
     amount = parse_budget(text, what=what)
     if amount.unit not in PERIOD_HOURS:
-        message = f"{what}: got {text!r}; money for an hour, a day or a month is needed, as in 0.978usd/hour"
-        raise UsageError(message)
+        raise UsageError(f"{what}: got {text!r}; money for an hour, a day or a month is needed, as in 0.978usd/hour")
     return amount.value / PERIOD_HOURS[amount.unit]
 
 
@@ -68,8 +67,7 @@ def parse_numbers(text: str, *, what: str) -> tuple[int, ...]:
     """Read whole numbers between commas, as in ``2,4,8``."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):
-        message = f"{what}: got {text!r}; whole numbers with commas between them are needed, as in 2,4,8"
-        raise UsageError(message)
+        raise UsageError(f"{what}: got {text!r}; whole numbers with commas between them are needed, as in 2,4,8")
     return tuple(int(part) for part in parts)
 
 
@@ -85,21 +83,13 @@ FILE, DIR = _PathKind("FILE"), _PathKind("DIR")
 def known_name(what: str, list_names: Callable[[], list[str]]) -> dict[str, Any]:
     """Make the settings of an option whose values are names from the registry.
 
-    The registry is read when a name is given or completed, never to show help.
-
-    Parameters
-    ----------
-    what
-        What is named, for messages.
-    list_names
-        Returns the names.
+    The registry is read when a name is given or completed, never to show help; ``what`` is named, for messages.
     """
 
     def check(_: click.Context, option: click.Parameter, value: str | tuple[str, ...] | None) -> Any:  # noqa: ANN401
         for name in (value,) if isinstance(value, str) else value or ():
             if name not in list_names():
-                message = f"{flag(option)}: no {what} {name!r}; {nearest_name_hint(name, list_names())}"
-                raise UsageError(message)
+                raise UsageError(f"{flag(option)}: no {what} {name!r}; {nearest_name_hint(name, list_names())}")
         return value
 
     def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[str | CompletionItem]:

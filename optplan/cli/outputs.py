@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +50,12 @@ class Outputs:
         taken: dict[Path, str] = {}
         for option, path in self._paths.items():
             if str(path) == "-":
-                message = f"{option}: '-' does not stand for stdout; give a path, or --json for JSON on stdout"
-                raise UsageError(message)
+                raise UsageError(f"{option}: '-' does not stand for stdout; give a path, or --json for JSON on stdout")
             if not path.parent.is_dir():
-                message = f"{option}: there is no folder {path.parent}; make it, or give another path"
-                raise OutputError(message)
+                raise OutputError(f"{option}: there is no folder {path.parent}; make it, or give another path")
             other = taken.setdefault(require_target(path, overwrite=force, what=option), option)
             if other != option:
-                message = f"{other} and {option} both name {path}; give each its own file"
-                raise UsageError(message)
+                raise UsageError(f"{other} and {option} both name {path}; give each its own file")
         if "--report" in self:
             from optplan.reporting.pages import require_packages
 
@@ -92,6 +91,19 @@ class Outputs:
         else:
             self.save(option, lambda path: write_json(data, path, overwrite=self.force))
 
+    def save_table(
+        self,
+        data: Callable[[], Mapping[str, Any] | list[Any]],
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+    ) -> None:
+        """Write a table to ``--output``: as CSV where its name ends so, else plain data as JSON; see :meth:`save`."""
+        from optplan.instances.files import format_json
+
+        self.save_text(
+            "--output", lambda path: format_csv(columns, rows) if is_csv(path) else format_json(data()) + "\n"
+        )
+
     def save_text(self, option: str, make: Callable[[Path], str]) -> None:
         """Write a text that is made on use, given where it goes; see :meth:`save`."""
         from optplan.instances.files import write_text
@@ -105,13 +117,7 @@ class Outputs:
         self.save(option, lambda path: write_page(path, make(), overwrite=self.force))
 
     def save(self, option: str, write: Callable[[Path], None]) -> None:
-        """Write one of the files, if it was asked for, and say so; a failure is reported and remembered.
-
-        Parameters
-        ----------
-        write
-            Takes the path.
-        """
+        """Write one of the files, if it was asked for, and say so; a failure is reported and remembered."""
         path = self._paths.get(option)
         if path is None:
             return
@@ -125,6 +131,18 @@ class Outputs:
     def exit_code(self, code: int) -> int:
         """Return the command's exit code: that of the first file that could not be written, else the given one."""
         return self._failure or code
+
+
+def is_csv(path: Path | None) -> bool:
+    """Whether a table is to be written as CSV, and not as JSON."""
+    return path is not None and path.suffix.lower() == ".csv"
+
+
+def format_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Write a table as CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+    return text.getvalue()
 
 
 def deliver(instance: Instance, outputs: Outputs) -> int:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.cli.outputs import Outputs
     from optplan.contracts import Instance, ParetoFrontier
-
-_CSV = ".csv"
 
 
 def has_plans(instance: Instance) -> bool:
@@ -65,12 +59,12 @@ def show_pareto(
     with Progress("frontier", instance.objective_unit) as progress:
         found = pareto(instance, limit=limit, time_limit_s=time_limit_s, on_event=progress.listen)
     outputs.answer(found, lambda: _show(instance, found, most))
-    outputs.save_text("--output", lambda path: _write_points(found, path))
+    outputs.save_table(found.to_json_data, *_list_cells(found))
     outputs.save_text("--plot", lambda _: _write_figure(instance, found))
     return outputs.exit_code(0)
 
 
-def _show(instance: Instance, found: ParetoFrontier, most: int) -> list[RenderableType]:
+def _show(instance: Instance, found: ParetoFrontier, most: int) -> list[Shown]:
     from optplan.reporting.pareto import pareto_table
     from optplan.reporting.presenters import plan_words_of
 
@@ -98,22 +92,15 @@ def _say_completeness(found: ParetoFrontier) -> str:
     return f"There may be better ones. {between}"
 
 
-def _write_points(found: ParetoFrontier, path: Path) -> str:
-    from optplan.instances.files import format_json
-
-    return _write_csv(found) if path.suffix.lower() == _CSV else format_json(found.to_json_data()) + "\n"
-
-
-def _write_csv(found: ParetoFrontier) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
+def _list_cells(found: ParetoFrontier) -> tuple[list[str], Sequence[Sequence[object]]]:
+    """List the columns of a table of all plans, and its rows."""
     measures = sorted({name for point in found.points for name in point.measures})
     heading = [f"{found.limit_name}_{found.limit_unit}", f"objective_{found.objective_unit}", "bound", "low", "high"]
-    table.writerow([*heading, *measures])
-    for point in found.points:
-        own = [point.limit, point.objective, point.bound, point.low, point.high]
-        table.writerow([*own, *(point.measures.get(name) for name in measures)])
-    return text.getvalue()
+    rows = [
+        [p.limit, p.objective, p.bound, p.low, p.high, *(p.measures.get(name) for name in measures)]
+        for p in found.points
+    ]
+    return [*heading, *measures], rows
 
 
 def _write_figure(instance: Instance, found: ParetoFrontier) -> str:

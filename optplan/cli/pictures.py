@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 def show_pictures(instance: Instance, outputs: Outputs, *, dag: bool) -> int:
     """Solve an instance, print the execution graph of its plan as text or write a figure.
 
-    Parameters
-    ----------
-    instance
-        The problem, with its limit.
-    outputs
-        With ``--plot``, a figure as HTML: of the graph with ``--dag``, else of the plan over time.
-    dag
-        Whether the graph is asked for.
+    With ``--plot``, a figure as HTML: of the graph with ``--dag``, else of the plan over time.
 
     Raises
     ------

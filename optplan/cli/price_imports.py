@@ -36,8 +36,7 @@ def _read_assignments(_: click.Context, option: click.Parameter, texts: Sequence
         if not value or (equals and not name):
             raise UsageError(_ask_for_type(flag(option), text))
         if name in assigned:
-            message = f"{flag(option)}: {name!r} is given twice; give it once"
-            raise UsageError(message)
+            raise UsageError(f"{flag(option)}: {name!r} is given twice; give it once")
         assigned[name] = value
     return assigned
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from optplan.cli.commands import Command, Group
-from optplan.cli.console import Progress, note
+from optplan.cli.console import Progress, Shown, note
 from optplan.cli.measuring import network
 from optplan.cli.options import DIR, FILE, NUMBERS, TIME, Kind
 from optplan.cli.outputs import Outputs
@@ -20,8 +20,6 @@ from optplan.errors import DataWarning, UsageError
 from optplan.units import PERIOD_HOURS, parse_budget
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.measurement.measured_speedups import MeasuredSpeedup
     from optplan.measurement.trial_timings import Estimate, SearchTimings
     from optplan.runtime.profiling import Profile
@@ -135,8 +133,7 @@ def _parse_stages(text: str, *, what: str) -> dict[str, Any]:
     """Read ``8x10,4x20`` as stages."""
     pairs = [part.strip().split("x") for part in text.split(",")]
     if not all(len(pair) == 2 and all(number.isdecimal() for number in pair) for pair in pairs):
-        message = f"{what}: got {text!r}; trials x iterations of each stage are needed, as in 8x10,4x20,2x40"
-        raise UsageError(message)
+        raise UsageError(f"{what}: got {text!r}; trials x iterations of each stage are needed, as in 8x10,4x20,2x40")
     return {"form": "stages", "stages": [{"trials": int(n), "iterations": int(i)} for n, i in pairs]}
 
 
@@ -230,7 +227,7 @@ def search(
     return code
 
 
-def _show_search(measured: SearchTimings) -> Iterable[RenderableType]:
+def _show_search(measured: SearchTimings) -> Iterable[Shown]:
     """Say what was measured: a row for each number of GPUs, and what else takes time."""
     from optplan.reporting.tables import fact_table, record_table
 
@@ -307,7 +304,7 @@ def speedup(
     return outputs.deliver(made, lambda: _show_speedup(measured))
 
 
-def _show_speedup(measured: MeasuredSpeedup) -> Iterable[RenderableType]:
+def _show_speedup(measured: MeasuredSpeedup) -> Iterable[Shown]:
     from optplan.reporting.tables import fact_table, record_table
 
     rows = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import note, print_answer, print_json, print_text
+from optplan.cli.console import note, print_answer, print_either, print_json
 from optplan.cli.options import BUDGET, DIR, FILE, TIME, Kind, parse_share
 from optplan.cli.outputs import Outputs
 from optplan.cli.streaming import show_stream
@@ -50,6 +50,10 @@ def _parse_part(text: str, *, what: str) -> float | str:
         "optplan run --resume runs/first",
     ),
     renamed={"grace_s": "--grace", "checkpoint_bytes": "--checkpoint-space", "lucky": "--sample"},
+    writes={
+        "events": "Write every event as a line of JSON.",
+        "report": "Write planned against actual as an HTML page.",
+    },
 )
 @click.argument("plan", required=False, metavar="PLAN", type=_FOLDER)
 @click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable.")
@@ -83,9 +87,6 @@ def _parse_part(text: str, *, what: str) -> float | str:
 @click.option("--dearer", metavar="FACTOR", type=_FACTOR, help="On the virtual clock nodes cost so many times as much.")
 @click.option("--setup", type=FILE, help="What machines need before they train (YAML or JSON).")
 @click.option("--address", metavar="ADDR", help="Of a Ray cluster, HOST:PORT or auto; without it one is made here.")
-@click.option("--events", type=FILE, help="Write every event as a line of JSON.")
-@click.option("--report", "page", type=FILE, help="Write planned against actual as an HTML page.")
-@click.option("--force", is_flag=True, help="Replace the files of --events and --report.")
 def run(
     plan: Path | None,
     *,
@@ -94,10 +95,7 @@ def run(
     out: Path | None,
     resumed: Path | None,
     budget: Amount | None,
-    events: Path | None,
-    page: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **options: Any,  # noqa: ANN401 - the fields of RunOptions, None where they were not given
 ) -> int:
     """Follow the PLAN of a search or of one job, and show what was planned beside what happened.
@@ -120,7 +118,7 @@ def run(
     given = _name_options(options, budget)
     if setup is not None:
         given["setup"] = read_data(setup)
-    outputs = Outputs({"--events": events, "--report": page}, force=force, as_json=as_json)
+    events = outputs.path("--events")
     if resumed is not None:
         refused = sorted({"--space": space, "--out": out, "PLAN": plan}.items(), key=str)
         _refuse([name for name, value in refused if value is not None])
@@ -141,11 +139,10 @@ def run(
     cls=Command,
     short_help="Show how a run stands, or several beside one another.",
     examples=("optplan status runs/first --report run.html", "optplan status runs/elastic runs/static"),
+    writes={"report": "Write planned against actual as an HTML page."},
 )
 @click.argument("folders", metavar="DIR...", type=_FOLDER, nargs=-1, required=True)
-@click.option("--report", "page", type=FILE, help="Write planned against actual as an HTML page.")
-@click.option("--force", is_flag=True, help="Replace the file of --report.")
-def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json: bool) -> int:
+def status(folders: tuple[Path, ...], *, outputs: Outputs) -> int:
     """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
     from optplan.runtime.fleets.running import read_watch
     from optplan.runtime.journal import holds
@@ -153,7 +150,6 @@ def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json
     from optplan.runtime.running import read_run
     from optplan.runtime.streams.running import read_stream
 
-    outputs = Outputs({"--report": page}, force=force, as_json=as_json)
     if len(folders) > 1:
         return _compare(folders, outputs)
     folder = folders[0]
@@ -165,7 +161,7 @@ def status(folders: tuple[Path, ...], *, page: Path | None, force: bool, as_json
         return outputs.exit_code(0)
     state, rules, _ = read_run(folder)
     outcome = describe(state, rules)
-    if not as_json:
+    if not outputs.as_json:
         driver = find_driver(folder)
         print_answer(f"{folder}: " + ("nobody follows it" if driver is None else f"followed by process {driver}"))
     _show(outcome, outputs, name=state.plan.instance_name)
@@ -180,18 +176,12 @@ def logs(folder: Path, trial: str | None, *, lines: int, as_json: bool) -> int:
     """Show the last lines that a trial wrote; without TRIAL, list the trials that wrote any."""
     written = {path.parent.name: path for path in sorted(folder.glob("trials/*/output.log"))}
     if trial is None:
-        if as_json:
-            print_json({"trials": list(written)})
-        else:
-            print_text("".join(f"{name}\n" for name in written))
+        print_either({"trials": list(written)}, "".join(f"{name}\n" for name in written), as_json=as_json)
         return 0
     if trial not in written:
         raise UsageError(f"{folder}: trial {trial!r} has written nothing; {nearest_name_hint(trial, written)}")
     text = written[trial].read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
-    if as_json:
-        print_json({"trial": trial, "lines": text})
-    else:
-        print_text("".join(f"{line}\n" for line in text))
+    print_either({"trial": trial, "lines": text}, "".join(f"{line}\n" for line in text), as_json=as_json)
     return 0
 
 

@@ -9,13 +9,12 @@ import click
 
 from optplan.cli.amending import amendments_but, read_amended
 from optplan.cli.commands import Command
+from optplan.cli.console import Shown
 from optplan.cli.options import Kind, instances_argument
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.formulations.srift.study.scaling import ScalingStudy
     from optplan.reporting.pages import Page
 
@@ -92,13 +91,13 @@ def scaling(
     return outputs.exit_code(0)
 
 
-def _list_parts(studies: list[ScalingStudy]) -> list[RenderableType]:
+def _list_parts(studies: list[ScalingStudy]) -> list[Shown]:
     """List what a terminal shows of each study: a table, what cannot be, and the paper's conclusions."""
     from optplan.formulations.srift.study.scaling import hold_conclusions
     from optplan.reporting.srift.scaling_views import list_points, say_finding, say_left_out, say_study
     from optplan.reporting.tables import plain_text
 
-    parts: list[RenderableType] = []
+    parts: list[Shown] = []
     for study in studies:
         parts += [plain_text(say_study(study), "bold"), "", list_points(study), ""]
         parts += [plain_text(f"left out: {text}") for text in say_left_out(study)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +90,10 @@ def sensitivity(
     """
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.boa.study.sampling import logged_errors
+    from optplan.reporting.boa.sensitivity_views import draw_panels, list_figures, say_errors
+    from optplan.reporting.drawing import build_figures
+    from optplan.reporting.presenters import Beside
+    from optplan.reporting.reports import build_report
     from optplan.solving import analyse_sensitivity
     from optplan.solving import solve as solve_instance
 
@@ -117,30 +120,19 @@ def sensitivity(
             on_event=progress.listen,
         )
 
-    def show() -> Iterable[object]:
-        from optplan.reporting.boa.sensitivity_views import list_figures, say_errors
-
-        return say_errors(found), "", list_figures(found)
-
     def draw(_: Path) -> str:
-        from optplan.reporting.boa.sensitivity_views import draw_panels
-        from optplan.reporting.drawing import build_figures
-
         times, uses = draw_panels(found)
         figures = [("Mean completion time in the samples", times), ("Use of the budget in the samples", uses)]
         return build_figures(instance.name, f"What wrong estimates do to the plan for {instance.name}", figures)
 
     def write_page(_: Path) -> str:
-        from optplan.reporting.presenters import Beside
-        from optplan.reporting.reports import build_report
-
         options = [*write_amendments(changes), "--solver", solver, "--gap", f"{gap:g}"]
         again = shlex.join(["optplan", "solve", instance_name, *options, "-o", "result.json"])
         check = shlex.join(["optplan", "verify", instance_name, "result.json", *write_amendments(changes)])
         beside = Beside(verify_command=f"{again} && {check}", sensitivity=found)
         return build_report(instance, result, beside)
 
-    outputs.deliver(found, show)
+    outputs.deliver(found, lambda: (say_errors(found), "", list_figures(found)))
     outputs.save_text("--plot", draw)
     outputs.save_text("--report", write_page)
     return outputs.exit_code(0)

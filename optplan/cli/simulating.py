@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.cli.imports import list_timings
 from optplan.cli.options import DIR, PRICE, TIME, known_name
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from optplan.reporting.pages import Page
     from optplan.simulation.cluster.cells import Cell
     from optplan.simulation.cluster.outcome import Outcome
 
@@ -193,6 +190,7 @@ def simulate(
     WORKLOAD, --policy, --nodes and --seed may be repeated: each is simulated with each, spread over the processors. The
     results are kept in the folder of --results, so that a sweep that was interrupted goes on where it was.
     """
+    from optplan.reporting.cluster_views import build_cluster_page
     from optplan.simulation.cluster.cells import Cell
     from optplan.simulation.cluster.world import World
 
@@ -223,13 +221,8 @@ def simulate(
     with Progress("simulating"):
         outcome, data = cells[0].run()
 
-    def build_page() -> Page:
-        from optplan.reporting.cluster_views import build_cluster_page
-
-        return build_cluster_page(outcome, workloads[0].stem)
-
     outputs.deliver(data, lambda: _show(outcome, data))
-    outputs.save_page("--report", build_page)
+    outputs.save_page("--report", lambda: build_cluster_page(outcome, workloads[0].stem))
     return outputs.exit_code(0 if data["completed"] else _NOTHING_DONE)
 
 
@@ -267,8 +260,7 @@ def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes:
     from optplan.simulation import sweeps
 
     if results is None:
-        message = f"there are {len(cells)} simulations; name a folder for their results (--results)"
-        raise UsageError(message)
+        raise UsageError(f"there are {len(cells)} simulations; name a folder for their results (--results)")
     if "--report" in outputs:
         raise UsageError("--report: draws one simulation; run one alone, without --results")
     with Progress("simulating") as progress:
@@ -277,12 +269,12 @@ def _sweep(cells: list[Cell], outputs: Outputs, results: Path | None, processes:
     return outputs.exit_code(0 if any(row["completed"] for row in rows) else _NOTHING_DONE)
 
 
-def _show(outcome: Outcome, data: dict[str, Any]) -> list[RenderableType]:
+def _show(outcome: Outcome, data: dict[str, Any]) -> list[Shown]:
     from optplan.reporting.cluster_views import list_applications, list_facts, say_problems
     from optplan.reporting.tables import fact_table, plain_text
 
     cost = [] if data["cost_usd"] is None else [("cost of the nodes", f"${data['cost_usd']:,.2f}")]
-    parts: list[RenderableType] = [fact_table([*list_facts(outcome), *cost]), "", list_applications(outcome)]
+    parts: list[Shown] = [fact_table([*list_facts(outcome), *cost]), "", list_applications(outcome)]
     for name, by_word in data["not_measured"].items():
         told = "; ".join(f"{word}: {len(spreads)}" for word, spreads in by_word.items())
         parts.append(plain_text(f"{name}: placements that were not measured are {told}"))

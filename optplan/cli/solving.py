@@ -107,10 +107,9 @@ def solve(
     instance, changed = amend_and_say(read_instance(instance_name), changes)
     for name in (solver, *compare):
         choose_solver(instance, name)  # what is refused is refused before any work
-    if explains:
-        _require_explanations(instance)
-    if over:
-        _require_demand(instance)
+    for option, part, asked in (("--explain", "explain", explains), ("--over", "forecast_demand", over)):
+        if asked:
+            _require_part(instance, option, part)
     wanted = {"check": not no_verify, "certify": not no_certificate}
     settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, "over": over, **wanted}
     with heed_signals() as signals:
@@ -133,22 +132,14 @@ def solve(
         return outputs.exit_code(signals.exit_code or _EXIT_CODES.get(result.status.value, failure))
 
 
-def _require_explanations(instance: Instance) -> None:
+def _require_part(instance: Instance, option: str, part: str) -> None:
+    """Refuse an option where the formulation has not what it asks for."""
     from optplan.formulations import formulation_of
 
     try:
-        _ = formulation_of(instance).explain
+        getattr(formulation_of(instance), part)
     except UnsupportedError as error:
-        raise UnsupportedError(f"--explain: {error}; leave it out") from None
-
-
-def _require_demand(instance: Instance) -> None:
-    from optplan.formulations import formulation_of
-
-    try:
-        _ = formulation_of(instance).forecast_demand
-    except UnsupportedError as error:
-        raise UnsupportedError(f"--over: {error}; leave it out") from None
+        raise UnsupportedError(f"{option}: {error}; leave it out") from None
 
 
 def _solve(instance: Instance, solver: str, settings: dict[str, Any]) -> Result[Solution]:
@@ -212,8 +203,7 @@ def _print_widths(instance: Instance, result: Result[Solution], settings: dict[s
     """Say what widths that a plan of BOA may not have would be worth: it is solved with them for that."""
     from optplan.formulations.boa.data.instance import BoaInstance
     from optplan.formulations.boa.study.widths import allow_all, list_wider
-    from optplan.reporting.boa.phrases import has_slack
-    from optplan.reporting.boa.widths import say_steps, say_wider
+    from optplan.reporting.boa.phrases import has_slack, say_steps, say_wider
     from optplan.solving import AUTO
 
     if not isinstance(instance, BoaInstance) or result.objective is None:

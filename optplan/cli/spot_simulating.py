@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.cli.options import FILE, PRICE, TIME, flag, known_name, parse_price
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import format_duration
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from optplan.instances.spot_traces import SpotPrices
     from optplan.simulation.spot.market import SpotMarket
     from optplan.simulation.spot.trials import Trial
@@ -186,8 +184,8 @@ def simulate_spot(
         "trials": [_list_costs(trial, market, with_segments=start is not None) for tried in found for trial in tried],
     }
 
-    def show() -> list[RenderableType]:
-        parts: list[RenderableType] = [compare_policies(scores)]
+    def show() -> list[Shown]:
+        parts: list[Shown] = [compare_policies(scores)]
         if start is not None:
             for outcome in (outcome for tried in found for outcome in tried[0].outcomes):
                 after = format_duration(outcome.job.deadline * outcome.job.step_s)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from optplan.cli.commands import Command
-from optplan.cli.console import Progress
+from optplan.cli.console import Progress, Shown
 from optplan.cli.imports import list_timings
 from optplan.cli.options import DIR, FILE, PRICE, flag, known_name
-from optplan.cli.outputs import Outputs
+from optplan.cli.outputs import Outputs, format_csv
 from optplan.errors import UsageError
 from optplan.units import parse_duration
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from optplan.reporting.pages import Page
     from optplan.simulation.starts.study import StartStudy
 
 
@@ -112,10 +107,8 @@ def simulate_starts(
     worths: tuple[float, ...],
     thresholds: tuple[float, ...],
     first_hour: int,
-    gpu: str,
-    slowdown: bool,
-    timing: str,
     outputs: Outputs,
+    **cell: Any,  # noqa: ANN401 - further fields of a cell, which checks them
 ) -> int:
     """Replay the jobs of WORKLOAD that start at once, at low prices, or at the best moment within what they may wait.
 
@@ -123,46 +116,25 @@ def simulate_starts(
     many GPUs a job holds does not depend on when it starts: then what is best for each job is best for all, and is
     found exactly, as is the least cost for every amount of waiting.
     """
+    from optplan.reporting.start_views import build_starts_page
     from optplan.simulation.cluster.cells import Cell
     from optplan.simulation.starts.daily_prices import read_daily_prices
     from optplan.simulation.starts.study import study_starts
 
-    cell = Cell.parse(
-        {
-            "workload": str(workload),
-            "profiles": str(profiles),
-            "policy": policy,
-            "gpu": gpu,
-            "slowdown": slowdown,
-            "timing": timing,
-        }
-    )
+    jobs = Cell.parse({"workload": str(workload), "profiles": str(profiles), "policy": policy, **cell})
     schedule = read_daily_prices(prices, first_hour)
     with Progress("simulating"):
-        study = study_starts(cell, schedule, may_wait, worths_usd=worths, thresholds_usd=thresholds)
+        study = study_starts(jobs, schedule, may_wait, worths_usd=worths, thresholds_usd=thresholds)
     data = {"workload": workload.name, **study.to_json_data()}
 
-    def build_page() -> Page:
-        from optplan.reporting.start_views import build_starts_page
-
-        return build_starts_page(study, workload.stem)
-
+    points = study.list_trade_off()
     outputs.deliver(data, lambda: _show(study))
-    outputs.save_text("--trade-off", lambda _: _write_csv(study))
-    outputs.save_page("--report", build_page)
+    outputs.save_text("--trade-off", lambda _: format_csv(list(points[0]), ([*point.values()] for point in points)))
+    outputs.save_page("--report", lambda: build_starts_page(study, workload.stem))
     return outputs.exit_code(0)
 
 
-def _write_csv(study: StartStudy) -> str:
-    text = io.StringIO()
-    points = study.list_trade_off()
-    table = csv.DictWriter(text, list(points[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(points)
-    return text.getvalue()
-
-
-def _show(study: StartStudy) -> list[RenderableType]:
+def _show(study: StartStudy) -> list[Shown]:
     from optplan.reporting.start_views import (
         NOT_PROVEN,
         PROVEN,
@@ -173,7 +145,7 @@ def _show(study: StartStudy) -> list[RenderableType]:
     )
     from optplan.reporting.tables import plain_text
 
-    parts: list[RenderableType] = [compare_rules(study), "", list_classes(study), "", list_trade_off(study), ""]
+    parts: list[Shown] = [compare_rules(study), "", list_classes(study), "", list_trade_off(study), ""]
     parts += [plain_text(PROVEN), plain_text(NOT_PROVEN)]
     problems = say_problems(study)
     if problems:

@@ -9,7 +9,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note
-from optplan.cli.options import DIR, FILE, TIME
+from optplan.cli.options import DIR, TIME
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -31,6 +31,7 @@ _AT_LEAST_ONE = click.IntRange(min=1)
         "optplan stream --resume s1",
     ),
     renamed={"grace_s": "--grace", "terms.every_s": "--every", "terms.window_h": "--window"},
+    writes={"events": "Write every event as a line of JSON."},
 )
 @click.argument("plan", required=False, metavar="PLAN", type=_FILE)
 @click.argument("jobs", required=False, metavar="JOBS", type=_FILE)
@@ -68,8 +69,6 @@ _AT_LEAST_ONE = click.IntRange(min=1)
 @click.option("--grace", "grace_s", type=TIME, help="Time to store a checkpoint: 30s.")
 @click.option("--every", "every_s", type=TIME, help="Calculate widths so often: 15min.")
 @click.option("--window", "window_s", type=TIME, help="What was seen fades over: 72h.")
-@click.option("--events", type=FILE, help="Write every event as a line of JSON.")
-@click.option("--force", is_flag=True, help="Replace the file of --events.")
 def stream(
     plan: Path | None,
     jobs: Path | None,
@@ -78,9 +77,7 @@ def stream(
     truth: str | None,
     out: Path | None,
     resumed: Path | None,
-    events: Path | None,
-    force: bool,
-    as_json: bool,
+    outputs: Outputs,
     **options: Any,  # noqa: ANN401 - fields of StreamOptions, None where they were not given
 ) -> int:
     """Serve the jobs of a stream until all are over: each holds what the PLAN of BOA says, as nodes are there.
@@ -97,11 +94,10 @@ def stream(
     from optplan.runtime.streams.arrivals import read_jobs
     from optplan.runtime.streams.running import resume_stream, run_stream
 
-    outputs = Outputs({"--events": events}, force=force, as_json=as_json)
     heard: list[Record | Progressed] = []
 
     def listen(record: Record | Progressed) -> None:
-        if events is not None:
+        if "--events" in outputs:
             heard.append(record)
         _tell(record)
 

@@ -6,26 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from optplan.contracts import Instance, ParetoFrontier, ParetoPoint, Result, Solution
+from optplan.reporting import style
 from optplan.reporting.pages import Charts, Section
 from optplan.reporting.presenters import PlanWords
-from optplan.reporting.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    Figure,
-    TimeScale,
-    escape_text,
-    new_figure,
-    time_scale,
-    title_axis,
-)
+from optplan.reporting.style import Figure, choose_scale, escape_text, new_figure, title_axis
 from optplan.reporting.tables import Column, Table
 
 #: Of results that are drawn together, ours first.
-RESULT_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
+RESULT_COLORS = (style.BLUE, style.VERMILLION, style.GREEN, style.PURPLE, style.ORANGE)
 
 
 def pareto_table(
@@ -71,8 +59,8 @@ def draw_pareto(
     figure = new_figure(height=380)
     points = frontier.points
     drawn = [(result, amount) for result, amount in results if result.solution is not None]
-    across = _choose_scale(frontier.limit_unit, [*(point.limit for point in points), *(amount for _, amount in drawn)])
-    up = _choose_scale(frontier.objective_unit, [point.objective for point in points])
+    across = choose_scale(frontier.limit_unit, [*(point.limit for point in points), *(amount for _, amount in drawn)])
+    up = choose_scale(frontier.objective_unit, [point.objective for point in points])
 
     def say(amount: float, objective: float, solution: Solution) -> str:
         lines = (
@@ -87,8 +75,8 @@ def draw_pareto(
         y=[point.objective / up.seconds for point in points],
         mode="lines+markers",
         name="best possible" if frontier.exact else "best found",
-        line={"shape": "hv", "color": BLUE, "width": 2},
-        marker={"size": 6, "color": BLUE},
+        line={"shape": "hv", "color": style.BLUE, "width": 2},
+        marker={"size": 6, "color": style.BLUE},
         error_y=_write_intervals(points, up.seconds),
         hovertext=[say(point.limit, point.objective, point.solution) for point in points],
         hoverinfo="text",
@@ -108,7 +96,7 @@ def draw_pareto(
             hoverinfo="text",
         )
     if limit is not None:
-        figure.add_vline(x=limit / across.seconds, line={"color": GREY, "dash": "dot", "width": 1})
+        figure.add_vline(x=limit / across.seconds, line={"color": style.GREY, "dash": "dot", "width": 1})
     figure.update_xaxes(title_text=title_axis(frontier.limit_name, across.unit))
     figure.update_yaxes(title_text=title_axis(words.name_objective(instance), up.unit))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "y": 1.12, "x": 0})
@@ -163,8 +151,3 @@ def _write_intervals(points: Sequence[ParetoPoint], seconds: float) -> dict[str,
         "arrayminus": [(point.objective - low) / seconds for point, (low, _) in zip(points, ends, strict=True)],
         "thickness": 1,
     }
-
-
-def _choose_scale(unit: str, amounts: Sequence[float]) -> TimeScale:
-    """Choose the unit to draw in: seconds become minutes, hours or days where these suit the amounts."""
-    return time_scale(max(amounts, default=0.0)) if unit == "s" else TimeScale(unit, 1.0)

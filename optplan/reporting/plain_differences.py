@@ -6,7 +6,7 @@ BOA's are compared in its own terms, class by class; see :mod:`optplan.reporting
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from optplan.contracts import Instance, Plan, Result, Solution
@@ -29,13 +29,32 @@ def state_proof(answer: Result[Solution] | Plan) -> list[Fact]:
     facts = [Fact(_ANSWER, "solver", "solver", answer.solver)]
     if isinstance(answer, Result):
         facts.append(Fact(_ANSWER, "status", "status", answer.status.value))
+    facts += state_bound(answer)
+    if isinstance(answer, Result):
+        facts += _state_limits(answer)
+    return facts
+
+
+def measures_of(answer: Result[Solution] | Plan) -> Mapping[str, float]:
+    """Return what the judge measured; empty without a solution."""
+    return answer.expected if isinstance(answer, Plan) else answer.measures
+
+
+def state_figures(answer: Result[Solution] | Plan, figures: Sequence[tuple[str, str, str]]) -> list[Fact]:
+    """State what is proven, and those of some figures that were measured: of each what it is, its name and unit."""
+    measures = measures_of(answer)
+    known = [Fact(_ANSWER, what, name, measures[name], unit) for what, name, unit in figures if name in measures]
+    return [*state_proof(answer), *known]
+
+
+def state_bound(answer: Result[Solution] | Plan) -> list[Fact]:
+    """State the bound that was proven, and the gap."""
+    facts = []
     if answer.bound is not None:
         facts.append(Fact(_ANSWER, "proven bound", "bound", answer.bound, answer.objective_unit))
     gap = relative_gap(answer.objective, answer.bound)
     if gap is not None and math.isfinite(gap):
         facts.append(Fact(_ANSWER, "gap", "gap", gap, SHARE))
-    if isinstance(answer, Result):
-        facts += _state_limits(answer)
     return facts
 
 
@@ -44,8 +63,7 @@ def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
     facts = state_proof(answer)
     if answer.objective is not None:
         facts.append(Fact(_ANSWER, "objective", "objective", answer.objective, answer.objective_unit))
-    measures = answer.expected if isinstance(answer, Plan) else answer.measures
-    return facts + [Fact(_ANSWER, _name(path), path, value, _unit(path)) for path, value in measures.items()]
+    return facts + [Fact(_ANSWER, _name(path), path, value, _unit(path)) for path, value in measures_of(answer).items()]
 
 
 def _state_limits(result: Result[Solution]) -> Iterator[Fact]:

@@ -27,8 +27,8 @@ SHADE = "#eef0f2"
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 FONT_SIZE = 13
-#: Colours in which GPU types follow one another; beyond them they start anew.
-_TYPE_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
+#: Colours in which things of a kind follow one another; beyond them they start anew.
+COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 #: Units that have a sign.
 _UNIT_SIGNS = {"usd": "$"}
 #: Longest name that a figure shows in full; the tables have the rest.
@@ -64,9 +64,14 @@ def time_scale(largest_s: float) -> TimeScale:
     return next((scale for scale in _SCALES if largest_s >= 3 * scale.seconds), _SCALES[-1])
 
 
+def choose_scale(unit: str, amounts: Iterable[float]) -> TimeScale:
+    """Choose the unit to draw in: seconds become minutes, hours or days where these suit the amounts."""
+    return time_scale(max(amounts, default=0.0)) if unit == "s" else TimeScale(unit, 1.0)
+
+
 def color_types(gpu_types: Iterable[str]) -> dict[str, str]:
     """Give GPU types their colours, by their order."""
-    return {name: _TYPE_COLORS[number % len(_TYPE_COLORS)] for number, name in enumerate(gpu_types)}
+    return {name: COLORS[number % len(COLORS)] for number, name in enumerate(gpu_types)}
 
 
 def title_axis(what: str, unit: str) -> str:

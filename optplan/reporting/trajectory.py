@@ -6,7 +6,17 @@ from optplan.contracts import Result, Solution, SolveEvent
 from optplan.contracts.result import relative_gap
 from optplan.reporting.pages import Charts, Section
 from optplan.reporting.phrases import NOTHING, format_seconds, format_share
-from optplan.reporting.style import BLUE, VERMILLION, Figure, TimeScale, escape_text, new_figure, time_scale, title_axis
+from optplan.reporting.style import (
+    BLUE,
+    VERMILLION,
+    Figure,
+    TimeScale,
+    choose_scale,
+    escape_text,
+    new_figure,
+    time_scale,
+    title_axis,
+)
 from optplan.reporting.tables import Column, Table
 
 _MILLISECONDS = TimeScale("milliseconds", 1e-3)
@@ -39,7 +49,7 @@ def draw_trajectory(result: Result[Solution], objective: str = "objective") -> F
     across = time_scale(longest_s) if longest_s >= 1 else _MILLISECONDS
     known = [abs(value) for event in events for value in (event.objective, event.bound) if value is not None]
     unit = result.objective_unit
-    up = time_scale(max(known, default=0.0)) if unit == "s" else TimeScale(unit, 1.0)
+    up = choose_scale(unit, known)
     figure = new_figure(height=320, top=36)
     for name, color, values in (
         ("best plan", BLUE, [event.objective for event in events]),

@@ -125,12 +125,11 @@ def require_same_problem(instance: BoaInstance, result: Result[Solution]) -> Non
     if result.instance_hash not in known:
         known |= {instance.model_copy(update={"policy": policy}).content_hash() for policy in Policy}
     if result.instance_hash not in known:
-        message = (
+        raise UsageError(
             f"the result of {result.solver!r} was made for instance {result.instance_name!r} with hash "
             f"{result.instance_hash[:12]}, this one is {instance.name!r} with hash {instance.content_hash()[:12]}; "
             "give the instance it was made for, with the same limits"
         )
-        raise UsageError(message)
 
 
 def break_down(instance: BoaInstance, result: Result[Solution], most: int | None = None) -> list[ClassBreakdown]:

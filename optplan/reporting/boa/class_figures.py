@@ -6,28 +6,16 @@ Users' names are escaped: plotly reads a part of HTML.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from optplan.contracts import Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.reporting import style
 from optplan.reporting.boa.breakdown import ClassBreakdown, JobPath, break_down, has_types
 from optplan.reporting.boa.phrases import name_objective
 from optplan.reporting.phrases import count_gpus, format_gpus, format_share
-from optplan.reporting.style import (
-    BLUE,
-    FONT_SIZE,
-    GREEN,
-    GREY,
-    ORANGE,
-    Figure,
-    color_types,
-    escape_text,
-    new_figure,
-    shorten_name,
-    time_scale,
-)
+from optplan.reporting.style import Figure, color_types, escape_text, new_figure, shorten_name, time_scale
 from optplan.units import format_duration
 
 #: Classes that get a bar or a chart of their own; the others are taken together, or are in the tables only.
@@ -53,11 +41,13 @@ def draw_widths(
     for part in shown:
         figure = new_figure(height=210, top=34)
         if comparison is not None and part.name in behind:
-            _add_steps(figure, behind[part.name], comparison.solver, {"color": GREY, "dash": "dot"}, thickness=0.6)
+            _add_steps(
+                figure, behind[part.name], comparison.solver, {"color": style.GREY, "dash": "dot"}, thickness=0.6
+            )
         if has_types(instance):
             _add_colored_steps(figure, part, color_types(instance.gpu_types))
         else:
-            _add_steps(figure, part, "this plan", {"color": BLUE}, thickness=1.0)
+            _add_steps(figure, part, "this plan", {"color": style.BLUE}, thickness=1.0)
         _finish_steps(figure, part, float(lowest), float(highest))
         figures[part.name] = figure
     return figures
@@ -102,11 +92,11 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
         y=list(range(len(bars))),
         x=lengths,
         # Where colours tell GPU types apart, that of a type would mislead.
-        marker={"color": GREY if has_types(instance) else GREEN},
+        marker={"color": style.GREY if has_types(instance) else style.GREEN},
         hoverinfo="text",
         hovertext=[
             f"<b>{escape_text(bar.name)}</b><br>adds {format_duration(bar.contribution_s)} to the "
-            f"{name_objective(instance)}{bar.note}"
+            f"{name_objective(instance)}{_say_mean(bar)}"
             for bar in bars
         ],
     )
@@ -116,65 +106,46 @@ def draw_time_shares(instance: BoaInstance, result: Result[Solution]) -> Figure:
     return figure
 
 
-@dataclass(frozen=True)
-class _Bar:
-    """A class, or the small classes together, with what hovering adds about its jobs."""
-
-    name: str
-    gpus: float
-    gpus_running: float
-    contribution_s: float
-    note: str = ""
-    gpus_by_type: Mapping[str, float] = field(default_factory=dict)
+def _say_mean(bar: ClassBreakdown) -> str:
+    """Say how long a job of a class takes; nothing of several classes together."""
+    return f"<br>one job takes {format_duration(bar.mean_jct_s)} on average" if bar.paths else ""
 
 
-def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[_Bar]:
-    """Make a bar for each of the largest classes and one for all others."""
+def _make_bars(instance: BoaInstance, result: Result[Solution]) -> list[ClassBreakdown]:
+    """Return the largest classes, and all others as one."""
     classes = break_down(instance, result)
-    if len(classes) > MOST_CLASSES:
-        classes = sorted(classes, key=lambda c: -c.gpus)
-    alone = classes if len(classes) <= MOST_CLASSES else classes[: MOST_CLASSES - 1]
-    bars = [
-        _Bar(
-            name=c.name,
-            gpus=c.gpus,
-            gpus_running=c.gpus_running,
-            contribution_s=c.contribution_s,
-            note=f"<br>one job takes {format_duration(c.mean_jct_s)} on average",
-            gpus_by_type=c.gpus_by_type,
-        )
-        for c in alone
-    ]
-    rest = classes[len(alone) :]
-    if rest:
-        bars.append(
-            _Bar(
-                name=f"{len(rest)} other classes",
-                gpus=sum(c.gpus for c in rest),
-                gpus_running=sum(c.gpus_running for c in rest),
-                contribution_s=sum(c.contribution_s for c in rest),
-                gpus_by_type={t: sum(c.gpus_by_type.get(t, 0.0) for c in rest) for t in instance.gpu_types},
-            )
-        )
-    return bars
+    if len(classes) <= MOST_CLASSES:
+        return classes
+    classes = sorted(classes, key=lambda c: -c.gpus)
+    alone, rest = classes[: MOST_CLASSES - 1], classes[MOST_CLASSES - 1 :]
+    others = ClassBreakdown(
+        name=f"{len(rest)} other classes",
+        paths=(),
+        gpus_running=sum(c.gpus_running for c in rest),
+        gpus_rescaling=sum(c.gpus_rescaling for c in rest),
+        gpus_by_type={t: sum(c.gpus_by_type.get(t, 0.0) for c in rest) for t in instance.gpu_types},
+        mean_jct_s=0.0,
+        contribution_s=sum(c.contribution_s for c in rest),
+    )
+    return [*alone, others]
 
 
-def _divide_bars(instance: BoaInstance, bars: Sequence[_Bar]) -> list[tuple[str, str, list[float]]]:
+def _divide_bars(instance: BoaInstance, bars: Sequence[ClassBreakdown]) -> list[tuple[str, str, list[float]]]:
     """Divide the GPUs of all bars into parts with a label and a colour."""
     if not has_types(instance):
         return [
-            ("running", BLUE, [bar.gpus_running for bar in bars]),
-            ("rescaling", ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
+            ("running", style.BLUE, [bar.gpus_running for bar in bars]),
+            ("rescaling", style.ORANGE, [bar.gpus - bar.gpus_running for bar in bars]),
         ]
     colors = color_types(instance.gpu_types)
     return [(name, color, [bar.gpus_by_type.get(name, 0.0) for bar in bars]) for name, color in colors.items()]
 
 
-def _bar_height(bars: Sequence[_Bar]) -> int:
+def _bar_height(bars: Sequence[ClassBreakdown]) -> int:
     return 110 + 34 * len(bars)
 
 
-def _label_bars(figure: Figure, bars: Sequence[_Bar], lengths: Sequence[float], texts: Sequence[str]) -> None:
+def _label_bars(figure: Figure, bars: Sequence[ClassBreakdown], lengths: Sequence[float], texts: Sequence[str]) -> None:
     """Write each bar's total at its end, leave room for it, and name the bars.
 
     The bars stand at numbers, not at names: two long names may be the same once they are cut.
@@ -244,7 +215,7 @@ def _add_colored_steps(figure: Figure, part: ClassBreakdown, colors: Mapping[str
             x=[end for pair in ends for end in pair],
             y=[r.gpus for r in path.ranges for _ in range(2)],
             mode="lines",
-            line={"color": GREY, "width": 1},
+            line={"color": style.GREY, "width": 1},
             hoverinfo="skip",
         )
         for gpu_type in dict.fromkeys(r.gpu_type for r in path.ranges):
@@ -293,7 +264,7 @@ def _finish_steps(figure: Figure, part: ClassBreakdown, lowest: float, highest: 
         showlegend=False,
         title={
             "text": f"<b>{shorten_name(part.name)}</b>",
-            "font": {"size": FONT_SIZE + 1},
+            "font": {"size": style.FONT_SIZE + 1},
             "x": 0,
             "xref": "paper",
             "y": 1,

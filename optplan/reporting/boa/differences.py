@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from optplan.contracts import Plan, Result, Solution
-from optplan.contracts.result import relative_gap
 from optplan.formulations.boa.data.instance import BUDGET, DUE, FLOOR, QUOTA, BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.reporting.boa.breakdown import require_boa
@@ -25,7 +23,6 @@ from optplan.reporting.differences import (
     LEAST,
     ROUNDING,
     SECONDS,
-    SHARE,
     Answer,
     Difference,
     Fact,
@@ -34,6 +31,7 @@ from optplan.reporting.differences import (
     pair_presence,
     unit_words,
 )
+from optplan.reporting.plain_differences import measures_of, state_bound
 from optplan.units import HOURS_PER_DAY, HOURS_PER_MONTH, BudgetUnit
 
 _ANSWER = "answer"
@@ -174,11 +172,6 @@ def compare_class_answers(name: str, a: Answer, b: Answer) -> list[Difference]:
     return pair_facts(facts_a, facts_b) if facts_a and facts_b else []
 
 
-def measures_of(answer: Answer) -> Mapping[str, float]:
-    """Return what the evaluator measured; empty without a solution."""
-    return answer.expected if isinstance(answer, Plan) else answer.measures
-
-
 def _state_class(name: str, answer: Answer) -> list[Fact]:
     measures, path = measures_of(answer), f"classes.{name}"
     figures = (("mean completion time", "mean_jct_s", SECONDS), ("GPUs on average", "gpus", GPUS))
@@ -201,11 +194,7 @@ def _state_figures(answer: Answer, only_type: str, *, weighted: bool) -> list[Fa
     times = [("mean completion time", "mean_jct_s")]
     times += [("weighted mean completion time", "weighted_mean_jct_s")] if weighted else []
     facts += [Fact(_ANSWER, what, part, measures[part], SECONDS) for what, part in times if part in measures]
-    if answer.bound is not None:
-        facts.append(Fact(_ANSWER, "proven bound", "bound", answer.bound, answer.objective_unit))
-    gap = relative_gap(answer.objective, answer.bound)
-    if gap is not None and math.isfinite(gap):
-        facts.append(Fact(_ANSWER, "gap", "gap", gap, SHARE))
+    facts += state_bound(answer)
     counts = (("GPUs on average", "gpus"), ("of them rescaling", "gpus_rescaling"))
     facts += [Fact(_ANSWER, what, part, measures[part], GPUS) for what, part in counts if part in measures]
     by_type = {part.removeprefix(_TYPE): used for part, used in measures.items() if part.startswith(_TYPE)}

@@ -11,6 +11,7 @@ import numpy as np
 
 from optplan.contracts import Frontier, Result, Solution
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.reporting import style
 from optplan.reporting.boa.phrases import (
     cost_of_month,
     describe_budget,
@@ -23,23 +24,7 @@ from optplan.reporting.boa.phrases import (
     use_of_budget,
 )
 from optplan.reporting.phrases import compare_durations, format_gpus, relative_difference
-from optplan.reporting.style import (
-    BLUE,
-    FONT_SIZE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    SHADE,
-    SKY,
-    VERMILLION,
-    Figure,
-    TimeScale,
-    escape_text,
-    new_figure,
-    time_scale,
-)
+from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, time_scale
 from optplan.schema import FloatArray
 from optplan.units import BudgetUnit, format_duration
 
@@ -65,12 +50,12 @@ _LEFT_ROOM = 0.1
 #: Budget at which the frontier is looked at when there is no plan, as a multiple of the least.
 _WITHOUT_PLAN = 1.5
 _MARKERS = (
-    ("square", VERMILLION),
-    ("triangle-up", GREEN),
-    ("circle", PURPLE),
-    ("triangle-down", ORANGE),
-    ("pentagon", SKY),
-    ("cross", GREY),
+    ("square", style.VERMILLION),
+    ("triangle-up", style.GREEN),
+    ("circle", style.PURPLE),
+    ("triangle-down", style.ORANGE),
+    ("pentagon", style.SKY),
+    ("cross", style.GREY),
 )
 
 
@@ -150,7 +135,7 @@ def _add_frontier_line(
         x=budgets.tolist(),
         y=[point.objective / scale.seconds for point in points],
         mode="lines",
-        line={"color": BLUE, "width": 3},
+        line={"color": style.BLUE, "width": 3},
         hoverinfo="text",
         hovertext=hover,
     )
@@ -167,7 +152,7 @@ def _choose_points(breakpoints: FloatArray, high: float) -> FloatArray:
 
 
 def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: float) -> None:
-    figure.add_vrect(x0=low, x1=least, fillcolor=SHADE, line_width=0, layer="below")
+    figure.add_vrect(x0=low, x1=least, fillcolor=style.SHADE, line_width=0, layer="below")
     figure.add_annotation(
         x=(low + least) / 2,
         y=0.5,
@@ -175,7 +160,7 @@ def _shade_infeasible(figure: Figure, instance: BoaInstance, low: float, least: 
         text=f"no plan below {_say_least(instance, least)}",
         textangle=-90,
         showarrow=False,
-        font={"color": GREY, "size": FONT_SIZE - 1},
+        font={"color": style.GREY, "size": style.FONT_SIZE - 1},
     )
 
 
@@ -190,7 +175,7 @@ def _mark_budget(figure: Figure, instance: BoaInstance, bottom: float, top: floa
         x=[amount, amount],
         y=[bottom, top],
         mode="lines",
-        line={"color": VERMILLION, "width": 2, "dash": "dash"},
+        line={"color": style.VERMILLION, "width": 2, "dash": "dash"},
         hoverinfo="text",
         hovertext=f"the budget: {describe_budget(instance)}",
     )
@@ -210,7 +195,7 @@ def _add_plan(
         x=[used],
         y=[objective_s / scale.seconds],
         mode="markers",
-        marker={"symbol": "diamond", "size": 14, "color": INK, "line": {"color": "white", "width": 1.5}},
+        marker={"symbol": "diamond", "size": 14, "color": style.INK, "line": {"color": "white", "width": 1.5}},
         hoverinfo="text",
         hovertext=[
             f"<b>this plan</b> ({escape_text(result.solver)})<br>{name_objective(instance)}: "
@@ -229,9 +214,9 @@ def _add_plan(
         showarrow=True,
         bgcolor="rgba(255, 255, 255, 0.8)",
         arrowhead=0,
-        arrowcolor=GREY,
+        arrowcolor=style.GREY,
         standoff=8,
-        font={"size": FONT_SIZE - 1},
+        font={"size": style.FONT_SIZE - 1},
         ax=10 if on_the_left else -10,
         ay=-48 if above else 48,
         xanchor="left" if on_the_left else "right",
@@ -276,6 +261,6 @@ def _add_money_axis(figure: Figure, instance: BoaInstance, low: float, high: flo
             "showgrid": False,
             "tickmode": "auto",
             "tickprefix": "$",
-            "title": {"text": "US dollars a month", "standoff": 8, "font": {"size": FONT_SIZE}},
+            "title": {"text": "US dollars a month", "standoff": 8, "font": {"size": style.FONT_SIZE}},
         }
     )

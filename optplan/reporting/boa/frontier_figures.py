@@ -12,28 +12,16 @@ import numpy as np
 from optplan.contracts import Frontier, FrontierPoint, Result, Solution
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
+from optplan.reporting import style
 from optplan.reporting.boa.phrases import BUDGET_WORDS, look_up, name_objective, say_budget, say_worth, usd_per_unit
 from optplan.reporting.pages import Block, Charts, Section
 from optplan.reporting.phrases import NOTHING, compare_durations, format_gpus, format_share
 from optplan.reporting.sections import name_status
-from optplan.reporting.style import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    Figure,
-    TimeScale,
-    escape_text,
-    new_figure,
-    time_scale,
-)
+from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, time_scale
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.schema import FloatArray
 from optplan.units import BudgetUnit, format_duration
 
-_COLORS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY)
 #: More curves than colours differ in their dashes.
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("square", "triangle-up", "circle", "triangle-down", "pentagon", "diamond", "cross", "x")
@@ -153,7 +141,7 @@ def draw_frontiers(curves: Sequence[FrontierCurve]) -> Figure:
         for solver, points in curve.sweeps.items():
             position = solvers.index(solver)
             # One curve: colours tell solvers apart. Several: a solver's points have the colour of their curve.
-            color = _COLORS[(position + 1 if len(curves) == 1 else number) % len(_COLORS)]
+            color = style.COLORS[(position + 1 if len(curves) == 1 else number) % len(style.COLORS)]
             symbol = _SYMBOLS[position % len(_SYMBOLS)]
             name = solver if len(curves) == 1 else f"{curve.label}: {solver}"
             _add_sweep(figure, curve.instance, points, factor, scale, name=name, look=(symbol, color))
@@ -189,12 +177,11 @@ def choose_unit(curves: Sequence[FrontierCurve]) -> BudgetUnit:
     if in_money:
         for curve, rate in zip(curves, rates, strict=True):
             if rate is None:
-                message = (
+                raise UsageError(
                     f"{in_money[0].label} counts its budget in US dollars an hour and {curve.label} in GPUs, which "
                     "cannot be converted; give every GPU type a price, as in --set gpu_types.t4.price=0.978, and ask "
                     "for money"
                 )
-                raise UsageError(message)
         return BudgetUnit.USD_PER_HOUR
     return BudgetUnit.USD_PER_HOUR if None not in rates and len(set(rates)) > 1 else BudgetUnit.GPU
 
@@ -247,9 +234,9 @@ def _add_curve(figure: Figure, curve: FrontierCurve, factor: float, high: float,
         y=[point.objective / scale.seconds for point in points],
         mode="lines",
         line={
-            "color": _COLORS[number % len(_COLORS)],
+            "color": style.COLORS[number % len(style.COLORS)],
             "width": 3,
-            "dash": _DASHES[number // len(_COLORS) % len(_DASHES)],
+            "dash": _DASHES[number // len(style.COLORS) % len(_DASHES)],
         },
         hoverinfo="text",
         hovertext=[

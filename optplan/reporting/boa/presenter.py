@@ -8,6 +8,7 @@ from optplan.contracts import Frontier, Instance, LagrangianCertificate, Result,
 from optplan.contracts.result import relative_gap
 from optplan.errors import UsageError
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution, Policy, Problem
+from optplan.reporting.boa import tables
 from optplan.reporting.boa.breakdown import has_types, require_boa, require_own, require_same_problem
 from optplan.reporting.boa.class_figures import MOST_CLASSES, draw_gpu_use, draw_time_shares, draw_widths
 from optplan.reporting.boa.demand import list_demand, say_demand, tell_demand
@@ -26,17 +27,6 @@ from optplan.reporting.boa.limits import say_prices
 from optplan.reporting.boa.logs import compare_with_log, list_logged, tell_log
 from optplan.reporting.boa.phrases import look_up, name_objective, say_amount, say_answer, say_how_good, use_of_budget
 from optplan.reporting.boa.sensitivity_views import tell_sensitivity
-from optplan.reporting.boa.tables import (
-    choose_budgets,
-    compare_results,
-    list_budgets,
-    list_class_data,
-    list_classes,
-    list_limits,
-    list_plan,
-    list_relaxations,
-    list_type_uses,
-)
 from optplan.reporting.pages import Block, Charts, Command, Items, Page, Section, Swatch, Terms
 from optplan.reporting.phrases import count_gpus, format_share
 from optplan.reporting.presenters import Beside
@@ -56,7 +46,7 @@ def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for, and the data of each class."""
     boa = require_boa(instance)
     logged = list_logged(boa)
-    parts: list[Shown] = [fact_table(list_facts(boa)), "", list_class_data(boa)]
+    parts: list[Shown] = [fact_table(list_facts(boa)), "", tables.list_class_data(boa)]
     return parts if logged is None else [*parts, "", logged]
 
 
@@ -65,28 +55,28 @@ def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     from rich.console import Group
 
     boa = require_boa(instance)
-    tables: list[Shown] = []
-    mixed, relaxations = say_mixed(instance, result), list_relaxations(result)
+    shown: list[Shown] = []
+    mixed, relaxations = say_mixed(instance, result), tables.list_relaxations(result)
     if mixed:
-        tables.append(plain_text(mixed))
+        shown.append(plain_text(mixed))
     if result.solution is not None:
-        used = (list_type_uses(boa, result), list_limits(boa, result), compare_with_log(boa, result))
-        tables += [
-            list_plan(boa, result),
-            *([list_classes(boa, result)] if has_types(boa) else []),
+        used = (tables.list_type_uses(boa, result), tables.list_limits(boa, result), compare_with_log(boa, result))
+        shown += [
+            tables.list_plan(boa, result),
+            *([tables.list_classes(boa, result)] if has_types(boa) else []),
             *(table for table in used if table is not None),
         ]
-        tables += [Group(*map(plain_text, say_prices(boa, result)))] if used[1] is not None else []
+        shown += [Group(*map(plain_text, say_prices(boa, result)))] if used[1] is not None else []
         demand = list_demand(boa, result)
-        tables += [] if demand is None else [demand, Group(*map(plain_text, say_demand(boa, result)))]
+        shown += [] if demand is None else [demand, Group(*map(plain_text, say_demand(boa, result)))]
     first = [relaxations] if relaxations is not None else []
     answer, how_good = say_answer(boa, result), say_how_good(boa, result)
-    return present_answer(result, answer, how_good, list_result_facts(boa, result), *tables, first=first)
+    return present_answer(result, answer, how_good, list_result_facts(boa, result), *shown, first=first)
 
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first."""
-    return [compare_results(instance, results)]
+    return [tables.compare_results(instance, results)]
 
 
 def say_mixed(instance: Instance, result: Result[Solution]) -> str:
@@ -119,7 +109,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         _require_own_frontier(boa, frontier, results)
     if beside.sensitivity is not None:
         require_own(beside.sensitivity, result)
-    relaxations, has_plan = list_relaxations(result), result.solution is not None
+    relaxations, has_plan = tables.list_relaxations(result), result.solution is not None
     sections = []
     if relaxations is not None:
         said = "The smallest change that makes a plan possible, everything else as it is."
@@ -137,7 +127,9 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
         sections += [_tell_widths(boa, results), _tell_use(boa, result)]
     if beside.rivals:
         sections.append(
-            Section("solvers", "Other solvers on the same problem", [compare_results(boa, results)], "Other solvers")
+            Section(
+                "solvers", "Other solvers on the same problem", [tables.compare_results(boa, results)], "Other solvers"
+            )
         )
     if beside.sensitivity is not None:
         sections.append(tell_sensitivity(beside.sensitivity))
@@ -166,7 +158,7 @@ def _name_window(instance: BoaInstance, result: Result[Solution]) -> str:
 
 
 def _tell_plan(instance: BoaInstance, result: Result[Solution]) -> Section:
-    table = list_plan(instance, result, _MOST_ROWS)
+    table = tables.list_plan(instance, result, _MOST_ROWS)
     said = (
         "Start every job of a class on the GPUs of its first row. When it reaches the first epoch of another row, "
         "change to the GPUs of that row."
@@ -192,7 +184,7 @@ def _has_shares(result: Result[Solution]) -> bool:
 
 def _tell_limits(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> list[Section]:
     """Tell what the plan uses of types and limits, and what more of them is worth; nothing where there is one limit."""
-    types, limits = list_type_uses(instance, result), list_limits(instance, result, frontier)
+    types, limits = tables.list_type_uses(instance, result), tables.list_limits(instance, result, frontier)
     if types is None and limits is None:
         return []
     heading = "The limits" if types is None else "GPU types, what they cost"
@@ -220,10 +212,10 @@ def _tell_budgets(instance: BoaInstance, results: Sequence[Result[Solution]], fr
         )
     every = "number of GPUs" if in_gpus else "number of dollars an hour"
     label = f"Line chart: best possible completion time for every {every}; the table below has the figures"
-    points = [frontier.at(budget) for budget in choose_budgets(instance, frontier)]
+    points = [frontier.at(budget) for budget in tables.choose_budgets(instance, frontier)]
     blocks: list[Block] = [
         Charts([(label, draw_frontier(instance, frontier, result, rivals))], reading),
-        list_budgets(instance, points, reference=result.objective),
+        tables.list_budgets(instance, points, reference=result.objective),
     ]
     return Section("budgets", "What other budgets would buy", blocks, "Other budgets")
 
@@ -264,13 +256,13 @@ def _tell_use(instance: BoaInstance, result: Result[Solution]) -> Section:
         ("Bar chart: GPUs in use by class; the table below has the figures", draw_gpu_use(instance, result)),
         ("Bar chart: part of the mean by class; the table below has it", draw_time_shares(instance, result)),
     ]
-    blocks: list[Block] = [Charts(charts, reading, layout="pair"), list_classes(instance, result, _MOST_ROWS)]
+    blocks: list[Block] = [Charts(charts, reading, layout="pair"), tables.list_classes(instance, result, _MOST_ROWS)]
     return Section("use", "Where the budget and the time go", blocks, "Where it goes")
 
 
 def _tell_background(instance: BoaInstance, result: Result[Solution], beside: Beside) -> list[Section]:
     """Tell what was asked, how to check the answer, what it takes for granted, and where it comes from."""
-    data = list_class_data(instance, _MOST_ROWS, "in the result's file")
+    data = tables.list_class_data(instance, _MOST_ROWS, "in the result's file")
     proof: list[Block] = [
         Items(explain_proof(instance, result), ordered=True),
         explain_check(result),
@@ -299,11 +291,10 @@ def _require_own_frontier(instance: BoaInstance, frontier: Frontier, results: Se
             continue
         point = look_up(frontier, use_of_budget(instance, result) * (1.0 + _TOLERANCE))
         if point is None or result.objective < point.objective * (1.0 - _TOLERANCE):
-            message = (
+            raise UsageError(
                 f"the frontier is not this problem's: the plan of {result.solver!r} lies below it; compute it anew "
                 "from the same instance"
             )
-            raise UsageError(message)
 
 
 def _say_frontier_bound(instance: BoaInstance, result: Result[Solution], frontier: Frontier | None) -> str:

@@ -6,9 +6,8 @@ from optplan.contracts import Plan, Result, Solution
 from optplan.formulations.rubberband.data.instance import RubberBandSolution
 from optplan.formulations.rubberband.planning import RubberBandPlan
 from optplan.reporting.differences import COUNT, GPUS, SECONDS, SHARE, Fact
-from optplan.reporting.plain_differences import state_proof
+from optplan.reporting.plain_differences import state_figures
 
-_ANSWER = "answer"
 _FIGURES = (
     ("expected time", "expected_s", SECONDS),
     ("expected cost", "expected_usd", "usd"),
@@ -21,9 +20,7 @@ _FIGURES = (
 
 def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
     """State what an answer says, stage by stage."""
-    measures = answer.expected if isinstance(answer, Plan) else answer.measures
-    facts = [Fact(_ANSWER, what, name, measures[name], unit) for what, name, unit in _FIGURES if name in measures]
-    return [*state_proof(answer), *facts, *_state_stages(answer)]
+    return [*state_figures(answer, _FIGURES), *_state_stages(answer)]
 
 
 def _state_stages(answer: Result[Solution] | Plan) -> list[Fact]:

@@ -21,23 +21,16 @@ from optplan.reporting.rubberband.tables import (
     list_stages,
     plan_of,
 )
-from optplan.reporting.rubberband.words import (
-    describe_limit,
-    name_objective,
-    name_plan,
-    require_search,
-    say_answer,
-    say_how_good,
-)
 from optplan.reporting.sections import (
     build_answer_page,
     present_answer,
+    present_facts,
     relaxations_of,
     tell_background,
     tell_relaxations,
 )
 from optplan.reporting.style import Figure, escape_text, new_figure, time_scale
-from optplan.reporting.tables import Shown, fact_table, plain_text
+from optplan.reporting.tables import Shown
 from optplan.reporting.time_and_money import format_amount, format_cost, format_least
 from optplan.units import SECONDS_PER_MINUTE, format_duration
 
@@ -64,33 +57,32 @@ _ASSUMPTIONS = (
 
 def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for."""
-    search = require_search(instance)
-    description: list[Shown] = [plain_text(search.description), ""] if search.description else []
-    return [*description, fact_table(list_facts(search)), "", list_asked(search)]
+    search = words.require_search(instance)
+    return present_facts(search, list_facts(search), list_asked(search))
 
 
 def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and how large the cluster is in each stage."""
-    search = require_search(instance)
+    search = words.require_search(instance)
     tables = [list_stages(plan_of(search, result))] if result.solution is not None else []
     facts = list_result_facts(search, result)
-    return present_answer(result, say_answer(search, result), say_how_good(search, result), facts, *tables)
+    return present_answer(result, words.say_answer(search, result), words.say_how_good(search, result), facts, *tables)
 
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first."""
-    return [compare_results(require_search(instance), results)]
+    return [compare_results(words.require_search(instance), results)]
 
 
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
     """Draw how large the cluster is over time."""
-    return draw_sizes([(result.solver, plan_of(require_search(instance), result))])
+    return draw_sizes([(result.solver, plan_of(words.require_search(instance), result))])
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
     """Gather the report of a result; its background is of :mod:`optplan.reporting.rubberband.gathering`."""
     beside.require_only_plans("searches")
-    search = require_search(instance)
+    search = words.require_search(instance)
     found: Background | None = beside.background
     rivals = beside.rivals or ([found.static] if found is not None and found.static is not None else [])
     sections = []
@@ -107,11 +99,11 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     return build_answer_page(
         search,
         result,
-        answer=say_answer(search, result, in_full=False),
-        how_good=say_how_good(search, result),
+        answer=words.say_answer(search, result, in_full=False),
+        how_good=words.say_how_good(search, result),
         cards=_list_cards(search, result),
         sections=sections,
-        objective=name_objective(search),
+        objective=words.name_objective(search),
     )
 
 
@@ -172,7 +164,7 @@ def _tell_plan(
     plan = plan_of(instance, result)
     plans = [(result.solver, plan)]
     plans += [(rival.solver, plan_of(instance, rival)) for rival in rivals if rival.solution is not None]
-    sizes = name_plan(instance, result.solution) if result.solution is not None else ""
+    sizes = words.name_plan(instance, result.solution) if result.solution is not None else ""
     chart = (f"Instances held over time; stage by stage: {sizes}.", draw_sizes(plans))
     reading = (
         "The area under a line is what instances cost. Early stages have many trials and can use a large cluster; "
@@ -228,7 +220,7 @@ def _list_cards(instance: RubberBandInstance, result: Result[Solution]) -> list[
     measures = result.measures
     cards = [
         Card("expected cost", format_cost(measures["expected_usd"])),
-        Card("expected time", format_duration(measures["expected_s"]), describe_limit(instance)),
+        Card("expected time", format_duration(measures["expected_s"]), words.describe_limit(instance)),
         Card("use of held GPUs", format_share(measures["utilisation"]), "trials keep so much of what is held busy"),
         Card(
             "instances at most", f"{measures['most_instances']:,.0f}", f"{measures['instances_started']:,.0f} started"

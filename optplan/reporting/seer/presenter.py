@@ -13,40 +13,16 @@ from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
     build_answer_page,
     present_answer,
+    present_facts,
     relaxations_of,
     tell_background,
     tell_relaxations,
 )
-from optplan.reporting.seer import words
+from optplan.reporting.seer import tables, words
 from optplan.reporting.seer.quality import DELTA, compare_losses, list_guarantees, list_loss_facts
 from optplan.reporting.seer.round_figures import draw_rounds
-from optplan.reporting.seer.tables import (
-    compare_results,
-    list_brackets,
-    list_costs,
-    list_facts,
-    list_rest_of_spending,
-    list_result_facts,
-    list_rounds_of,
-    say_quality,
-    say_unused,
-)
-from optplan.reporting.seer.words import (
-    describe_limits,
-    format_gpu_min,
-    format_limit,
-    format_loss,
-    format_minutes,
-    format_number,
-    name_objective,
-    name_search,
-    require_brackets,
-    require_seer,
-    say_answer,
-    seeks_quality,
-)
 from optplan.reporting.style import Figure
-from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
+from optplan.reporting.tables import Column, Shown, Table, numbers, plain_text
 
 _CHECK = "verify trusts no solver: it computes time, spend and every rule again, from the numbers of trials alone."
 _CHECK_LOSS = " It samples the loss again, too; the samples belong to the instance, so the figure is the same."
@@ -91,12 +67,9 @@ _PRIOR = (
 
 def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for, and the rounds and brackets that follow from it."""
-    search = require_seer(instance)
-    description: list[Shown] = [plain_text(search.description), ""] if search.description else []
-    parts: list[Shown] = [*description, fact_table(list_facts(search))]
-    brackets, promised = list_brackets(search, None), list_guarantees(search)
-    if brackets is not None:
-        parts += ["", brackets]
+    search = words.require_seer(instance)
+    brackets, promised = tables.list_brackets(search, None), list_guarantees(search)
+    parts = present_facts(search, tables.list_facts(search), *([] if brackets is None else [brackets]))
     if promised is not None:
         said = f"What the paper's Theorem 2 promises of the published plan with probability {1 - DELTA:g}:"
         parts += ["", plain_text(said), "", promised]
@@ -105,33 +78,37 @@ def present_instance(instance: Instance) -> list[Shown]:
 
 def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and who trains in each round."""
-    search, solution = require_seer(instance), result.solution
-    tables = [] if solution is None else [list_rounds_of(search, require_brackets(solution))]
-    facts = list_result_facts(search, result)
-    return present_answer(result, say_answer(search, result), say_quality(search, result), facts, *tables)
+    search, solution = words.require_seer(instance), result.solution
+    shown = [] if solution is None else [tables.list_rounds_of(search, words.require_brackets(solution))]
+    facts = tables.list_result_facts(search, result)
+    return present_answer(result, words.say_answer(search, result), tables.say_quality(search, result), facts, *shown)
 
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first."""
-    return [compare_losses(results) if seeks_quality(require_seer(instance)) else compare_results(results)]
+    return [
+        compare_losses(results)
+        if words.seeks_quality(words.require_seer(instance))
+        else tables.compare_results(results)
+    ]
 
 
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
     """Draw who trains on how many GPUs over time."""
-    return draw_rounds(require_seer(instance), require_brackets(result.solution))
+    return draw_rounds(words.require_seer(instance), words.require_brackets(result.solution))
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
     """Gather the report of a result; its background is of :mod:`optplan.reporting.seer.gathering`."""
     beside.require_only_plans("searches")
-    search = require_seer(instance)
-    quality, rivals, sections = seeks_quality(search), beside.rivals, []
+    search = words.require_seer(instance)
+    quality, rivals, sections = words.seeks_quality(search), beside.rivals, []
     if result.infeasibility is not None:
         sections.append(_tell_relaxations(result))
     if result.solution is not None:
-        sections += _tell_search(search, require_brackets(result.solution), result, rivals)
+        sections += _tell_search(search, words.require_brackets(result.solution), result, rivals)
     if rivals:
-        compare = compare_losses if quality else compare_results
+        compare = compare_losses if quality else tables.compare_results
         sections.append(Section("solvers", "Other planners", [compare([result, *rivals])]))
     if beside.background is not None:
         found = beside.background
@@ -139,17 +116,17 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     supply = _SUPPLY if search.nodes_paid is None else _NODES
     granted = [*_ASSUMPTIONS, supply, *(_PRIOR if quality else _SPENDING)]
     check, promised = _CHECK + (_CHECK_LOSS if quality else ""), list_guarantees(search)
-    asked, *others = tell_background(search, result, beside, [Terms(list_facts(search))], check, granted=granted)
+    asked, *others = tell_background(search, result, beside, [Terms(tables.list_facts(search))], check, granted=granted)
     promise = [] if promised is None else [Section("promise", "What theory promises", [_PROMISE, promised])]
     sections += [asked, *promise, *others]
     return build_answer_page(
         search,
         result,
-        answer=say_answer(search, result),
-        how_good=say_quality(search, result),
+        answer=words.say_answer(search, result),
+        how_good=tables.say_quality(search, result),
         cards=_list_cards(search, result),
         sections=sections,
-        objective=name_objective(search),
+        objective=words.name_objective(search),
     )
 
 
@@ -157,12 +134,13 @@ def _tell_search(
     instance: SeerInstance, solution: SeerSolution, result: Result[Solution], rivals: Sequence[Result[Solution]]
 ) -> list[Section]:
     drawn = [(result.solver, solution)]
-    drawn += [(one.solver, require_brackets(one.solution)) for one in rivals if one.solution is not None]
+    drawn += [(one.solver, words.require_brackets(one.solution)) for one in rivals if one.solution is not None]
     drawn = [
         (name, plan) for number, (name, plan) in enumerate(drawn) if plan not in [each for _, each in drawn[:number]]
     ]
     charts = [
-        (f"The trials of {name} over time: {name_search(plan)}.", draw_rounds(instance, plan)) for name, plan in drawn
+        (f"The trials of {name} over time: {words.name_search(plan)}.", draw_rounds(instance, plan))
+        for name, plan in drawn
     ]
     reading = (
         "Every block is a trial, as high as the GPUs that it holds; the best so far are at the bottom. Pale ones are "
@@ -170,19 +148,19 @@ def _tell_search(
     )
     if len(drawn) > 1:
         reading += f" The plans from top to bottom: {', '.join(name for name, _ in drawn)}."
-    brackets = None if seeks_quality(instance) else list_brackets(instance, solution)
-    tables = [list_rounds_of(instance, solution), *([] if brackets is None else [brackets])]
+    brackets = None if words.seeks_quality(instance) else tables.list_brackets(instance, solution)
+    shown = [tables.list_rounds_of(instance, solution), *([] if brackets is None else [brackets])]
     measures = result.measures
-    bill = [("training", format_gpu_min(measures["training_gpu_min"]))]
+    bill = [("training", words.format_gpu_min(measures["training_gpu_min"]))]
     bill += [
-        *list_rest_of_spending(instance, measures),
-        ("left unused", say_unused(instance, measures)),
-        ("budget", format_gpu_min(instance.budget_gpu_min)),
-        *list_costs(instance, measures),
+        *tables.list_rest_of_spending(instance, measures),
+        ("left unused", tables.say_unused(instance, measures)),
+        ("budget", words.format_gpu_min(instance.budget_gpu_min)),
+        *tables.list_costs(instance, measures),
     ]
     return [
         Section("search", "The search over time", [Charts(charts, reading)]),
-        Section("rounds", "Rounds and brackets", tables),
+        Section("rounds", "Rounds and brackets", shown),
         Section("bill", "What the budget goes to", [Terms(bill)]),
     ]
 
@@ -198,18 +176,17 @@ def _tell_budgets(instance: SeerInstance, found: Sequence[ParetoPoint]) -> Secti
     """Tell what other budgets would buy before the same deadline."""
     rows = [
         (
-            format_limit(instance, point.measures["budget_gpu_min"]),
+            words.format_limit(instance, point.measures["budget_gpu_min"]),
             f"{point.measures['trials']:,.0f}",
             f"{point.measures['last_round_trials']:,.0f}",
-            format_minutes(point.measures["duration_min"]),
+            words.format_minutes(point.measures["duration_min"]),
             f"{point.measures['last_round_gpu_min']:,.4g}",
-            name_search(require_brackets(point.solution)),
+            words.name_search(words.require_brackets(point.solution)),
         )
         for point in found
     ]
-    said = (
-        f"The same deadline, {format_minutes(instance.deadline_min)}, and other budgets, each spent as well as can be."
-    )
+    deadline = words.format_minutes(instance.deadline_min)
+    said = f"The same deadline, {deadline}, and other budgets, each spent as well as can be."
     return Section("budgets", "Other budgets", [said, Table("What other budgets buy", _BUDGET_COLUMNS, rows)])
 
 
@@ -217,19 +194,20 @@ def _tell_amounts(instance: SeerInstance, found: ParetoFrontier, results: Sequen
     """Tell what loss other budgets would buy before the same deadline."""
     rows = [
         (
-            format_limit(instance, point.limit),
-            format_loss(point.objective),
-            " to ".join(format_loss(end) for end in (point.low, point.high) if end is not None),
-            format_loss(point.measures["gain_loss"]),
-            name_search(require_brackets(point.solution)),
+            words.format_limit(instance, point.limit),
+            words.format_loss(point.objective),
+            " to ".join(words.format_loss(end) for end in (point.low, point.high) if end is not None),
+            words.format_loss(point.measures["gain_loss"]),
+            words.name_search(words.require_brackets(point.solution)),
         )
         for point in found.points
     ]
     drawn = [(each, each.measures.get("spent_gpu_min", 0.0)) for each in results]
     chart = draw_pareto(instance, found, words, results=drawn, limit=instance.budget_gpu_min)
     charts = [("Least expected loss found for every budget.", chart)] if found.points else []
+    deadline = words.format_minutes(instance.deadline_min)
     said = (
-        f"The same deadline, {format_minutes(instance.deadline_min)}, and other budgets, for each the best plan found, "
+        f"The same deadline, {deadline}, and other budgets, for each the best plan found, "
         "with less search than the plan above. Bars are 95 % intervals of the mean over samples."
     )
     table = Table("What other budgets buy", _LOSS_COLUMNS, rows)
@@ -242,18 +220,22 @@ def _list_cards(instance: SeerInstance, result: Result[Solution]) -> list[Card]:
     measures = result.measures
     share = format_share(measures["spent_gpu_min"] / instance.budget_gpu_min)
     fixed = instance.budget_gpu_min / instance.deadline_min
-    expected = [Card(name, *_split(fact)) for name, fact in list_loss_facts(result)] if seeks_quality(instance) else []
+    expected = (
+        [Card(name, *_split(fact)) for name, fact in list_loss_facts(result)] if words.seeks_quality(instance) else []
+    )
     return [
         *expected,
         Card("trials", f"{measures['trials']:,.0f}", f"{measures['last_round_trials']:,.0f} trained to the end"),
-        Card("of the budget", share, f"{say_unused(instance, measures)} left unused"),
-        Card("ends after", format_minutes(measures["duration_min"]), describe_limits(instance)),
+        Card("of the budget", share, f"{tables.say_unused(instance, measures)} left unused"),
+        Card("ends after", words.format_minutes(measures["duration_min"]), words.describe_limits(instance)),
         Card(
             "GPUs at most",
             f"{measures['most_gpus_held']:,g}",
-            f"{format_number(fixed)} in a constant cluster for the same budget",
+            f"{words.format_number(fixed)} in a constant cluster for the same budget",
         ),
-        Card("last round", format_gpu_min(measures["last_round_gpu_min"]), "for those that are trained to the end"),
+        Card(
+            "last round", words.format_gpu_min(measures["last_round_gpu_min"]), "for those that are trained to the end"
+        ),
     ]
 
 

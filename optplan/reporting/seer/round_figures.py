@@ -6,25 +6,12 @@ from dataclasses import dataclass
 
 from optplan.formulations.seer.data.instance import SeerInstance, SeerSolution
 from optplan.formulations.seer.laws.rounds import Round, list_rounds
+from optplan.reporting import style
 from optplan.reporting.seer.words import format_minutes, format_number, name_gpus
-from optplan.reporting.style import (
-    BLUE,
-    FONT_SIZE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    SHADE,
-    SKY,
-    VERMILLION,
-    Figure,
-    new_figure,
-    time_scale,
-)
+from optplan.reporting.style import Figure, new_figure, time_scale
 from optplan.units import SECONDS_PER_MINUTE
 
-_COLORS = (SKY, BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
+_COLORS = (style.SKY, style.BLUE, style.VERMILLION, style.GREEN, style.PURPLE, style.ORANGE)
 #: How much of its colour a trial keeps that is eliminated at the end of the round.
 _PALE = 0.35
 #: Most trials of a round that get a bar each; of more, those of a bracket are one bar.
@@ -78,15 +65,15 @@ def draw_rounds(instance: SeerInstance, solution: SeerSolution) -> Figure:
         y=[fixed, fixed],
         mode="lines",
         name="a constant cluster for the same budget",
-        line={"color": INK, "dash": "dot", "width": 1.5},
+        line={"color": style.INK, "dash": "dot", "width": 1.5},
         hovertext=f"{format_number(fixed)} GPUs until the deadline take the whole budget",
         hoverinfo="text",
     )
-    figure.add_vline(x=instance.deadline_min / minutes, line={"color": GREY, "width": 1})
+    figure.add_vline(x=instance.deadline_min / minutes, line={"color": style.GREY, "width": 1})
     most = instance.deadline_min / minutes
     figure.update_xaxes(title_text=f"time since the start ({scale.unit})", range=[0.0, most * 1.02])
     figure.update_yaxes(title_text="GPUs", rangemode="tozero")
-    title = {"text": "pale: eliminated at the end of the round", "side": "top", "font": {"size": FONT_SIZE}}
+    title = {"text": "pale: eliminated at the end of the round", "side": "top", "font": {"size": style.FONT_SIZE}}
     legend = {"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom", "title": title}
     figure.update_layout(barmode="overlay", showlegend=True, legend=legend)
     return figure
@@ -132,7 +119,7 @@ def _draw_pauses(figure: Figure, rounds: list[Round], minutes: float) -> None:
         width=[each.pause_min / minutes for each in paused],
         y=[each.gpus for each in paused],
         name="resizing",
-        marker={"color": SHADE, "line": {"color": GREY, "width": 1}},
+        marker={"color": style.SHADE, "line": {"color": style.GREY, "width": 1}},
         hovertext=[f"resizing before round {each.number}: {format_minutes(each.pause_min)}" for each in paused],
         hoverinfo="text",
     )

@@ -6,9 +6,8 @@ from optplan.contracts import Plan, Result, Solution
 from optplan.formulations.srift.data.instance import SriftSolution
 from optplan.formulations.srift.planning import SriftPlan
 from optplan.reporting.differences import COUNT, SECONDS, Fact
-from optplan.reporting.plain_differences import state_proof
+from optplan.reporting.plain_differences import state_figures
 
-_ANSWER = "answer"
 _FIGURES = (
     ("time", "time_s", SECONDS),
     ("cost", "cost_usd", "usd"),
@@ -24,9 +23,7 @@ _FIGURES = (
 
 def state_answer(answer: Result[Solution] | Plan) -> list[Fact]:
     """State what an answer says, VMs of each type last."""
-    measures = answer.expected if isinstance(answer, Plan) else answer.measures
-    facts = [Fact(_ANSWER, what, name, measures[name], unit) for what, name, unit in _FIGURES if name in measures]
-    return [*state_proof(answer), *facts, *_state_fleet(answer)]
+    return [*state_figures(answer, _FIGURES), *_state_fleet(answer)]
 
 
 def _state_fleet(answer: Result[Solution] | Plan) -> list[Fact]:

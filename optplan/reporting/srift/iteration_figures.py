@@ -7,21 +7,9 @@ from dataclasses import dataclass
 
 from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
 from optplan.formulations.srift.laws.iteration import Iteration, IterationModel, Transfer
+from optplan.reporting import style
 from optplan.reporting.srift.words import format_short, name_group
-from optplan.reporting.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    SHADE,
-    SKY,
-    VERMILLION,
-    Figure,
-    TimeScale,
-    escape_text,
-    new_figure,
-    shorten_name,
-    time_scale,
-)
+from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, shorten_name, time_scale
 
 #: Below so many seconds an axis counts milliseconds.
 _SHORT_S = 1.0
@@ -66,9 +54,9 @@ def draw_iteration(instance: SriftInstance, solution: SriftSolution) -> Figure:
         what = "gradient" if instance.bucket_bytes is None else "bucket"
         names[-lanes / 2.0] = f"{len(transfers):,} {what}{'s' if len(transfers) > 1 else ''}"
     end = found.total_s / scale.seconds
-    figure.add_vline(x=end, line={"color": GREY, "dash": "dot", "width": 1})
+    figure.add_vline(x=end, line={"color": style.GREY, "dash": "dot", "width": 1})
     label = {"x": end, "y": -lanes - _FOOT / 2.0, "xanchor": "right", "yanchor": "middle", "showarrow": False}
-    figure.add_annotation(**label, text=f"an iteration: {format_short(found.total_s)}", font={"color": GREY})
+    figure.add_annotation(**label, text=f"an iteration: {format_short(found.total_s)}", font={"color": style.GREY})
     figure.update_xaxes(title_text=f"time since its start ({scale.unit})", range=[0.0, 1.03 * end])
     figure.update_yaxes(
         tickmode="array",
@@ -113,9 +101,9 @@ def _draw_compute(
     names[0.5] = "slowest VM, expected"
     forward.append(_Bar(0.0, found.forward_s, 0.5, _FILLED, said))
     backward.append(_Bar(found.forward_s, computed_s, 0.5, _FILLED, said))
-    _add_bars(figure, "forward", SKY, forward, scale)
-    _add_bars(figure, "backward", BLUE, backward, scale)
-    _add_bars(figure, "waits for the slowest", SHADE, waiting, scale, border=GREY)
+    _add_bars(figure, "forward", style.SKY, forward, scale)
+    _add_bars(figure, "backward", style.BLUE, backward, scale)
+    _add_bars(figure, "waits for the slowest", style.SHADE, waiting, scale, border=style.GREY)
     return names
 
 
@@ -138,8 +126,8 @@ def _draw_transfers(
         if transfer.end_s > computed_s:
             start_s = max(transfer.start_s, computed_s)
             after.append(_Bar(start_s, transfer.end_s, row, _LANE_FILLED * each, said))
-    _add_bars(figure, "exchanged meanwhile", GREEN, during, scale)
-    _add_bars(figure, "exchanged after the backward pass", VERMILLION, after, scale, border=VERMILLION)
+    _add_bars(figure, "exchanged meanwhile", style.GREEN, during, scale)
+    _add_bars(figure, "exchanged after the backward pass", style.VERMILLION, after, scale, border=style.VERMILLION)
 
 
 def _add_bars(

@@ -16,39 +16,16 @@ from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
     build_answer_page,
     present_answer,
+    present_facts,
     relaxations_of,
     tell_background,
     tell_relaxations,
 )
-from optplan.reporting.srift import words
+from optplan.reporting.srift import tables, words
 from optplan.reporting.srift.iteration_figures import draw_iteration
-from optplan.reporting.srift.tables import (
-    compare_results,
-    list_facts,
-    list_fleet,
-    list_notes,
-    list_offers,
-    list_parts,
-    list_result_facts,
-    plan_of,
-    take_fleets,
-)
 from optplan.reporting.srift.timeline_figures import draw_timeline, list_segments, say_segments
-from optplan.reporting.srift.words import (
-    describe_limits,
-    format_count,
-    format_relaxation,
-    format_short,
-    name_fleet,
-    name_objective,
-    require_fleet,
-    require_job,
-    say_answer,
-    say_how_good,
-    write_relaxation,
-)
 from optplan.reporting.style import Figure
-from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers, plain_text
+from optplan.reporting.tables import Column, Shown, Table, fact_table, numbers
 from optplan.reporting.time_and_money import format_cost, format_objective, frontier_limit
 from optplan.units import format_duration
 
@@ -83,38 +60,41 @@ _ASSUMPTIONS = (
 
 def present_instance(instance: Instance) -> list[Shown]:
     """Say what an instance asks for, and which VMs are on offer."""
-    job = require_job(instance)
-    description: list[Shown] = [plain_text(job.description), ""] if job.description else []
-    return [*description, fact_table(list_facts(job)), "", list_offers(job)]
+    job = words.require_job(instance)
+    return present_facts(job, tables.list_facts(job), tables.list_offers(job))
 
 
 def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and what each VM does."""
-    job = require_job(instance)
-    tables = [list_fleet(job, plan_of(job, result))] if result.solution is not None else []
+    job = words.require_job(instance)
+    shown = [tables.list_fleet(job, tables.plan_of(job, result))] if result.solution is not None else []
     return present_answer(
-        result, say_answer(job, result), say_how_good(job, result), list_result_facts(job, result), *tables
+        result,
+        words.say_answer(job, result),
+        words.say_how_good(job, result),
+        tables.list_result_facts(job, result),
+        *shown,
     )
 
 
 def present_comparison(instance: Instance, results: Sequence[Result[Solution]]) -> list[Shown]:
     """Set the results of several solvers side by side, ours first; fleets, which are long, and notes stand below."""
-    require_job(instance)
-    table, fleets = take_fleets(compare_results(results))
-    notes = [*fleets, *list_notes(results)]
+    words.require_job(instance)
+    table, fleets = tables.take_fleets(tables.compare_results(results))
+    notes = [*fleets, *tables.list_notes(results)]
     parts: list[Shown] = [table]
     return [*parts, "", fact_table(notes)] if notes else parts
 
 
 def draw_plan(instance: Instance, result: Result[Solution]) -> Figure:
     """Draw one iteration of the fleet, with its overlaps."""
-    return draw_iteration(require_job(instance), require_fleet(result.solution))
+    return draw_iteration(words.require_job(instance), words.require_fleet(result.solution))
 
 
 def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> Page:
     """Gather the report of a result; its background is of :mod:`optplan.reporting.srift.gathering`."""
     beside.require_only_plans("fleets")
-    job = require_job(instance)
+    job = words.require_job(instance)
     rivals, sections = beside.rivals, []
     found: Background | None = beside.background
     if result.infeasibility is not None:
@@ -122,7 +102,7 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
     if result.solution is not None:
         sections += _tell_fleet(job, result)
     if rivals:
-        blocks: list[Block] = [compare_results([result, *rivals]), Terms(list_notes([result, *rivals]))]
+        blocks: list[Block] = [tables.compare_results([result, *rivals]), Terms(tables.list_notes([result, *rivals]))]
         sections.append(Section("solvers", "Other planners", blocks))
     if found is not None:
         sections += [
@@ -130,16 +110,16 @@ def build_page(instance: Instance, result: Result[Solution], beside: Beside) -> 
             *_tell_more(job, found.one_more),
             *([] if found.loss is None else [_tell_loss(found.loss)]),
         ]
-    question: list[Block] = [list_offers(job), Terms(list_facts(job))]
+    question: list[Block] = [tables.list_offers(job), Terms(tables.list_facts(job))]
     sections += tell_background(job, result, beside, question, _CHECK, granted=_ASSUMPTIONS)
     return build_answer_page(
         job,
         result,
-        answer=say_answer(job, result, in_full=False),
-        how_good=say_how_good(job, result),
+        answer=words.say_answer(job, result, in_full=False),
+        how_good=words.say_how_good(job, result),
         cards=_list_cards(job, result),
         sections=sections,
-        objective=name_objective(job),
+        objective=words.name_objective(job),
     )
 
 
@@ -151,8 +131,8 @@ def tell_timeline(timeline: Timeline, place: str, heading: str, *said: str) -> S
 
 
 def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Section]:
-    fleet, plan, measures = require_fleet(result.solution), plan_of(instance, result), result.measures
-    label = f"One iteration of {name_fleet(fleet)}: {list_parts(measures)[0][1]}."
+    fleet, plan, measures = words.require_fleet(result.solution), tables.plan_of(instance, result), result.measures
+    label = f"One iteration of {words.name_fleet(fleet)}: {tables.list_parts(measures)[0][1]}."
     reading = (
         "Gradients travel while the backward pass goes on. What is still on its way when the slowest VM is done "
         "is what the exchange adds to the iteration; the paler part of a row is time that a VM waits for the slowest."
@@ -161,14 +141,14 @@ def _tell_fleet(instance: SriftInstance, result: Result[Solution]) -> list[Secti
     bill.append(("in all", f"{format_cost(plan.total_usd)}, {format_cost(plan.price_usd_per_hour)} an hour"))
     return [
         Section("iteration", "One iteration", [Charts([(label, draw_iteration(instance, fleet))], reading)]),
-        Section("fleet", "The plan", [list_fleet(instance, plan)]),
+        Section("fleet", "The plan", [tables.list_fleet(instance, plan)]),
         Section("bill", "What is paid for", [Terms(bill)]),
     ]
 
 
 def _tell_relaxations(result: Result[Solution]) -> Section:
     said = [] if relaxations_of(result) else ["No limit alone helps."]
-    return tell_relaxations(result, write_relaxation, *said, least="nearest that works")
+    return tell_relaxations(result, words.write_relaxation, *said, least="nearest that works")
 
 
 def _tell_frontier(
@@ -195,7 +175,7 @@ def _tell_more(instance: SriftInstance, found: Sequence[OneMoreVm]) -> list[Sect
     )
     rows = [(one.type, f"{one.available:,}", f"{one.used:,}", *_say_worth(instance, one)) for one in found]
     reading = "VMs are whole: one more may help although not all are used, and may not help although all are."
-    table = Table(f"What it would save of the {name_objective(instance)}", columns, rows)
+    table = Table(f"What it would save of the {words.name_objective(instance)}", columns, rows)
     return [Section("more", "One more VM", [reading, table])]
 
 
@@ -204,7 +184,7 @@ def _say_worth(instance: SriftInstance, one: OneMoreVm) -> tuple[str, str]:
     if one.objective is None:
         return ("no fleet yet" if one.proven else "not known"), ""
     at_least = "" if one.proven else "at least "
-    fleet = name_fleet(SriftSolution(groups=one.groups))
+    fleet = words.name_fleet(SriftSolution(groups=one.groups))
     if one.saving is None:
         return f"{at_least}makes one possible, {format_objective(instance, one.objective)}", fleet
     if one.saving <= _ROUNDING * one.objective:
@@ -229,8 +209,11 @@ def _say_loss(lost: str, continuation: Continuation) -> list[str]:
     infeasibility, new = continuation.infeasibility, continuation.result.solution
     if infeasibility is None:
         kept = " and keep all limits" if continuation.remainder.instance.limits else ""
-        return [supposed, f"Then {name_fleet(require_fleet(new))} go on{kept}." if new else "No fleet was found."]
-    help_words = [f"a {one.limit} of {format_relaxation(one)}" for one in infeasibility.relaxations]
+        return [
+            supposed,
+            f"Then {words.name_fleet(words.require_fleet(new))} go on{kept}." if new else "No fleet was found.",
+        ]
+    help_words = [f"a {one.limit} of {words.format_relaxation(one)}" for one in infeasibility.relaxations]
     helps = f" What would help: {', or '.join(help_words)}." if help_words else ""
     return [supposed, f"Then no fleet can do it: {infeasibility.reason}.{helps}"]
 
@@ -240,10 +223,10 @@ def _list_cards(instance: SriftInstance, result: Result[Solution]) -> list[Card]
         return []
     measures, average = result.measures, "on average" if instance.interruptions is not None else ""
     cards = [
-        Card("cost", format_cost(measures["cost_usd"]), average or describe_limits(instance)),
-        Card("time", format_duration(measures["time_s"]), average or describe_limits(instance)),
-        Card("an iteration", format_short(measures["iteration_s"]), f"{instance.iterations:,} of them"),
-        Card("samples a second", format_count(measures["samples_per_s"]), f"on {measures['ranks']:,.0f} GPUs"),
+        Card("cost", format_cost(measures["cost_usd"]), average or words.describe_limits(instance)),
+        Card("time", format_duration(measures["time_s"]), average or words.describe_limits(instance)),
+        Card("an iteration", words.format_short(measures["iteration_s"]), f"{instance.iterations:,} of them"),
+        Card("samples a second", words.format_count(measures["samples_per_s"]), f"on {measures['ranks']:,.0f} GPUs"),
     ]
     if DEADLINE in instance.limits:
         spare = instance.limits[DEADLINE] - measures["time_s"]

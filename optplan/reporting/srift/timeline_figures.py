@@ -7,26 +7,13 @@ from collections.abc import Sequence
 from optplan.formulations.srift.data.instance import DEADLINE
 from optplan.formulations.srift.study.replanning import name_vms
 from optplan.formulations.srift.study.timelines import Happening, Segment, Timeline
-from optplan.reporting.style import (
-    BLUE,
-    FONT_SIZE,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    VERMILLION,
-    Figure,
-    TimeScale,
-    escape_text,
-    new_figure,
-    shorten_name,
-    time_scale,
-)
+from optplan.reporting import style
+from optplan.reporting.style import Figure, TimeScale, escape_text, new_figure, shorten_name, time_scale
 from optplan.reporting.tables import Column, Table, numbers
 from optplan.reporting.time_and_money import format_cost
 from optplan.units import format_duration
 
-_COLORS = {Happening.LAUNCH: ORANGE, Happening.TRAIN: BLUE, Happening.PAUSE: GREY}
+_COLORS = {Happening.LAUNCH: style.ORANGE, Happening.TRAIN: style.BLUE, Happening.PAUSE: style.GREY}
 _WORDS = {Happening.LAUNCH: "waits for new VMs", Happening.TRAIN: "trains", Happening.PAUSE: "saves and restarts"}
 #: Height of a type's row and of the chart of progress below the rows, and of the rest, in pixels.
 _ROW_PIXELS, _PROGRESS_PIXELS, _REST_PIXELS = 44, 150, 130
@@ -73,7 +60,7 @@ def draw_timeline(timeline: Timeline) -> Figure:
         "ticktext": None,
         "range": [0, 1.08 * timeline.iterations],
         "showgrid": True,
-        "title": {"text": "iterations done", "font": {"size": FONT_SIZE}},
+        "title": {"text": "iterations done", "font": {"size": style.FONT_SIZE}},
         "anchor": "x",
     }
     figure.update_layout(yaxis2=progress, barmode="overlay", showlegend=True)
@@ -82,10 +69,14 @@ def draw_timeline(timeline: Timeline) -> Figure:
     title = f"time since the beginning ({scale.unit})"
     figure.update_xaxes(title_text=title, range=[0.0, 1.04 * longest], anchor="y2")
     _mark(
-        figure, timeline.interrupted_s / scale.seconds, f"{name_vms(timeline.lost)} lost", VERMILLION, anchor="center"
+        figure,
+        timeline.interrupted_s / scale.seconds,
+        f"{name_vms(timeline.lost)} lost",
+        style.VERMILLION,
+        anchor="center",
     )
     if DEADLINE in timeline.limits:
-        _mark(figure, timeline.limits[DEADLINE] / scale.seconds, "deadline", INK, anchor="right")
+        _mark(figure, timeline.limits[DEADLINE] / scale.seconds, "deadline", style.INK, anchor="right")
     return figure
 
 
@@ -187,7 +178,7 @@ def _add_progress(figure: Figure, timeline: Timeline, scale: TimeScale) -> None:
         mode="lines",
         yaxis="y2",
         name="iterations done",
-        line={"color": GREEN, "width": 2},
+        line={"color": style.GREEN, "width": 2},
         hovertext=[
             f"{format_duration(time * scale.seconds)}: {iterations:,} iterations done"
             for time, iterations in zip(times, done, strict=True)
