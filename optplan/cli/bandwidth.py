@@ -40,7 +40,7 @@ _EXAMPLES = (
     examples=_IMPORT_EXAMPLES,
     writes={"output": "the measurements as CSV"},
 )
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @click.option("--vm-type", required=True, metavar="NAME", help="Type of VM, as instances call it.")
 @click.option("--ranks", type=int, metavar="N", help="That took part, where the files do not say it.")
 @click.option(
@@ -95,7 +95,7 @@ def bandwidth() -> None:
     examples=(_EXAMPLES[0],),
     writes={"output": "the model as JSON"},
 )
-@click.argument("paths", metavar="MEASUREMENTS.csv...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="MEASUREMENTS.csv...", nargs=-1, required=True, type=FILE)
 @click.option("--vm-type", metavar="NAME", default="", help="Of rows that do not say it.")
 @click.option(
     "--mtu",
@@ -134,7 +134,7 @@ def learn(
     renamed={"types": "--types", "region": "--region"},
     writes={"output": "the table, or the instance, as JSON"},
 )
-@click.argument("path", metavar="MODEL.json|MEASUREMENTS.csv", type=click.Path(path_type=Path))
+@click.argument("path", metavar="MODEL.json|MEASUREMENTS.csv", type=FILE)
 @click.option(
     "--types",
     metavar="NAME,NAME",

@@ -10,7 +10,7 @@ import click
 from optplan.cli.amending import amendments, read_amended
 from optplan.cli.commands import Command
 from optplan.cli.console import note
-from optplan.cli.options import instance_argument
+from optplan.cli.options import FILE, instance_argument
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -24,7 +24,7 @@ from optplan.errors import UsageError
     ),
     writes={"output": "the instance with what was measured"},
 )
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=FILE)
 @instance_argument
 @amendments
 def calibrate(

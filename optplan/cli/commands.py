@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
-from optplan.cli.options import flag
+from optplan.cli.options import FILE, flag
 from optplan.cli.parameters import naming_options
 
 #: Options that many commands have, by the heading under which help lists them after a command's own.
@@ -55,7 +54,7 @@ class Command(click.Command):
         for name, what in (writes or {}).items():
             names = ["-o", "--output"] if name == "output" else [self.writes[name], name]
             said = f"Write {what}." if name == "output" else what
-            self.params.append(click.Option(names, metavar="FILE", type=click.Path(path_type=Path), help=said))
+            self.params.append(click.Option(names, metavar="FILE", type=FILE, help=said))
         if writes:
             self.params.append(click.Option(["--force"], is_flag=True, help="Replace output files that exist."))
         self.params += [

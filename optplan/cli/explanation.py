@@ -10,7 +10,7 @@ import click
 from optplan.cli.amending import amendments_but, read_amended, restore, say_check
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
-from optplan.cli.options import TIME, complete_instance
+from optplan.cli.options import FILE, TIME, complete_instance
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -33,7 +33,7 @@ RESOLVE_LIMIT_S = 2.0
     ),
     writes={"output": "the explanation as JSON", "report": "Write an HTML report."},
 )
-@click.argument("result_path", metavar="RESULT", type=click.Path(path_type=Path))
+@click.argument("result_path", metavar="RESULT", type=FILE)
 @click.option(
     "--instance",
     "instance_name",

@@ -11,8 +11,6 @@ from optplan.cli.commands import Command
 from optplan.cli.console import note, print_either
 from optplan.cli.options import DIR, FILE, force_option
 
-_FILE = click.Path(path_type=Path)
-
 
 def _complete_target(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Complete the names of exporters."""
@@ -40,7 +38,7 @@ def _read_given(path: Path, option: str) -> Any:  # noqa: ANN401 - whatever the 
         "optplan list exporters",
     ),
 )
-@click.argument("plan", metavar="PLAN", type=_FILE)
+@click.argument("plan", metavar="PLAN", type=FILE)
 @click.option(
     "--to",
     "target",
@@ -104,7 +102,7 @@ def export(plan: Path, *, target: str, out: Path, force: bool, as_json: bool, **
     short_help="Hand the jobs of an export to its scheduler.",
     examples=("optplan submit jobs", "optplan submit jobs --class bert --job bert-17"),
 )
-@click.argument("folder", metavar="DIR", type=_FILE)
+@click.argument("folder", metavar="DIR", type=FILE)
 @click.option("--class", "unit", metavar="NAME", help="Of a stream: the class of the job.")
 @click.option("--job", metavar="NAME", help="Of a stream: what the job is called.")
 def submit(folder: Path, *, unit: str | None, job: str | None, as_json: bool) -> int:
@@ -129,7 +127,7 @@ def submit(folder: Path, *, unit: str | None, job: str | None, as_json: bool) ->
     short_help="Decide which trials of an export go on, or which has won.",
     examples=("optplan promote jobs b1-s2", "optplan promote jobs --winner"),
 )
-@click.argument("folder", metavar="DIR", type=_FILE)
+@click.argument("folder", metavar="DIR", type=FILE)
 @click.argument("step", required=False, metavar="[STEP]")
 @click.option("--winner", is_flag=True, help="Rank those who ended in the last steps instead.")
 def promote(folder: Path, *, step: str | None, winner: bool, as_json: bool) -> int:

@@ -11,7 +11,7 @@ import click
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command, Group
 from optplan.cli.console import Progress
-from optplan.cli.options import DIR, FILE, TIME, flag, known_name, parse_price
+from optplan.cli.options import DIR, FILE, TIME, flag, known_name, named, parse_price
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.units import SECONDS_PER_HOUR
@@ -90,14 +90,8 @@ def import_data() -> None:
     cls=Command,
     short_help="From a workload and profiles of the Sia artifact.",
     examples=_SIA_EXAMPLES,
-    renamed={
-        "gpu": "--gpu",
-        "max_width": "--max-width",
-        "span_h": "--span",
-        "applications": "--application",
-        "widths": "--max-width",
-        "timing": "--timing",
-    },
+    renamed=named("gpu", "max_width", "timing")
+    | {"span_h": "--span", "applications": "--application", "widths": "--max-width"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
 @click.option("--workload", type=FILE, required=True, help="The trace, a CSV.")

@@ -15,7 +15,7 @@ from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress
 from optplan.cli.imports import price_types, read_prices, rename, require_target
-from optplan.cli.options import TIME, flag, known_name
+from optplan.cli.options import FILE, TIME, flag, known_name, named
 from optplan.cli.outputs import Outputs, deliver
 from optplan.errors import UsageError
 
@@ -98,18 +98,10 @@ def _read_epochs(context: click.Context, option: click.Parameter, texts: Sequenc
     cls=Command,
     short_help="From a log of jobs: sacct, kubectl, CSV, W&B, MLflow.",
     examples=_EXAMPLES,
-    renamed={
-        "timezone": "--timezone",
-        "since": "--since",
-        "until": "--until",
-        "span": "--since, --until",
-        "columns": "--columns",
-        "class-pattern": "--class-pattern",
-        "assume": "--assume",
-    },
+    renamed=named("timezone", "since", "until", "columns", "class-pattern", "assume") | {"span": "--since, --until"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
-@click.argument("log", metavar="LOG", type=click.Path(path_type=Path))
+@click.argument("log", metavar="LOG", type=FILE)
 @click.option(
     "--from",
     "form",

@@ -80,6 +80,11 @@ NUMBERS = Kind("N,N", parse_numbers)
 FILE, DIR = _PathKind("FILE"), _PathKind("DIR")
 
 
+def named(*names: str) -> dict[str, str]:
+    """Name the options that are called as parameters are: ``max_width`` is ``--max-width``."""
+    return {name: f"--{name.replace('_', '-').replace(' ', '-')}" for name in names}
+
+
 def known_name(what: str, list_names: Callable[[], list[str]]) -> dict[str, Any]:
     """Make the settings of an option whose values are names from the registry.
 

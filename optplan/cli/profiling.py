@@ -6,7 +6,6 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from optplan.runtime.profiling import Profile
 
 F = TypeVar("F", bound=Callable[..., Any])
-_FILE = click.Path(path_type=Path)
 
 
 class _Profiles(Group):

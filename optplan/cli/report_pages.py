@@ -24,7 +24,7 @@ from optplan.cli.outputs import Outputs
     ),
 )
 @instance_argument
-@click.argument("result_paths", metavar="RESULT...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("result_paths", metavar="RESULT...", nargs=-1, required=True, type=FILE)
 @amendments
 @click.option("-o", "--output", type=FILE, default=Path("report.html"), show_default=True, help="Write the page here.")
 @force_option

@@ -23,7 +23,6 @@ from optplan.units import Amount, BudgetUnit, parse_bytes
 if TYPE_CHECKING:
     from optplan.runtime.outcomes import RunOutcome
 
-_FOLDER = click.Path(path_type=Path)
 _FACTOR = click.FloatRange(min=0, min_open=True)
 _EXECUTORS = ("virtual", "local", "ray")
 #: Lines of a log that are shown.
@@ -55,7 +54,7 @@ def _parse_part(text: str, *, what: str) -> float | str:
         "report": "Write planned against actual as an HTML page.",
     },
 )
-@click.argument("plan", required=False, metavar="PLAN", type=_FOLDER)
+@click.argument("plan", required=False, metavar="PLAN", type=DIR)
 @click.option("--train", metavar="TARGET", help="What to train: module:Trainable, or file.py:Trainable.")
 @click.option("--command", metavar="TEXT", help="A command line to train with, instead of --train.")
 @click.option("--space", type=FILE, help="What configurations are drawn from (YAML or JSON).")
@@ -141,7 +140,7 @@ def run(
     examples=("optplan status runs/first --report run.html", "optplan status runs/elastic runs/static"),
     writes={"report": "Write planned against actual as an HTML page."},
 )
-@click.argument("folders", metavar="DIR...", type=_FOLDER, nargs=-1, required=True)
+@click.argument("folders", metavar="DIR...", type=DIR, nargs=-1, required=True)
 def status(folders: tuple[Path, ...], *, outputs: Outputs) -> int:
     """Show how the run in a folder stands, whether or not it is being followed; or several, planned and actual."""
     from optplan.runtime.fleets.running import read_watch
@@ -169,7 +168,7 @@ def status(folders: tuple[Path, ...], *, outputs: Outputs) -> int:
 
 
 @click.command(cls=Command, short_help="Show what trials wrote.", examples=("optplan logs runs/first trials-0001",))
-@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("folder", metavar="DIR", type=DIR)
 @click.argument("trial", required=False, metavar="[TRIAL]")
 @click.option("--lines", type=click.IntRange(min=1), default=_LINES, help="How many, at most.")
 def logs(folder: Path, trial: str | None, *, lines: int, as_json: bool) -> int:
@@ -186,7 +185,7 @@ def logs(folder: Path, trial: str | None, *, lines: int, as_json: bool) -> int:
 
 
 @click.command(cls=Command, short_help="Stop a run; it can be resumed.", examples=("optplan stop runs/first",))
-@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("folder", metavar="DIR", type=DIR)
 def stop(folder: Path, *, as_json: bool) -> int:
     """Ask whoever follows the run in a folder to store everything and to pause, as Ctrl-C there would."""
     driver = find_driver(folder)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from optplan.runtime.serving.naming import ClassNames
     from optplan.runtime.serving.service import Door
 
-_FOLDER = click.Path(path_type=Path)
 _DEFAULT_PORT = 8420
 _LARGEST_PORT = 65535
 
@@ -62,7 +61,7 @@ def serve() -> None:
     ),
     renamed={"new_speedup": "--new-speedup", "every_s": "--every", "window_h": "--window"},
 )
-@click.argument("folder", metavar="STATE", type=_FOLDER)
+@click.argument("folder", metavar="STATE", type=DIR)
 @click.option("--instance", metavar="NAME", help="Instance (name or file) to begin with; kept in STATE.")
 @click.option("--budget", type=BUDGET, help="Its budget: 120gpu, 30000usd/month.")
 @click.option(

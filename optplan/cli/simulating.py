@@ -11,7 +11,7 @@ import click
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
 from optplan.cli.imports import list_timings
-from optplan.cli.options import DIR, PRICE, TIME, known_name
+from optplan.cli.options import DIR, FILE, PRICE, TIME, known_name
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -46,7 +46,7 @@ _RENAMED = {
     renamed={"policy": "--policy", "gpu": "--gpu", "node_start_s": "--node-start", "nodes": "--nodes", **_RENAMED},
     writes={"output": "what came of it as JSON", "report": "Write an HTML report."},
 )
-@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True, type=FILE)
 @click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
 @click.option(
     "--policy",

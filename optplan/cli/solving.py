@@ -100,6 +100,7 @@ def solve(
     printed and written as ever, and the exit code is 130 or 143; a second one ends at once.
     """
     from optplan.instances.files import read_instance
+    from optplan.reporting.presenters import presenter_of
     from optplan.solving import choose_solver
 
     if explains and outputs.as_json and "--report" not in outputs:
@@ -110,19 +111,20 @@ def solve(
     for option, part, asked in (("--explain", "explain", explains), ("--over", "forecast_demand", over)):
         if asked:
             _require_part(instance, option, part)
+    presenter = presenter_of(instance)
     wanted = {"check": not no_verify, "certify": not no_certificate}
     settings = {"gap": gap, "time_limit_s": time_limit, "seed": seed, "changes": changed, "over": over, **wanted}
     with heed_signals() as signals:
         result = _solve(instance, solver, settings)
         if not outputs.as_json:
-            _print_result(instance, result)
+            print_answer(*presenter.present_result(instance, result))
             _print_widths(instance, result, settings)
         rivals, failure = _solve_rivals(instance, compare, settings, signals, as_json=outputs.as_json)
         if outputs.as_json:
             results = [one.to_json_data() for one in (result, *rivals)]
             print_json(results if compare else results[0])
         elif rivals:
-            _print_comparison(instance, [result, *rivals])
+            print_answer("", *presenter.present_comparison(instance, [result, *rivals]))
         explanation = None
         if explains and not signals.exit_code:
             explanation, code = _explain(instance, result, time_limit, as_json=outputs.as_json)
@@ -193,12 +195,6 @@ def _explain(
     return explanation, 0
 
 
-def _print_result(instance: Instance, result: Result[Solution]) -> None:
-    from optplan.reporting.presenters import presenter_of
-
-    print_answer(*presenter_of(instance).present_result(instance, result))
-
-
 def _print_widths(instance: Instance, result: Result[Solution], settings: dict[str, Any]) -> None:
     """Say what widths that a plan of BOA may not have would be worth: it is solved with them for that."""
     from optplan.formulations.boa.data.instance import BoaInstance
@@ -215,12 +211,6 @@ def _print_widths(instance: Instance, result: Result[Solution], settings: dict[s
     if has_slack(instance, result):
         wider = {(name, width): _solve(other, AUTO, quick) for name, width, other in list_wider(instance)}
         print_answer("", say_wider(result, wider))
-
-
-def _print_comparison(instance: Instance, results: list[Result[Solution]]) -> None:
-    from optplan.reporting.presenters import presenter_of
-
-    print_answer("", *presenter_of(instance).present_comparison(instance, results))
 
 
 def _write_files(

@@ -11,7 +11,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
-from optplan.cli.options import TIME, complete_instance
+from optplan.cli.options import FILE, TIME, complete_instance
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import SECONDS_PER_HOUR, format_duration
@@ -35,7 +35,7 @@ _EXAMPLES = (
     renamed={"type": "--vm-type", "interruptions": "--checkpoint-every"},
     writes={"output": "the instance as JSON"},
 )
-@click.argument("trace_path", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("trace_path", metavar="FILE", type=FILE)
 @click.option(
     "--wanted", type=int, metavar="N", help="VMs that were wanted all the time; the most that were alive unless given."
 )

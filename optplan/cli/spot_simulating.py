@@ -11,7 +11,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
-from optplan.cli.options import FILE, PRICE, TIME, flag, known_name, parse_price
+from optplan.cli.options import FILE, PRICE, TIME, flag, known_name, named, parse_price
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import format_duration
@@ -55,21 +55,11 @@ def _read_spot_prices(_: click.Context, option: click.Parameter, texts: Sequence
         "optplan simulate-spot us-*.json --work 24h --deadline 30h --catalog aws-v8.csv --vm-type p3.2xlarge "
         "--policy planned --start 600h",
     ),
-    renamed={
-        "nodes": "--nodes",
-        "finer": "--finer",
-        "work": "--work",
-        "deadline": "--deadline",
-        "restart": "--restart",
-        "checkpoint": "--checkpoint-every",
-        "train share": "--train-share",
-        "trials": "--trials",
-        "start": "--start",
-        "policy": "--policy",
-    },
+    renamed=named("nodes", "finer", "work", "deadline", "restart", "train share", "trials", "start", "policy")
+    | {"checkpoint": "--checkpoint-every"},
     writes={"output": "what came of it as JSON"},
 )
-@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=FILE)
 @click.option("--work", required=True, type=TIME, help="Training that the job needs.")
 @click.option(
     "--deadline",

@@ -11,7 +11,7 @@ import click
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, Shown
 from optplan.cli.imports import list_timings
-from optplan.cli.options import DIR, FILE, PRICE, flag, known_name
+from optplan.cli.options import DIR, FILE, PRICE, flag, known_name, named
 from optplan.cli.outputs import Outputs, format_csv
 from optplan.errors import UsageError
 from optplan.units import parse_duration
@@ -43,14 +43,14 @@ def _read_waits(_: click.Context, option: click.Parameter, texts: Sequence[str])
         "optplan simulate-starts newTrace.csv --profiles profiles --policy one-width:4 --prices hours.csv "
         "--may-wait bert=4h --hour-worth 0.5usd/hour --report starts.html",
     ),
-    renamed={"policy": "--policy", "gpu": "--gpu", "may_wait": "--may-wait", "first_hour": "--first-hour"},
+    renamed=named("policy", "gpu", "may_wait", "first_hour"),
     writes={
         "output": "what came of it as JSON",
         "trade_off": "Write the whole trade-off of money and waiting as CSV.",
         "report": "Write an HTML report.",
     },
 )
-@click.argument("workload", metavar="WORKLOAD", type=click.Path(path_type=Path))
+@click.argument("workload", metavar="WORKLOAD", type=FILE)
 @click.option("--profiles", required=True, type=DIR, help="Folder of profiles.")
 @click.option(
     "--policy",

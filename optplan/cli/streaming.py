@@ -9,7 +9,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note
-from optplan.cli.options import DIR, TIME
+from optplan.cli.options import DIR, FILE, TIME
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from optplan.runtime.records import Record
     from optplan.runtime.streams.outcomes import StreamOutcome
 
-_FILE = click.Path(path_type=Path)
 _AT_LEAST_ONE = click.IntRange(min=1)
 
 
@@ -33,8 +32,8 @@ _AT_LEAST_ONE = click.IntRange(min=1)
     renamed={"grace_s": "--grace", "terms.every_s": "--every", "terms.window_h": "--window"},
     writes={"events": "Write every event as a line of JSON."},
 )
-@click.argument("plan", required=False, metavar="PLAN", type=_FILE)
-@click.argument("jobs", required=False, metavar="JOBS", type=_FILE)
+@click.argument("plan", required=False, metavar="PLAN", type=FILE)
+@click.argument("jobs", required=False, metavar="JOBS", type=FILE)
 @click.option("--learn", metavar="INSTANCE", help="Calculate widths again from what jobs show, starting from this.")
 @click.option("--table", metavar="FILE", help="Follow the widths.json that `optplan serve` publishes instead.")
 @click.option("--inbox", metavar="DIR", help="The folder that it watches: what jobs show is put there.")

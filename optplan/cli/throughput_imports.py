@@ -10,7 +10,7 @@ import click
 from optplan.cli.amending import amend, amendments_but
 from optplan.cli.commands import Command
 from optplan.cli.imports import read_prices, rename, require_target
-from optplan.cli.options import TIME
+from optplan.cli.options import FILE, TIME
 from optplan.cli.outputs import Outputs, deliver
 
 _EXAMPLES = (
@@ -28,7 +28,7 @@ _EXAMPLES = (
     renamed={"samples": "--samples", "prices": "--price"},
     writes={"output": "the instance as JSON; needed unless --json is given"},
 )
-@click.argument("table", metavar="FILE", type=click.Path(path_type=Path))
+@click.argument("table", metavar="FILE", type=FILE)
 @click.option("--samples", type=float, required=True, metavar="N", help="To train, in all epochs: 1.28e6.")
 @click.option(
     "--price",

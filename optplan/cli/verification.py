@@ -11,7 +11,7 @@ from optplan.cli.amending import amendments, read_amended, restore
 from optplan.cli.commands import Command
 from optplan.cli.console import print_answer, print_json
 from optplan.cli.failures import EXIT_ON_TRUST
-from optplan.cli.options import TIME, instance_argument
+from optplan.cli.options import FILE, TIME, instance_argument
 from optplan.errors import VerificationError
 from optplan.progress import VERIFY_LIMIT_S
 
@@ -26,7 +26,7 @@ from optplan.progress import VERIFY_LIMIT_S
     ),
 )
 @instance_argument
-@click.argument("result_path", metavar="RESULT", type=click.Path(path_type=Path))
+@click.argument("result_path", metavar="RESULT", type=FILE)
 @amendments
 @click.option("--trust", is_flag=True, help="Exit with 0 when nothing is wrong, though not all could be checked.")
 @click.option(

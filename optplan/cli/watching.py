@@ -9,7 +9,7 @@ import click
 
 from optplan.cli.commands import Command
 from optplan.cli.console import note
-from optplan.cli.options import BUDGET, DIR, TIME, Kind
+from optplan.cli.options import BUDGET, DIR, FILE, TIME, Kind
 from optplan.cli.outputs import Outputs
 from optplan.errors import UsageError
 from optplan.units import Amount, BudgetUnit, format_duration, parse_duration
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from optplan.runtime.fleets.virtual import Course
     from optplan.runtime.records import Record
 
-_FILE = click.Path(path_type=Path)
 #: Options that say what happens on the virtual clock.
 _COURSE = ("lose", "notice", "boots", "iteration_takes")
 
@@ -42,7 +41,7 @@ def _parse_loss(text: str, *, what: str) -> tuple[str, float]:
         "optplan watch --resume /mnt/shared/fleet --deadline 10min",
     ),
 )
-@click.argument("plan", required=False, metavar="PLAN", type=_FILE)
+@click.argument("plan", required=False, metavar="PLAN", type=FILE)
 @click.option(
     "--executor",
     type=click.Choice(["virtual", "local", "command"]),

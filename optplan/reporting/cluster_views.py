@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,8 @@ from optplan.reporting.pages import Block, Card, Charts, Items, Page, Section
 from optplan.reporting.phrases import format_seconds
 from optplan.reporting.style import BLUE, VERMILLION, Figure, new_figure
 from optplan.reporting.tables import Column, Table, numbers
+from optplan.simulation.cluster.outcome import Outcome
 from optplan.units import SECONDS_PER_HOUR
-
-if TYPE_CHECKING:
-    from optplan.simulation.cluster.outcome import Outcome
 
 #: Points of a chart over time.
 _MOST_POINTS = 1000

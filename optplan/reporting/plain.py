@@ -13,10 +13,7 @@ from optplan.reporting.presenters import Beside, plan_words_of
 from optplan.reporting.sections import (
     build_answer_page,
     compare_objectives,
-    list_bound,
-    list_help,
-    list_origin,
-    list_status,
+    list_knowledge,
     present_answer,
     say_bound,
     tell_background,
@@ -36,12 +33,7 @@ def present_instance(instance: Instance) -> list[Shown]:
 
 def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and what was measured of it."""
-    facts = [
-        *list_status(result),
-        *list_bound(result, partial(format_objective, instance)),
-        *list_help(result, lambda one: f"{one.least_feasible:,.6g} {one.unit}"),
-        *list_origin(result),
-    ]
+    facts = list_knowledge(result, partial(format_objective, instance), lambda one: _write_relaxation(one)[1])
     tables = [list_decisions(result)] if result.solution is not None else []
     return present_answer(result, say_answer(instance, result), say_how_good(instance, result), facts, *tables)
 

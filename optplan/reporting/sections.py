@@ -146,6 +146,14 @@ def list_help(result: Result[Solution], write: Callable[[Relaxation], str]) -> l
     return [("would help", f"a {one.limit.replace('_', ' ')} of {write(one)}") for one in relaxations_of(result)]
 
 
+def list_knowledge(
+    result: Result[Solution], format_objective: Callable[[float], str], write: Callable[[Relaxation], str]
+) -> list[tuple[str, str]]:
+    """List what is known of a result: its status and bound, what would help, and who found it."""
+    known = [*list_status(result), *list_bound(result, format_objective)]
+    return [*known, *list_help(result, write), *list_origin(result)]
+
+
 def tell_relaxations(
     result: Result[Solution],
     write: Callable[[Relaxation], tuple[str, str]],

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from optplan.reporting.phrases import NOTHING, format_seconds
 from optplan.reporting.tables import Column, Table, numbers
-
-if TYPE_CHECKING:
-    from optplan.runtime.streams.outcomes import StreamOutcome
+from optplan.runtime.streams.outcomes import StreamOutcome
 
 _COLUMNS = (
     Column("class"),

@@ -37,15 +37,7 @@ _NAME_LENGTH = 24
 
 @dataclass(frozen=True)
 class TimeScale:
-    """The unit of an axis of time.
-
-    Parameters
-    ----------
-    unit
-        Its name.
-    seconds
-        How many seconds it has.
-    """
+    """The unit of an axis of time, and how many seconds it has."""
 
     unit: str
     seconds: float

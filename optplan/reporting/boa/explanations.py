@@ -70,7 +70,7 @@ def describe_classes(instance: BoaInstance, most: int | None = None) -> list[tup
 def _describe_class(instance: BoaInstance, name: str, job_class: JobClass) -> tuple[str, ...]:
     options = instance.options(name)
     widths = {t: describe_widths(options.widths[options.of_type(t)]) for t in options.gpu_types}
-    pauses = {t: _describe_pause(job_class.rescale_s_of(t)) for t in job_class.speedup}
+    pauses = {t: format_duration(s) if (s := job_class.rescale_s_of(t)) else "none" for t in job_class.speedup}
     measured = f" on {job_class.reference_width} GPUs" if job_class.reference_width > 1 else ""
     return (
         name,
@@ -92,10 +92,6 @@ def _merge_types(words: Mapping[str, str], *, always: bool = False) -> str:
     for gpu_type, said in words.items():
         types.setdefault(said, []).append(gpu_type)
     return "; ".join(f"{', '.join(names)}: {said}" for said, names in types.items())
-
-
-def _describe_pause(seconds: float) -> str:
-    return format_duration(seconds) if seconds else "none"
 
 
 def _describe_changes(job_class: JobClass) -> str:

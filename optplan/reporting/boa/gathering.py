@@ -26,7 +26,6 @@ def sweep_budgets(
     solver: str,
     *,
     time_limit_s: float | None = None,
-    seed: int = 0,
 ) -> Iterator[SweepPoint]:
     """Solve at the budget of each point, one after the other.
 
@@ -39,4 +38,4 @@ def sweep_budgets(
     """
     for point in points:
         limited = instance.replace(budget=Amount(point.budget, instance.budget_unit))
-        yield SweepPoint(point, solve(limited, solver=solver, time_limit_s=time_limit_s, seed=seed))
+        yield SweepPoint(point, solve(limited, solver=solver, time_limit_s=time_limit_s))

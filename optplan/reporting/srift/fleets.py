@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from optplan.contracts import Relaxation
 from optplan.formulations.srift.study.replanning import name_vms
 from optplan.reporting.phrases import NOTHING, format_seconds, format_usd
+from optplan.runtime.fleets.running import FleetOutcome
 from optplan.runtime.records import (
     CheckpointStored,
     CheckpointWanted,
@@ -19,9 +18,6 @@ from optplan.runtime.records import (
     Record,
     Replanned,
 )
-
-if TYPE_CHECKING:
-    from optplan.runtime.fleets.running import FleetOutcome
 
 
 def list_facts(outcome: FleetOutcome) -> list[tuple[str, str]]:

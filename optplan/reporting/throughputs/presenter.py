@@ -12,10 +12,7 @@ from optplan.reporting.plain import compare_results
 from optplan.reporting.presenters import Beside
 from optplan.reporting.sections import (
     build_answer_page,
-    list_bound,
-    list_help,
-    list_origin,
-    list_status,
+    list_knowledge,
     present_answer,
     tell_background,
     tell_relaxations,
@@ -38,12 +35,7 @@ def present_instance(instance: Instance) -> list[Shown]:
 def present_result(instance: Instance, result: Result[Solution]) -> list[Shown]:
     """Say what was found, how good it is, and what else was measured of that setup."""
     job = require_job(instance)
-    facts = [
-        *list_status(result),
-        *list_bound(result, partial(format_objective, job)),
-        *list_help(result, format_relaxation),
-        *list_origin(result),
-    ]
+    facts = list_knowledge(result, partial(format_objective, job), format_relaxation)
     tables = [_list_choice(job, result)] if result.solution is not None else []
     return present_answer(result, say_answer(job, result), say_how_good(job, result), facts, *tables)
 
