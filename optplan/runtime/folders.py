@@ -59,6 +59,14 @@ class FolderSettings:
         What checkpoints may take before those of trials that are out are deleted.
     setup
         What machines need.
+    slots
+        GPUs or CPU slots of this machine, or CPUs of a Ray cluster that is made here; None: the machine's GPUs, or as
+        many slots as are asked for (of a cluster one).
+    address
+        Of a Ray cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine, which ends with the driver.
+    sbatch, gres
+        On Slurm: options of sbatch by their long name, such as ``partition: gpu``, and what a GPU is called in
+        ``--gres``, such as ``gpu`` or ``gpu:a100``; empty where there are none to ask for.
     """
 
     root: Path
@@ -71,6 +79,15 @@ class FolderSettings:
     checkpoint_every_s: float = 60.0
     checkpoint_bytes: float = 10e9
     setup: Setup = field(default_factory=Setup)
+    slots: int | None = None
+    address: str = ""
+    sbatch: Mapping[str, str] = field(default_factory=dict)
+    gres: str = "gpu"
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether each worker of a trial is a process of its own."""
+        return self.launcher == "torchrun" and not self.command
 
 
 @dataclass
@@ -111,6 +128,8 @@ class FolderExecutor(ABC, Generic[Handle]):
 
     Parameters
     ----------
+    gpus_per_node
+        By resource, the GPUs of a node.
     settings
         How trials are run.
     now_s
@@ -121,8 +140,8 @@ class FolderExecutor(ABC, Generic[Handle]):
     #: Seconds between two looks at the processes.
     look_s: float
 
-    def __init__(self, settings: FolderSettings, now_s: float) -> None:
-        self._settings = settings
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
+        self._gpus_per_node, self._settings = gpus_per_node, settings
         self._zero = time.monotonic() - now_s
         self._running: dict[str, Running[Handle]] = {}
         self._events: list[Event] = []

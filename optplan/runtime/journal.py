@@ -110,9 +110,10 @@ class Journal:
         for (body,) in self._connection.execute("SELECT body FROM records ORDER BY number"):
             yield decode(body)
 
-    def read_last_wall(self) -> float:
-        """Return what the wall clock showed when the last record was written."""
-        return float(self._connection.execute("SELECT wall FROM records ORDER BY number DESC LIMIT 1").fetchone()[0])
+    def idle_s(self) -> float:
+        """Return the seconds since the last record was written, by a wall clock that may be set back: 0 then."""
+        last = self._connection.execute("SELECT wall FROM records ORDER BY number DESC LIMIT 1").fetchone()[0]
+        return max(0.0, time.time() - float(last))
 
     def close(self) -> None:
         """Close the file and let another driver have the folder."""

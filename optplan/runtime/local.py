@@ -29,19 +29,6 @@ _PROCESS = "process.json"
 
 
 @dataclass(frozen=True)
-class LocalSettings(FolderSettings):
-    """How trials are run here.
-
-    Parameters
-    ----------
-    slots
-        GPUs or CPU slots that may be used; None: the machine's GPUs, or as many slots as are asked for.
-    """
-
-    slots: int | None = None
-
-
-@dataclass(frozen=True)
 class _Process:
     """A process that this driver has started, or found; neither where somebody holds the operation's lock."""
 
@@ -52,15 +39,6 @@ class _Process:
 class LocalExecutor(FolderExecutor[_Process]):
     """Runs operations as processes.
 
-    Parameters
-    ----------
-    gpus_per_node
-        By resource, the GPUs of a node.
-    settings
-        How trials are run.
-    now_s
-        What the run's clock shows.
-
     Raises
     ------
     MissingExtraError
@@ -70,13 +48,12 @@ class LocalExecutor(FolderExecutor[_Process]):
     capabilities = Capabilities("local", lateness=0.01)
     look_s = 0.02
 
-    def __init__(self, gpus_per_node: Mapping[str, int], settings: LocalSettings, *, now_s: float = 0.0) -> None:
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         try:
             import psutil  # noqa: F401 - asked for before anything is started
         except ModuleNotFoundError:
             raise MissingExtraError("psutil", "run") from None
-        super().__init__(settings, now_s)
-        self._gpus_per_node = gpus_per_node
+        super().__init__(gpus_per_node, settings, now_s=now_s)
         self._devices = list_devices()
         self._slots = settings.slots or (len(self._devices) or None)
         self._wanted: dict[str, int] = {}
@@ -127,7 +104,7 @@ class LocalExecutor(FolderExecutor[_Process]):
 
     def _command_line(self, operation: Operation, folder: Path) -> list[str]:
         worker = ["-m", "optplan.runtime.worker", str(folder)]
-        if self._settings.launcher == "single" or self._settings.command:
+        if not self._settings.is_joined:
             return [sys.executable, *worker]
         # One node of a fixed size for each segment: joining and leaving in place does not work reliably.
         size = ["--nnodes=1", f"--nproc-per-node={operation.workers}", "--max-restarts=0"]

@@ -18,6 +18,8 @@ from optplan.errors import MeasurementError, UsageError
 from optplan.measurement.trial_timings import TrialTiming
 from optplan.progress import Event as Told
 from optplan.progress import Listener
+from optplan.runtime.executors import make_executor
+from optplan.runtime.folders import FolderSettings
 from optplan.runtime.protocol import (
     Checkpoint,
     Executor,
@@ -111,7 +113,7 @@ def profile_here(
     seed: int = 0,
     scratch: Path | None = None,
     on_event: Listener | None = None,
-    **how: Any,  # noqa: ANN401 - the fields of the executor's settings
+    **how: Any,  # noqa: ANN401 - the fields of FolderSettings
 ) -> Profile:
     """Time trials as processes on this machine, or as actors of a Ray cluster.
 
@@ -129,8 +131,7 @@ def profile_here(
     on_event
         Told after each start.
     **how
-        ``train`` or ``command``, and other fields of :class:`~optplan.runtime.local.LocalSettings` or
-        :class:`~optplan.runtime.ray_cluster.RaySettings` but the root.
+        ``train`` or ``command``, and other fields of :class:`~optplan.runtime.folders.FolderSettings` but the root.
 
     Raises
     ------
@@ -141,22 +142,17 @@ def profile_here(
     """
     configurations = draw({} if space is None else space, settings.repetitions, seed=seed)
     with TemporaryDirectory(prefix="optplan-profile-", dir=scratch) as root:
-        how = {"root": Path(root), "checkpoint_every_s": _NEVER_S, **how}
-        made = _make_executor(executor, max(settings.gpus), how)
+        gpus = max(settings.gpus)
+        usual: dict[str, Any] = {
+            "root": Path(root),
+            "checkpoint_every_s": _NEVER_S,
+            "slots": gpus if executor == "ray" else None,
+        }
+        made = make_executor(executor, {RESOURCE: gpus}, FolderSettings(**usual | how))
         try:
             return profile_trials(made, configurations, settings, on_event=on_event)
         finally:
             made.close()
-
-
-def _make_executor(name: str, gpus: int, how: dict[str, Any]) -> Executor:
-    if name == "ray":
-        from optplan.runtime.ray_cluster import RayExecutor, RaySettings
-
-        return RayExecutor({RESOURCE: gpus}, RaySettings(**{"slots": gpus, **how}))
-    from optplan.runtime.local import LocalExecutor, LocalSettings
-
-    return LocalExecutor({RESOURCE: gpus}, LocalSettings(**how))
 
 
 def profile_trials(

@@ -28,29 +28,6 @@ _OBJECTS = 100_000_000
 _CONNECT_S = 5.0
 
 
-@dataclass(frozen=True)
-class RaySettings(FolderSettings):
-    """How trials are run on Ray.
-
-    Parameters
-    ----------
-    address
-        Of the cluster, ``HOST:PORT`` or ``auto``; empty makes one on this machine, which ends with the driver.
-    slots
-        CPUs of a cluster that is made here.
-    nodes
-        By resource of the plan, what Ray reserves for a node; what is not named has as many CPUs as the node has GPUs,
-        and, where the cluster has any, as many GPUs.
-    environment
-        Ray's ``runtime_env`` of the actors.
-    """
-
-    address: str = ""
-    slots: int = 1
-    nodes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
-
-
 @dataclass
 class _Node:
     """A placement group; the machine that it is on once it is there."""
@@ -79,15 +56,6 @@ class _Actors:
 class RayExecutor(FolderExecutor[_Actors]):
     """Runs operations as actors.
 
-    Parameters
-    ----------
-    gpus_per_node
-        By resource, the GPUs of a node.
-    settings
-        How trials are run.
-    now_s
-        What the run's clock shows.
-
     Raises
     ------
     MissingExtraError
@@ -99,21 +67,19 @@ class RayExecutor(FolderExecutor[_Actors]):
     capabilities = Capabilities("ray", lateness=0.01)
     look_s = 0.1
 
-    def __init__(self, gpus_per_node: Mapping[str, int], settings: RaySettings, *, now_s: float = 0.0) -> None:
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
         try:
             import ray
         except ModuleNotFoundError:
             raise MissingExtraError("ray", "ray") from None
-        begun = time.monotonic()
+        super().__init__(gpus_per_node, settings, now_s=now_s)
         self._ray = ray
-        self._gpus_per_node = gpus_per_node
-        self._own = settings
         self._nodes: dict[str, _Node] = {}
         run = hashlib.sha256(str(settings.root.resolve()).encode()).hexdigest()[:10]
         self._scratch = Path(tempfile.gettempdir()) / f"op-{run}"  # short: it holds sockets
         self._connect(f"optplan-{run}")
-        # A run begins once the cluster is there; one that goes on has held its nodes meanwhile.
-        super().__init__(settings, now_s + (time.monotonic() - begun if now_s > 0 else 0.0))
+        if not now_s:  # a run begins once the cluster is there; one that goes on has held its nodes meanwhile
+            self._zero = time.monotonic()
         self._has_gpus = ray.cluster_resources().get("GPU", 0.0) > 0
 
     def ensure_nodes(self, requests: Sequence[NodeRequest]) -> None:
@@ -141,7 +107,7 @@ class RayExecutor(FolderExecutor[_Actors]):
     # ---------------------------------------------------------------------------------------------------------- nodes
 
     def _connect(self, namespace: str) -> None:
-        ray, address = self._ray, self._own.address
+        ray, address = self._ray, self._settings.address
         quiet: dict[str, Any] = {"namespace": namespace, "log_to_driver": False, "logging_level": "ERROR"}
         if ray.is_initialized():
             raise UsageError("executor: this process is connected to a Ray cluster already; call ray.shutdown() first")
@@ -155,7 +121,7 @@ class RayExecutor(FolderExecutor[_Actors]):
                 self._scratch.mkdir(mode=0o700)
                 ray.init(
                     address="local",
-                    num_cpus=self._own.slots,
+                    num_cpus=self._settings.slots or 1,
                     object_store_memory=_OBJECTS,
                     include_dashboard=False,
                     _temp_dir=str(self._scratch),
@@ -168,7 +134,7 @@ class RayExecutor(FolderExecutor[_Actors]):
     def _bundle_of(self, resource: str) -> Mapping[str, float]:
         gpus = float(self._gpus_per_node[resource])
         usual = {"CPU": gpus, "GPU": gpus} if self._has_gpus else {"CPU": gpus}
-        return self._own.nodes.get(resource, usual)
+        return self._settings.setup.nodes.get(resource, usual)
 
     def _find_nodes(self, nodes: Sequence[NodeRequest]) -> frozenset[str]:
         for request in nodes:
@@ -199,13 +165,8 @@ class RayExecutor(FolderExecutor[_Actors]):
 
     def _names_of(self, operation: Operation) -> list[str]:
         """Return the names of an operation's actors, the first worker's first."""
-        workers = operation.workers if self._is_joined else 1
+        workers = operation.workers if self._settings.is_joined else 1
         return [operation.id, *(f"{operation.id}/{rank}" for rank in range(1, workers))]
-
-    @property
-    def _is_joined(self) -> bool:
-        """Whether each worker is an actor of its own."""
-        return self._settings.launcher == "torchrun" and not self._settings.command
 
     def _find(self, operation: Operation, folder: Path) -> _Actors | None:
         actors = []
@@ -226,12 +187,13 @@ class RayExecutor(FolderExecutor[_Actors]):
             for node, gpus in operation.place.items()
             for _ in range(gpus // operation.gpus_per_worker)
         ]
-        if not self._is_joined:
+        if not self._settings.is_joined:
             if len(operation.place) > 1:
                 why = f"has GPUs on {len(operation.place)} nodes, and is one process: give --launcher torchrun"
                 return _Actors([], ending=Ending(why, hopeless=True))
             places = list(operation.place.items())
         actor_class, actors = self._ray.remote(Worker), []
+        image = self._settings.setup.image
         for name, (place, gpus) in zip(self._names_of(operation), places, strict=True):
             node = self._nodes[place]
             share = {what: many * gpus / node.gpus for what, many in node.bundle.items()}
@@ -244,7 +206,7 @@ class RayExecutor(FolderExecutor[_Actors]):
                 num_gpus=share.pop("GPU", 0),
                 resources=share,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(node.group, 0),
-                runtime_env=dict(self._own.environment),
+                runtime_env={"image_uri": image} if image else {},
             )
             actors.append(options.remote())
         return self._begin(actors, folder)

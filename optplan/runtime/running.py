@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from typing import Any
 from optplan.contracts.plan import Plan, UnitKind, require_size
 from optplan.errors import UsageError, nearest_name_hint
 from optplan.runtime.driver import Driver
-from optplan.runtime.folders import FolderSettings
+from optplan.runtime.executors import gather_settings, make_executor
 from optplan.runtime.journal import Journal
 from optplan.runtime.loop import Listener
 from optplan.runtime.options import RunOptions, make_limits, make_rules, require_training
@@ -190,23 +190,13 @@ def _make_executor(
         raise UsageError("out: a folder is needed for what the trials write")
     now_s = state.t
     if state.paused is None and state.nodes:  # a driver was killed: time went on, by a clock that may be set back
-        now_s += max(0.0, time.time() - journal.read_last_wall())
-    names = FolderSettings.__dataclass_fields__.keys() - {"root", "metric"}
-    settings = {name: getattr(options, name) for name in names}
-    gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
+        now_s += journal.idle_s()
+    settings = replace(gather_settings(options, journal.folder), metric=rules.metric)
     if options.executor == "ray":
-        from optplan.runtime.ray_cluster import RayExecutor, RaySettings
-
-        slots = options.slots or _count_slots(plan)
-        _require_room(plan, options, slots)
-        settings |= {"address": options.address, "slots": slots, "nodes": options.setup.nodes}
-        if options.setup.image:
-            settings["environment"] = {"image_uri": options.setup.image}
-        return RayExecutor(gpus, RaySettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
-    from optplan.runtime.local import LocalExecutor, LocalSettings
-
-    settings["slots"] = options.slots
-    return LocalExecutor(gpus, LocalSettings(root=journal.folder, metric=rules.metric, **settings), now_s=now_s)
+        settings = replace(settings, slots=options.slots or _count_slots(plan))
+        _require_room(plan, options)
+    gpus = {name: resource.gpus_per_node for name, resource in plan.resources.items()}
+    return make_executor(options.executor, gpus, settings, now_s=now_s)
 
 
 def _retime(plan: Plan) -> Plan:
@@ -235,11 +225,11 @@ def _make_replanner(state: State, options: RunOptions) -> Replanner | None:
     require = None
     if options.executor == "ray":
         slots = options.slots or _count_slots(state.plan)
-        require = partial(_require_room, options=options, slots=slots)
+        require = partial(_require_room, options=options.replace(slots=slots))
     return Replanner(state, above=options.replan_above, limits=limits, require=require)
 
 
-def _require_room(plan: Plan, options: RunOptions, slots: int) -> None:
+def _require_room(plan: Plan, options: RunOptions) -> None:
     """Refuse plans for which a cluster of Ray has no room, or in which one process has GPUs on several machines."""
     for name in options.setup.nodes.keys() - plan.resources.keys():
         raise UsageError(f"setup.nodes: the plan has no resource {name!r}; {nearest_name_hint(name, plan.resources)}")
@@ -248,8 +238,9 @@ def _require_room(plan: Plan, options: RunOptions, slots: int) -> None:
         if segment.gpus > gpus and options.launcher == "single":
             what = f"{segment.label or segment.id} has {segment.gpus} GPUs for a trial, on nodes of {gpus}"
             raise UsageError(f"launcher: {what}; give --launcher torchrun, which makes a process for each worker")
-    if not options.address and _count_slots(plan) > slots:
-        raise UsageError(f"slots: {_count_slots(plan)} GPUs are wanted at a time; the cluster made here has {slots}")
+    wanted, slots = _count_slots(plan), options.slots
+    if not options.address and slots is not None and wanted > slots:
+        raise UsageError(f"slots: {wanted} GPUs are wanted at a time; the cluster made here has {slots}")
 
 
 def _count_slots(plan: Plan) -> int:

@@ -11,7 +11,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from optplan.errors import OutputError, UsageError
@@ -22,41 +21,14 @@ from optplan.runtime.protocol import Capabilities, NodeReady, NodeRequest, Opera
 _PATIENCE_S = 60.0
 
 
-@dataclass(frozen=True)
-class SlurmSettings(FolderSettings):
-    """How trials are run on Slurm.
-
-    Parameters
-    ----------
-    sbatch
-        Options of sbatch by their long name, such as ``partition: gpu``.
-    gres
-        What a GPU is called in ``--gres``, such as ``gpu`` or ``gpu:a100``; empty where there are none to ask for.
-    """
-
-    sbatch: Mapping[str, str] = field(default_factory=dict)
-    gres: str = "gpu"
-
-
 class SlurmExecutor(FolderExecutor[str]):
-    """Runs operations as jobs of Slurm; a handle is a job's number.
-
-    Parameters
-    ----------
-    gpus_per_node
-        By resource, the GPUs of a node.
-    settings
-        How trials are run.
-    now_s
-        What the run's clock shows.
-    """
+    """Runs operations as jobs of Slurm; a handle is a job's number."""
 
     capabilities = Capabilities("slurm", lateness=0.05)
     look_s = 1.0
 
-    def __init__(self, gpus_per_node: Mapping[str, int], settings: SlurmSettings, *, now_s: float = 0.0) -> None:
-        super().__init__(settings, now_s)
-        self._own, self._gpus_per_node = settings, gpus_per_node
+    def __init__(self, gpus_per_node: Mapping[str, int], settings: FolderSettings, *, now_s: float = 0.0) -> None:
+        super().__init__(gpus_per_node, settings, now_s=now_s)
         self._nodes: set[str] = set()
         self._alive: frozenset[str] = frozenset()
 
@@ -89,9 +61,9 @@ class SlurmExecutor(FolderExecutor[str]):
             message = f"launcher: {operation.trial} has GPUs on {many} nodes, and is one process; give torchrun"
             raise UsageError(message)
         options = {"nodes": str(many), "ntasks": str(many), "output": str(log.resolve()), "open-mode": "append"}
-        if self._own.gres:
-            options["gres"] = f"{self._own.gres}:{most}"
-        given = [f"--{name}={value}" for name, value in {**options, **self._own.sbatch}.items()]
+        if self._settings.gres:
+            options["gres"] = f"{self._settings.gres}:{most}"
+        given = [f"--{name}={value}" for name, value in {**options, **self._settings.sbatch}.items()]
         line = self._command_line(many, most, folder)
         number = _call("sbatch", "--parsable", f"--job-name={operation.id}", *given, f"--wrap={line}")
         number = number.strip().partition(";")[0]  # the name of the cluster may follow
@@ -101,7 +73,7 @@ class SlurmExecutor(FolderExecutor[str]):
     def _command_line(self, nodes: int, gpus: int, folder: Path) -> str:
         """Return what the job runs; under torchrun one task a node, which meet on the first."""
         worker = ["-m", "optplan.runtime.worker", str(folder.resolve())]
-        if self._settings.launcher == "single" or self._settings.command:
+        if not self._settings.is_joined:
             return "exec " + shlex.join([sys.executable, *worker])
         size = [f"--nnodes={nodes}", f"--nproc-per-node={gpus}", "--max-restarts=0", "--rdzv-backend=c10d"]
         torchrun = shlex.join([sys.executable, "-m", "torch.distributed.run", *size])

@@ -24,7 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Replace the running of trials: 10 s an iteration on 1 GPU, 6 s on 2, and starts of 7 s."""
     calls: list[dict[str, Any]] = []
 
-    def profile_here(settings: ProfileSettings, **how: Any) -> Profile:  # noqa: ANN401 - the fields of LocalSettings
+    def profile_here(settings: ProfileSettings, **how: Any) -> Profile:  # noqa: ANN401 - the fields of FolderSettings
         calls.append({"settings": settings, **how})
         seconds = {1: 10.0, 2: 6.0, 4: 4.0}
         timings = [

@@ -13,7 +13,7 @@ from optplan.errors import UsageError
 from optplan.formulations.srift.study.replanning import State, name_vms, succeed
 from optplan.runtime.fleets.protocol import Fleet, FleetRequest, Notice, Report
 from optplan.runtime.fleets.state import Attempt, FleetState
-from optplan.runtime.fleets.terms import Heard, Terms
+from optplan.runtime.fleets.terms import Heard, WatchOptions, write_fleet
 from optplan.runtime.journal import Journal
 from optplan.runtime.records import (
     CheckpointStored,
@@ -34,6 +34,7 @@ from optplan.runtime.records import (
     StopWanted,
 )
 from optplan.runtime.run_state import Phase
+from optplan.solving import solve
 
 Listener = Callable[[Record], None]
 
@@ -61,7 +62,7 @@ class Monitor:
     def __init__(
         self,
         state: FleetState,
-        terms: Terms,
+        terms: WatchOptions,
         fleet: Fleet,
         *,
         journal: Journal | None = None,
@@ -140,11 +141,11 @@ class Monitor:
 
     def _place(self, now_s: float) -> tuple[dict[str, int], list[NodeWanted]]:
         """Give each group of the plan its VMs: those that are alive first, then new ones."""
-        free, made = self._state.alive, len(self._state.vms)
+        free, made = self._state.held_nodes(), len(self._state.nodes)
         place: dict[str, int] = {}
         wanted: list[NodeWanted] = []
         for group in self._state.plan.fleet:
-            kept = [vm for vm in free if vm.type == group.type][: group.count]
+            kept = [vm for vm in free if vm.resource == group.type][: group.count]
             names = [vm.name for vm in kept]
             for number in range(made + 1, made + 1 + group.count - len(kept)):
                 names.append(f"{group.type}.vm-{number:03d}")
@@ -169,13 +170,14 @@ class Monitor:
             detach_s=max(0.0, self._start_after_s - now_s),
         )
         try:
-            plan, infeasibility = succeed(state.instance, state.plan, standing, terms.solve)
+            limit_s = terms.time_limit_s
+            found = succeed(state.instance, state.plan, standing, lambda rest: solve(rest, time_limit_s=limit_s))
         except UsageError as error:
             self.write(Paused(now_s, str(error), EXIT_UNKNOWN))
             return True
+        plan, infeasibility = found
         if plan is not None:
-            fleet = " and ".join(f"{group.count} {group.type}@{group.batch_per_vm}" for group in plan.fleet)
-            why = f"{name_vms(standing.lost)} lost: on with {fleet}"
+            why = f"{name_vms(standing.lost)} lost: on with {write_fleet(plan, ' and ')}"
             self.write(Replanned(now_s, plan.to_json_data(), why, state.spent_usd, 0.0))
         elif infeasibility is not None:
             asked = LimitsAsked(now_s, infeasibility.to_json_data())
@@ -184,7 +186,7 @@ class Monitor:
 
     def _welcome(self, attempt: Attempt, now_s: float) -> bool:
         """Note who has reported for the first time."""
-        vms, heard = self._state.vms, self._heard.last_s
+        vms, heard = self._state.nodes, self._heard.last_s
         found: list[Record] = [
             NodeChanged(now_s, name, Phase.READY.value)
             for name in attempt.place
@@ -206,7 +208,7 @@ class Monitor:
 
     def _secure(self, attempt: Attempt, now_s: float) -> bool:
         """Have the training stored where VMs were lost, are about to be, or ranks wait for orders; then stop."""
-        vms, terms = self._state.vms, self._terms
+        vms, terms = self._state.nodes, self._terms
         taken = [name for name in attempt.place if now_s >= self._lead_s(name)]
         if any(vms[name].phase is Phase.LOST for name in attempt.place):
             why = "a VM was lost"
@@ -251,7 +253,7 @@ class Monitor:
     def _close(self, now_s: float, why: str, code: int) -> None:
         """Give back what is held, and end the run."""
         self._fleet.release()  # before it is written down: whoever is killed in between does it again
-        self.write(*(NodeReleasing(now_s, vm.name) for vm in self._state.alive), Ended(now_s, None, why, code))
+        self.write(*(NodeReleasing(now_s, vm.name) for vm in self._state.held_nodes()), Ended(now_s, None, why, code))
 
     # --------------------------------------------------------------------------------------------------- who and when
 
@@ -263,7 +265,7 @@ class Monitor:
     def _deaf_s(self, attempt: Attempt, name: str) -> float:
         """Return when a VM is taken for lost, unless it is heard of before."""
         ranks = attempt.ranks_of(name)
-        if self._state.vms[name].phase is Phase.LOST or self._heard.left.issuperset(ranks):
+        if self._state.nodes[name].phase is Phase.LOST or self._heard.left.issuperset(ranks):
             return math.inf
         heard = [self._heard.last_s[rank] for rank in ranks if rank in self._heard.last_s]
         return max(heard) + self._silence_s if heard else attempt.wanted_s + self._terms.launch_wait_s
@@ -278,15 +280,16 @@ class Monitor:
 
     def _lead_s(self, name: str) -> float:
         """Return when the last checkpoint before a VM is taken back is asked for."""
-        vm, every = self._state.vms[name], self._state.plan.checkpoints
+        taken_s, every = self._state.taken_s.get(name, math.inf), self._state.plan.checkpoints
         takes_s = 0.0 if every is None else every.checkpoint_s
-        return math.inf if vm.phase is Phase.LOST else vm.taken_s - _LEAD * self._terms.heartbeat_s - takes_s
+        is_lost = self._state.nodes[name].phase is Phase.LOST
+        return math.inf if is_lost else taken_s - _LEAD * self._terms.heartbeat_s - takes_s
 
     def _hears(self, attempt: Attempt, rank: int, now_s: float) -> bool:
         """Whether a rank is there."""
         last_s = self._heard.last_s.get(rank, -math.inf)
         lost = any(
-            rank in attempt.ranks_of(name) for name in attempt.place if self._state.vms[name].phase is Phase.LOST
+            rank in attempt.ranks_of(name) for name in attempt.place if self._state.nodes[name].phase is Phase.LOST
         )
         return not lost and rank not in self._heard.left and now_s < last_s + self._silence_s
 
@@ -323,7 +326,7 @@ class Monitor:
             number=attempt.number,
             plan=state.plan,
             place=attempt.place,
-            started=tuple(name for name in attempt.place if state.vms[name].wanted_s == attempt.wanted_s),
+            started=tuple(name for name in attempt.place if state.nodes[name].wanted_s == attempt.wanted_s),
             from_iterations=attempt.from_iterations,
             to_iterations=state.instance.iterations,
             checkpoint="" if before is None else before.path,
@@ -341,7 +344,7 @@ class Monitor:
         """Take note of what was heard; what is known already is left out."""
         state, attempt = self._state, self._state.attempt
         if isinstance(event, Notice):
-            if event.vm in state.vms and math.isinf(state.vms[event.vm].taken_s):
+            if event.vm in state.nodes and event.vm not in state.taken_s:
                 self.write(NodeNoticed(self._fleet.now_s(), event.vm, event.at_s))
             return
         if attempt is None or event.number != attempt.number:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from optplan.contracts import Infeasibility
 from optplan.errors import UsageError
@@ -17,44 +14,13 @@ from optplan.formulations.srift.planning import SriftPlan
 from optplan.runtime.fleets.monitor import Listener, Monitor
 from optplan.runtime.fleets.protocol import Fleet
 from optplan.runtime.fleets.state import FleetState
-from optplan.runtime.fleets.terms import Terms
+from optplan.runtime.fleets.terms import WatchOptions, write_fleet
 from optplan.runtime.fleets.virtual import Course, VirtualFleet
 from optplan.runtime.journal import Journal
 from optplan.runtime.records import LimitsChanged, Record, Resumed
 from optplan.runtime.run_state import Phase
 from optplan.runtime.running import interruptible
 from optplan.schema import FrozenModel
-from optplan.solving import solve
-
-_Amount = Annotated[float, Field(ge=0)]
-_Positive = Annotated[float, Field(gt=0)]
-
-
-class WatchOptions(FrozenModel):
-    """How a fleet is watched; stored with the run, so that going on needs nothing else.
-
-    Parameters
-    ----------
-    executor
-        Who starts VMs and ranks: the virtual clock, this machine, or a command of the user's.
-    command
-        What is run: for each rank on this machine, for each fleet elsewhere.
-    heartbeat_s, launch_s, launch_wait_s, detach_s, grace_s, checkpoint_every_s, retries
-        As in :class:`~optplan.runtime.fleets.terms.Terms`.
-    time_limit_s
-        For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
-    """
-
-    executor: Literal["virtual", "local", "command"] = "virtual"
-    command: str = ""
-    heartbeat_s: _Positive = 5.0
-    launch_s: _Amount | None = None
-    launch_wait_s: _Positive = 900.0
-    detach_s: _Amount = 0.0
-    grace_s: _Positive = 60.0
-    checkpoint_every_s: _Amount = 600.0
-    retries: Annotated[int, Field(ge=0)] = 2
-    time_limit_s: _Positive = 20.0
 
 
 class FleetOutcome(FrozenModel):
@@ -242,13 +208,8 @@ class _Watch:
         """Watch it."""
         if self.state.ended is not None:
             return self.describe()
-        options = self._options
-        terms = Terms(
-            lambda rest: solve(rest, time_limit_s=options.time_limit_s),
-            **{name: getattr(options, name) for name in Terms.__dataclass_fields__.keys() - {"solve"}},
-        )
         fleet = self._make_fleet()
-        monitor = Monitor(self.state, terms, fleet, journal=self._journal, listener=listener)
+        monitor = Monitor(self.state, self._options, fleet, journal=self._journal, listener=listener)
         if resumed:
             records: Sequence[Record] = [Resumed(fleet.now_s())]
             if limits:
@@ -276,11 +237,6 @@ class _Watch:
 
         made = LocalFleet if options.executor == "local" else CommandFleet
         now_s = self.state.t
-        if self.state.vms:  # a deadline does not wait for a monitor
-            now_s += max(0.0, time.time() - journal.read_last_wall())
+        if self.state.nodes:  # a deadline does not wait for a monitor
+            now_s += journal.idle_s()
         return made(journal.folder, options.command, now_s=now_s)
-
-
-def write_fleet(plan: SriftPlan) -> str:
-    """Write a plan's fleet for a reader: ``1 p3.8xlarge@512 + 8 g3.8xlarge@64``."""
-    return " + ".join(f"{group.count} {group.type}@{group.batch_per_vm}" for group in plan.fleet)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from optplan.contracts import Infeasibility
 from optplan.formulations.srift.data.instance import DEADLINE, SriftInstance
@@ -31,31 +31,8 @@ from optplan.runtime.records import (
     Resumed,
     StopWanted,
 )
-from optplan.runtime.run_state import Phase
+from optplan.runtime.run_state import Phase, RunState
 from optplan.units import Amount, BudgetUnit
-
-
-@dataclass
-class Vm:
-    """A VM of the run.
-
-    Parameters
-    ----------
-    name, type
-        What it is called, and its type in the instance.
-    wanted_s
-        When it was asked for.
-    phase
-        Wanted, ready, lost or released.
-    taken_s
-        When the provider takes it back, where it has said so; infinite elsewhere.
-    """
-
-    name: str
-    type: str
-    wanted_s: float
-    phase: Phase = Phase.WANTED
-    taken_s: float = math.inf
 
 
 @dataclass
@@ -108,56 +85,45 @@ class Attempt:
         return range(0)
 
 
-@dataclass
-class FleetState:
-    """Where a run stands.
+class FleetState(RunState):
+    """Where a run stands; its nodes are VMs.
 
     Parameters
     ----------
-    plan, first
-        The plan that is followed, and the one that the run began with.
+    plan
+        The plan that is followed.
     instance
         The problem of the whole run, with the limits that hold now.
-    launch_billed
-        Whether VMs are paid before they train.
     """
 
-    plan: SriftPlan
-    instance: SriftInstance
-    t: float = 0.0
-    vms: dict[str, Vm] = field(default_factory=dict)
-    attempt: Attempt | None = None
-    attempts: int = 0
-    is_done: bool = False
-    crashes: int = 0
-    last_failure: str = ""
-    #: VMs that were lost since the plan was made: then the rest is planned anew.
-    stale: bool = False
-    #: When a VM was last found silent; what it stores can be used some time after that.
-    silent_s: float = -math.inf
-    checkpoint: CheckpointStored | None = None
-    iterations: int = 0
-    spent_usd: float = 0.0
-    #: The plans whose fleets were asked for, one after the other.
-    followed: list[SriftPlan] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    question: Infeasibility | None = None
-    paused: Paused | None = None
-    ended: Ended | None = None
+    def __init__(self, plan: SriftPlan, instance: SriftInstance) -> None:
+        super().__init__()
+        self.plan, self.instance = plan, instance
+        #: When the provider takes VMs back, where it has said so.
+        self.taken_s: dict[str, float] = {}
+        self.attempt: Attempt | None = None
+        self.attempts = self.crashes = 0
+        self.last_failure = ""
+        self.is_done = False
+        #: VMs that were lost since the plan was made: then the rest is planned anew.
+        self.stale = False
+        #: When a VM was last found silent; what it stores can be used some time after that.
+        self.silent_s = -math.inf
+        self.checkpoint: CheckpointStored | None = None
+        self.iterations = 0
+        self.spent_usd = 0.0
+        #: The plans whose fleets were asked for, one after the other.
+        self.followed: list[SriftPlan] = []
+        self.question: Infeasibility | None = None
 
     @property
     def stored(self) -> int:
         """Iterations that are done in the last checkpoint."""
         return 0 if self.checkpoint is None else self.checkpoint.iterations
 
-    @property
-    def alive(self) -> list[Vm]:
-        """The VMs that are held."""
-        return [vm for vm in self.vms.values() if vm.phase in (Phase.WANTED, Phase.READY)]
-
     def count(self, *phases: Phase) -> dict[str, int]:
         """Return how many VMs of each type are in one of these phases."""
-        return dict(Counter(vm.type for vm in self.vms.values() if vm.phase in phases))
+        return dict(Counter(vm.resource for vm in self.nodes.values() if vm.phase in phases))
 
     def spent_by(self, now_s: float) -> float:
         """Return what was spent: the price of a fleet's VMs while it trains, and before, where launches are paid."""
@@ -166,35 +132,29 @@ class FleetState:
             return self.spent_usd
         since_s = attempt.wanted_s if self.instance.launch_billed else attempt.ready_s
         until_s = now_s if attempt.stopping_s is None else attempt.stopping_s
-        rate = math.fsum(self.instance.types[self.vms[name].type].price_usd_per_s for name in attempt.place)
+        rate = math.fsum(self.instance.types[self.nodes[name].resource].price_usd_per_s for name in attempt.place)
         return self.spent_usd + (0.0 if since_s is None else rate * max(0.0, until_s - since_s))
 
     def apply(self, record: Record) -> None:
         """Take a record in."""
         self.t = max(self.t, record.t)
         match record:
-            case NodeWanted():
-                self.vms[record.node] = Vm(record.node, record.resource, record.t)
+            case NodeWanted() | NodeReleasing() | Noted() | Paused() | Ended():
+                super().apply(record)
             case NodeChanged():
-                self._change_vm(self.vms[record.node], record)
-            case NodeReleasing():
-                self.vms[record.node].phase = Phase.RELEASED
+                self._see_loss(record)
+                super().apply(record)
             case NodeNoticed():
-                self.vms[record.node].taken_s = record.at_s
+                self.taken_s[record.node] = record.at_s
             case Replanned():
                 self.plan, self.stale = SriftPlan.parse(record.plan, path="plan"), False
             case LimitsChanged():
                 self._change_limits(record.limits)
             case LimitsAsked():
                 self.question = Infeasibility.parse(record.infeasibility, path="infeasibility")
-            case Noted():
-                self.notes.append(record.text)
-            case Paused():
-                self.paused = record
             case Resumed():
-                self.paused = self.question = None
-            case Ended():
-                self.ended = record
+                self.question = None
+                super().apply(record)
             case _:
                 self._apply_to_attempt(record)
 
@@ -202,7 +162,7 @@ class FleetState:
         match record:
             case OperationWanted():
                 self.attempt = Attempt(record.attempt, dict(record.place), record.t, self.stored)
-                kept = (name for name in record.place if self.vms[name].phase is Phase.READY)
+                kept = (name for name in record.place if self.nodes[name].phase is Phase.READY)
                 self.attempt.source = next((self.attempt.ranks_of(name)[0] for name in kept), 0)
                 self.attempts, self.iterations = record.attempt, self.stored
                 if not self.followed or self.followed[-1].plan_id != self.plan.plan_id:
@@ -240,12 +200,11 @@ class FleetState:
             case _:
                 pass
 
-    def _change_vm(self, vm: Vm, record: NodeChanged) -> None:
+    def _see_loss(self, record: NodeChanged) -> None:
         if record.phase == Phase.LOST:
             self.stale = True
-            if vm.phase is Phase.READY and math.isinf(vm.taken_s):
+            if self.nodes[record.node].phase is Phase.READY and record.node not in self.taken_s:
                 self.silent_s = record.t
-        vm.phase = Phase(record.phase)
 
     def _change_limits(self, limits: Mapping[str, float]) -> None:
         fields: dict[str, object] = {}

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from optplan.contracts import Result
-from optplan.formulations.srift.data.instance import SriftInstance, SriftSolution
+from pydantic import Field
+
+from optplan.formulations.srift.planning import SriftPlan
+from optplan.schema import FrozenModel
+
+_Amount = Annotated[float, Field(ge=0)]
+_Positive = Annotated[float, Field(gt=0)]
 
 
-@dataclass(frozen=True)
-class Terms:
-    """How a run is watched.
+class WatchOptions(FrozenModel):
+    """How a fleet is watched; stored with the run, so that going on needs nothing else.
 
     Parameters
     ----------
+    executor
+        Who starts VMs and ranks: the virtual clock, this machine, or a command of the user's.
+    command
+        What is run: for each rank on this machine, for each fleet elsewhere.
     heartbeat_s
         How often every rank reports.
     launch_s
@@ -29,18 +36,20 @@ class Terms:
         How often the lowest rank stores the state unasked.
     retries
         How often a fleet may fail without losing a VM.
-    solve
-        Solves what is left.
+    time_limit_s
+        For each plan of the rest: VMs are paid meanwhile. The paper gives 1 s (5.4).
     """
 
-    solve: Callable[[SriftInstance], Result[SriftSolution]]
-    heartbeat_s: float = 5.0
-    launch_s: float | None = None
-    launch_wait_s: float = 900.0
-    detach_s: float = 0.0
-    grace_s: float = 60.0
-    checkpoint_every_s: float = 600.0
-    retries: int = 2
+    executor: Literal["virtual", "local", "command"] = "virtual"
+    command: str = ""
+    heartbeat_s: _Positive = 5.0
+    launch_s: _Amount | None = None
+    launch_wait_s: _Positive = 900.0
+    detach_s: _Amount = 0.0
+    grace_s: _Positive = 60.0
+    checkpoint_every_s: _Amount = 600.0
+    retries: Annotated[int, Field(ge=0)] = 2
+    time_limit_s: _Positive = 20.0
 
 
 class Heard:
@@ -52,3 +61,8 @@ class Heard:
         self.trouble = ""
         self.ended: set[int] = set()
         self.left: set[int] = set()
+
+
+def write_fleet(plan: SriftPlan, between: str = " + ") -> str:
+    """Write a plan's fleet for a reader: ``1 p3.8xlarge@512 + 8 g3.8xlarge@64``."""
+    return between.join(f"{group.count} {group.type}@{group.batch_per_vm}" for group in plan.fleet)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,7 +20,7 @@ from optplan.online.jobs import Order, Rules
 from optplan.online.rows import Outlook
 from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
-from optplan.runtime.folders import FolderSettings
+from optplan.runtime.executors import gather_settings, make_executor
 from optplan.runtime.journal import Journal
 from optplan.runtime.options import require_effect
 from optplan.runtime.protocol import Executor, Progressed
@@ -352,20 +352,8 @@ class _Stream:
             return VirtualStreamExecutor(self._truth, node_start_s=options.node_start_s, now_s=now_s)
         assert self._journal is not None  # checked before
         if self._state.paused is None and self._state.nodes:  # a driver was killed: time went on
-            now_s += max(0.0, time.time() - self._journal.read_last_wall())
-        names = FolderSettings.__dataclass_fields__.keys() & StreamOptions.model_fields.keys()
-        settings = {name: getattr(options, name) for name in names} | {"root": self._journal.folder}
-        if options.executor == "slurm":
-            from optplan.runtime.slurm import SlurmExecutor, SlurmSettings
-
-            settings |= {"sbatch": options.sbatch, "gres": options.gres}
-            return SlurmExecutor(self._sizes, SlurmSettings(**settings), now_s=now_s)
-        settings["slots"] = options.slots
+            now_s += self._journal.idle_s()
+        settings = gather_settings(options, self._journal.folder)
         if options.executor == "ray":
-            from optplan.runtime.ray_cluster import RayExecutor, RaySettings
-
-            settings |= {"address": options.address, "slots": options.slots or sum(self._sizes.values())}
-            return RayExecutor(self._sizes, RaySettings(**settings), now_s=now_s)
-        from optplan.runtime.local import LocalExecutor, LocalSettings
-
-        return LocalExecutor(self._sizes, LocalSettings(**settings), now_s=now_s)
+            settings = replace(settings, slots=options.slots or sum(self._sizes.values()))
+        return make_executor(options.executor, self._sizes, settings, now_s=now_s)

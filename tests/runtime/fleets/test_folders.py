@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from optplan import solve
 from optplan.errors import UsageError
 from optplan.formulations.srift.data.instance import SriftInstance
 from optplan.formulations.srift.planning import SriftPlan
@@ -20,7 +19,7 @@ from optplan.runtime.fleets.monitor import Monitor
 from optplan.runtime.fleets.protocol import FleetRequest, Notice
 from optplan.runtime.fleets.running import read_watch, resume_watch, watch
 from optplan.runtime.fleets.state import FleetState
-from optplan.runtime.fleets.terms import Terms
+from optplan.runtime.fleets.terms import WatchOptions
 from optplan.runtime.journal import Journal
 from optplan.runtime.records import Record, Resumed
 from optplan.runtime.running import read_run
@@ -96,7 +95,7 @@ def follow(
             state.apply(record)
         fleet = WrittenFleet(out, "", now_s=state.t)
         fleet.done = done
-        terms = Terms(solve, heartbeat_s=0.02, grace_s=5.0)
+        terms = WatchOptions(heartbeat_s=0.02, grace_s=5.0)
         monitor = Monitor(state, terms, fleet, journal=journal)
         if before:
             monitor.write(Resumed(state.t))
@@ -115,7 +114,7 @@ def test_a_monitor_may_be_killed_after_any_transaction(small_plan: SriftPlan, tm
         state, *_ = follow(small_plan, tmp_path / f"from-{known}", records[:known])
         assert state.ended is not None
         assert (state.ended.code, state.iterations, state.attempts) == (0, 60, 2), records[known - 1]
-        assert list(state.vms) == list(whole.vms)
+        assert list(state.nodes) == list(whole.nodes)
         assert [plan.fleet for plan in state.followed] == [plan.fleet for plan in whole.followed]
 
 

@@ -15,10 +15,11 @@ from optplan.errors import OutputError, UsageError
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.online.terms import Terms
+from optplan.runtime.folders import FolderSettings
 from optplan.runtime.journal import Journal
 from optplan.runtime.protocol import Operation
 from optplan.runtime.records import Record
-from optplan.runtime.slurm import SlurmExecutor, SlurmSettings
+from optplan.runtime.slurm import SlurmExecutor
 from optplan.runtime.streams.arrivals import StreamJob
 from optplan.runtime.streams.learning import Learner, recall
 from optplan.runtime.streams.running import read_stream, run_stream
@@ -154,7 +155,7 @@ def test_what_slurm_does_not_say_or_do_is_reported(
     slurm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command that fails or is not there, and one process on two nodes."""
-    executor = SlurmExecutor({"cpu": 4}, SlurmSettings(tmp_path, train=SLEEPER))
+    executor = SlurmExecutor({"cpu": 4}, FolderSettings(tmp_path, train=SLEEPER))
     two = Operation("op", "a", "job", 1, {"n1": 4, "n2": 4}, workers=8, gpus_per_worker=1)
     with pytest.raises(UsageError, match="GPUs on 2 nodes"):
         executor.start(two)
