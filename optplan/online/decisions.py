@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from optplan.errors import DataError, nearest_name_hint
 from optplan.online.division import Claim, divide
@@ -47,16 +46,6 @@ class Decision:
     short: tuple[str, ...]
     waiting: tuple[str, ...]
     idle: tuple[str, ...]
-
-
-class _Look(NamedTuple):
-    """A job, what the table says that it holds, and what it does hold."""
-
-    job: ActiveJob
-    wanted: int
-    kind: str
-    held: int
-    held_kind: str
 
 
 def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], rules: Rules) -> Decision:
@@ -90,11 +79,12 @@ def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], 
         raise DataError("jobs", "two have the same name", "give each job a name of its own")
     changed, demand = _look_up(table, jobs, stock)
     scarce = _find_scarce(demand, rules)
-    looks = _look_at_all(jobs, changed, stock) if scarce or stock.may_stop(scarce) else changed
-    claims = [Claim(*look) for look in (looks if stock.may_stop(scarce) else changed)]
+    may_stop = stock.may_stop(scarce)
+    every = _claim_all(jobs, changed, stock) if scarce or may_stop else changed
+    claims = every if may_stop else changed
     divide(claims, stock, scarce)
     _place(claims, stock, places)
-    wanted = _count_nodes(looks, demand, rules)
+    wanted = _count_nodes(every, demand, rules)
     return Decision(
         places=places,
         nodes=wanted,
@@ -104,7 +94,7 @@ def decide(table: Widths, jobs: Sequence[ActiveJob], nodes: Mapping[str, Node], 
     )
 
 
-def _look_up(table: Widths, jobs: Sequence[ActiveJob], stock: Stock) -> tuple[list[_Look], dict[str, int]]:
+def _look_up(table: Widths, jobs: Sequence[ActiveJob], stock: Stock) -> tuple[list[Claim], dict[str, int]]:
     """Return those who do not hold what they want, and the GPUs of each type that are wanted in all.
 
     This is what a decision spends its time on where nearly everybody holds what it should.
@@ -133,21 +123,21 @@ def _look_up(table: Widths, jobs: Sequence[ActiveJob], stock: Stock) -> tuple[li
             wanted = rules.largest_runnable(job.job_class, int(most[kind]))
         demand[kind] += wanted
         if held != wanted or held_kind != kind:
-            changed.append(_Look(job, wanted, kind, held, held_kind))
+            changed.append(Claim(job, wanted, kind, held, held_kind))
     return changed, demand
 
 
-def _look_at_all(jobs: Sequence[ActiveJob], changed: Sequence[_Look], stock: Stock) -> list[_Look]:
+def _claim_all(jobs: Sequence[ActiveJob], changed: Sequence[Claim], stock: Stock) -> list[Claim]:
     """Return all jobs, those who hold what they want as well."""
-    others = {look.job.name: look for look in changed}
-    looks = []
+    others = {one.job.name: one for one in changed}
+    claims = []
     for job in jobs:
-        look = others.get(job.name)
-        if look is None:
+        one = others.get(job.name)
+        if one is None:
             held, kind = sum(job.place.values()), stock.kind_of(job.place) if job.place else ""
-            look = _Look(job, held, kind, held, kind)
-        looks.append(look)
-    return looks
+            one = Claim(job, held, kind, held, kind)
+        claims.append(one)
+    return claims
 
 
 def _find_scarce(demand: Mapping[str, int], rules: Rules) -> frozenset[str]:
@@ -174,7 +164,7 @@ def _place(claims: Sequence[Claim], stock: Stock, places: dict[str, Place]) -> N
             places[one.job.name] = buckets.take(one.got, one.got_kind)
 
 
-def _count_nodes(looks: Sequence[_Look], demand: Mapping[str, int], rules: Rules) -> dict[str, int]:
+def _count_nodes(claims: Sequence[Claim], demand: Mapping[str, int], rules: Rules) -> dict[str, int]:
     """Return the nodes of each type on which all widths have room, as far as quotas and ``most_gpus`` let them."""
     sizes = rules.gpus_per_node
     granted = {kind: int(min(gpus, rules.cap(kind))) for kind, gpus in demand.items()}
@@ -182,9 +172,9 @@ def _count_nodes(looks: Sequence[_Look], demand: Mapping[str, int], rules: Rules
     if sum(granted.values()) > most:
         granted = dict.fromkeys(demand, 0)
         left = int(most)
-        for look in sorted(looks, key=lambda look: rank_claim(look.job, look.held, rules.order)):
-            gpus = int(min(look.wanted, left, rules.cap(look.kind) - granted[look.kind]))
-            granted[look.kind] += gpus
+        for one in sorted(claims, key=lambda one: rank_claim(one.job, one.held, rules.order)):
+            gpus = int(min(one.wanted, left, rules.cap(one.kind) - granted[one.kind]))
+            granted[one.kind] += gpus
             left -= gpus
     nodes = {kind: int(min(-(-gpus // sizes[kind]), rules.cap(kind) // sizes[kind])) for kind, gpus in granted.items()}
     while sum(number * sizes[kind] for kind, number in nodes.items()) > most:

@@ -18,10 +18,6 @@ Place: TypeAlias = Mapping[str, int]
 NOWHERE: Place = MappingProxyType({})
 
 
-def _nowhere() -> Place:
-    return NOWHERE
-
-
 class Widths(Protocol):
     """A table of widths."""
 
@@ -56,7 +52,7 @@ class ActiveJob:
     name: str
     job_class: str
     epochs_done: int = 0
-    place: Place = field(default_factory=_nowhere)
+    place: Place = field(default_factory=lambda: NOWHERE)
     row: int = 0
     submitted_s: float = 0.0
     attained_gpu_s: float = 0.0

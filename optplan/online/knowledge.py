@@ -53,20 +53,7 @@ class Knowledge:
         self._watched_h = 0.0
 
     def take(self, events: Iterable[OnlineEvent], now_s: float) -> list[DataError | None]:
-        """Take what happened.
-
-        Parameters
-        ----------
-        events
-            Each once: repetitions are to be left out before.
-        now_s
-            The time. Where it is before the last one, clocks were set back, and no time has passed.
-
-        Returns
-        -------
-        list of DataError or None
-            For each event, why it is refused; None where it counts.
-        """
+        """Take what happened, as :meth:`~optplan.online.calculator.WidthCalculator.take` says."""
         self.advance(now_s)
         refused: list[DataError | None] = []
         for event in events:

@@ -34,11 +34,11 @@ def store(root: Path, path: str, write: Callable[[Path], None]) -> Checkpoint:
     scratch.mkdir(parents=True)
     write(scratch)
     for file in _list_files(scratch):
-        _synchronise(file)
-    _synchronise(scratch)
+        synchronise(file)
+    synchronise(scratch)
     shutil.rmtree(final, ignore_errors=True)
     scratch.rename(final)
-    _synchronise(final.parent)
+    synchronise(final.parent)
     return Checkpoint(path, hash_folder(final))
 
 
@@ -97,7 +97,8 @@ def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in _list_files(folder))
 
 
-def _synchronise(path: Path) -> None:
+def synchronise(path: Path) -> None:
+    """Have a file or a folder survive the loss of power."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -25,6 +25,7 @@ from optplan.online.calculator import Calculation, Verdict, WidthCalculator
 from optplan.online.events import OnlineEvent
 from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
+from optplan.runtime.checkpoints import synchronise
 from optplan.runtime.serving.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -298,10 +299,6 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
             file.flush()
             os.fsync(file.fileno())
         scratch.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        synchronise(path.parent)
     except OSError as error:
         raise OutputError(f"{path} cannot be written ({error.strerror})") from None

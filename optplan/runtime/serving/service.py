@@ -1,7 +1,8 @@
 """The width calculator over HTTP: events in, the table, the page and the metrics out.
 
 On loopback unless asked otherwise, and nothing without the token (:mod:`optplan.runtime.serving.access`). Bodies are
-JSON of bounded size; nothing is unpickled, and no path of a request becomes a path of a file.
+JSON of bounded size; nothing is unpickled, and no path of a request becomes a path of a file. Importing this says which
+extra brings aiohttp, where it is not installed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optplan.errors import DataError, MissingExtraError, OptplanError, OutputError
 from optplan.formulations.boa.data.instance import BoaInstance
@@ -25,14 +26,15 @@ from optplan.runtime.serving.access import (
     is_right,
     name_of,
 )
-from optplan.runtime.serving.hinted import read_hints
 from optplan.runtime.serving.keeping import Answer, Keeper, Outcome
 from optplan.runtime.serving.naming import ClassNames
 from optplan.runtime.serving.showing import describe, render_metrics
-from optplan.runtime.serving.sources import list_events
+from optplan.runtime.serving.sources import list_events, read_hints
 
-if TYPE_CHECKING:
+try:
     from aiohttp import web
+except ModuleNotFoundError:
+    raise MissingExtraError("aiohttp", "serve") from None
 
 
 #: Bytes of a request's body at most: some 5,000 events.
@@ -53,7 +55,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-Handler = Callable[["web.Request"], Awaitable["web.StreamResponse"]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,6 @@ class _Service:
 
     def make_application(self) -> web.Application:
         """Return the application."""
-        from aiohttp import web
 
         @web.middleware  # which a method cannot be
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -113,8 +114,6 @@ class _Service:
 
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Let in whoever may, and say in JSON what went wrong."""
-        from aiohttp import web
-
         headers = request.headers
         if not is_own(headers, self.door.own_names):
             return _complain(421, "Host", "this service has another name; see --name")
@@ -144,15 +143,11 @@ class _Service:
         return response
 
     async def _get_static(self, request: web.Request) -> web.StreamResponse:
-        from aiohttp import web
-
         name, content_type = _STATIC[request.path]
         text = (resources.files("optplan.runtime.serving") / "static" / name).read_text("utf-8")
         return web.Response(text=text, content_type=content_type)
 
     async def _get_widths(self, request: web.Request) -> web.StreamResponse:
-        from aiohttp import web
-
         table = self.keeper.view.table
         if table is None:
             return _complain(404, "", "no table was calculated yet")
@@ -162,21 +157,15 @@ class _Service:
         return web.json_response(table.to_json_data(), headers={"ETag": tag})
 
     async def _get_state(self, _: web.Request) -> web.StreamResponse:
-        from aiohttp import web
-
         return web.json_response(describe(self.keeper.view))
 
     async def _get_metrics(self, _: web.Request) -> web.StreamResponse:
-        from aiohttp import web
-
         return web.Response(
             body=render_metrics(self.keeper.view), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
     async def _get_frontier(self, _: web.Request) -> web.StreamResponse:
         """Return what each budget would buy, under the estimates of the last calculation; kept until the next one."""
-        from aiohttp import web
-
         instance = self.keeper.view.instance
         async with self._drawing:
             which = instance.content_hash()
@@ -186,8 +175,6 @@ class _Service:
 
     async def _post_events(self, request: web.Request) -> web.StreamResponse:
         """Take an event, or ``{"events": [...]}``; one that is malformed keeps none of the others out."""
-        from aiohttp import web
-
         told = list_events(await _read_json(request))
         outcomes: list[Outcome | None] = []
         events: list[OnlineEvent] = []
@@ -205,8 +192,6 @@ class _Service:
 
     async def _put_hints(self, request: web.Request) -> web.StreamResponse:
         """Take the hints of a job of AdaptDL, as it sends them: PUT /hints/namespace/name."""
-        from aiohttp import web
-
         job = request.match_info["job"]
         data = await _read_json(request)
         event = read_hints(data, job, self.class_names.find(job.rpartition("/")[2], self.keeper.view.instance.classes))
@@ -223,8 +208,6 @@ def _draw_frontier(instance: BoaInstance) -> bytes:
 
 
 async def _read_json(request: web.Request) -> Any:  # noqa: ANN401 - whatever it says
-    from aiohttp import web
-
     try:
         body = await asyncio.wait_for(request.read(), _BODY_S)
     except TimeoutError:
@@ -242,8 +225,6 @@ def _summarise(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def _complain(status: int, path: str, message: str) -> web.Response:
-    from aiohttp import web
-
     error = {"message": message, **({"path": path} if path else {})}
     return web.json_response({"error": error}, status=status, headers=_HEADERS)
 
@@ -276,15 +257,9 @@ async def serve(
 
     Raises
     ------
-    MissingExtraError
-        When aiohttp is not installed.
     OutputError
         When the address cannot be listened on.
     """
-    try:
-        from aiohttp import web
-    except ModuleNotFoundError:
-        raise MissingExtraError("aiohttp", "serve") from None
     runner = web.AppRunner(_Service(keeper, door, class_names).make_application(), access_log=None)
     await runner.setup()
     running = [asyncio.ensure_future(source()) for source in sources]

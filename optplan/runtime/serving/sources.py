@@ -7,6 +7,7 @@ again, which does no harm.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import os
@@ -17,8 +18,7 @@ from typing import Any
 
 from optplan.errors import DataError, OptplanError, OutputError, UsageError, name_kind
 from optplan.instances.job_logs.records import LeftOut
-from optplan.online.events import OnlineEvent, parse_event
-from optplan.runtime.serving.hinted import read_hints
+from optplan.online.events import HintsReported, OnlineEvent, parse_event
 from optplan.runtime.serving.keeping import Keeper, write_whole
 from optplan.runtime.serving.slurm import SlurmJobs
 
@@ -158,9 +158,7 @@ class SlurmFile:
             return 0
         lines = data[:end].decode("utf-8", "replace").splitlines()
         events, left_out = self._slurm.read_completions(lines, self._keeper.view.instance)
-        _tell_left_out(self._path.name, left_out)
-        for complaint in tell_all(self._keeper, events):
-            _LOG.warning("%s: %s", self._path.name, complaint)
+        _tell_and_log(self._path.name, self._keeper, events, left_out)
         self._position = {"file": found.st_ino, "offset": begun + end}
         write_whole(self._position_path, json.dumps(self._position))
         return len(events)
@@ -184,9 +182,7 @@ class SlurmQuestions:
     def look(self) -> int:
         """Ask once and tell; return how many events that were."""
         events, left_out = self._slurm.ask(self._keeper.view.instance, days=self._days)
-        _tell_left_out("sacct", left_out)
-        for complaint in tell_all(self._keeper, events):
-            _LOG.warning("sacct: %s", complaint)
+        _tell_and_log("sacct", self._keeper, events, left_out)
         self._days = _LATER_DAYS
         return len(events)
 
@@ -205,6 +201,18 @@ def list_events(data: Any) -> list[Any]:  # noqa: ANN401 - JSON
     if not isinstance(told, list):
         raise DataError("events", f"got {name_kind(told)}", "an event or a list of events is needed")
     return told
+
+
+def read_hints(data: object, job: str, job_class: str) -> HintsReported:
+    """Return AdaptDL's hints as an event, whose id is their content: jobs send the same over and over.
+
+    Raises
+    ------
+    DataError
+        When they are none.
+    """
+    digest = hashlib.sha256(f"{job}\0{json.dumps(data, sort_keys=True)}".encode()).hexdigest()
+    return HintsReported.parse({"id": f"hints-{digest[:40]}", "job_class": job_class, "hints": data})
 
 
 def tell_all(keeper: Keeper, events: Sequence[OnlineEvent]) -> list[str]:
@@ -274,6 +282,12 @@ def _parse_each(told: Sequence[Any]) -> tuple[list[OnlineEvent], list[str]]:
         except DataError as error:
             errors.append(str(error))
     return events, errors
+
+
+def _tell_and_log(what: str, keeper: Keeper, events: Sequence[OnlineEvent], left_out: LeftOut) -> None:
+    _tell_left_out(what, left_out)
+    for complaint in tell_all(keeper, events):
+        _LOG.warning("%s: %s", what, complaint)
 
 
 def _tell_left_out(what: str, left_out: LeftOut) -> None:
