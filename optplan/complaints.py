@@ -106,28 +106,23 @@ def _walk(model: type[BaseModel], location: Sequence[int | str]) -> tuple[list[s
     return path, owner
 
 
-def _bare(annotation: object) -> object:
-    while get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    return annotation
-
-
-def _members(annotation: object) -> list[object]:
-    """List what a union allows besides None; a single type is its own only member."""
-    annotation = _bare(annotation)
+def list_members(annotation: object) -> list[object]:
+    """List what an annotation allows besides None; a single type is its own only member."""
+    if get_origin(annotation) is Annotated:
+        return list_members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
-        return [m for a in get_args(annotation) if a is not type(None) for m in _members(a)]
+        return [member for part in get_args(annotation) if part is not type(None) for member in list_members(part)]
     return [annotation]
 
 
 def _only_member(annotation: object) -> object:
-    members = _members(annotation)
+    members = list_members(annotation)
     return members[0] if len(members) == 1 else None
 
 
 def _union_member(annotation: object, part: int | str) -> object | None:
     """Return the union member that a location part names, by its tag or its class."""
-    members = _members(annotation)
+    members = list_members(annotation)
     if len(members) < 2:
         return None
     for member in members:

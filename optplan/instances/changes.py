@@ -16,11 +16,11 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel
 
+from optplan.complaints import list_members
 from optplan.contracts import Instance, Result, Solution
 from optplan.contracts.instance import CHANGES
 from optplan.errors import DataError, UsageError, nearest_name_hint, show_value
@@ -295,7 +295,7 @@ def _leave_out_unit(field: str) -> str:
 
 def _kind_of(annotation: object, data: object) -> type[BaseModel] | _Names | None:
     """Return the record or the mapping that an annotation describes, None for what has no names in it."""
-    members = _members(annotation)
+    members = list_members(annotation)
     for member in members:
         if get_origin(member) is dict:
             return _Names(get_args(member)[1])
@@ -304,15 +304,6 @@ def _kind_of(annotation: object, data: object) -> type[BaseModel] | _Names | Non
         return records[0] if records else None
     form = data.get("form") if isinstance(data, dict) else None
     return next((record for record in records if record.model_fields["form"].default == form), None)
-
-
-def _members(annotation: object) -> list[object]:
-    """List what an annotation allows besides None."""
-    if get_origin(annotation) is Annotated:
-        return _members(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return [member for part in get_args(annotation) for member in _members(part)]
-    return [] if annotation is type(None) else [annotation]
 
 
 def _change_place(place: _Place, change: Change) -> None:
@@ -339,7 +330,7 @@ def _calculate(place: _Place, change: Change) -> object:
     """Return the value that is there, times or plus or minus or by the one of the change."""
     operate, current, operand = _OPERATIONS[change.operator], place.holder[place.name], change.value
     try:
-        if Amount in _members(place.value_type) and isinstance(current, str):
+        if Amount in list_members(place.value_type) and isinstance(current, str):
             amount = parse_budget(current)
             return str(Amount(operate(amount.value, _number_for(amount, change)), amount.unit))
         return _combine(operate, current, operand, place.path)

@@ -167,10 +167,7 @@ def parse_number(path: Path, line: int, column: str, text: str, *, least: float 
     DataError
         Naming file, line, column and what stands there.
     """
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _to_float(text)
     if not (math.isfinite(number) and number >= least):
         problem = f"{column} is {show_value(text)}; a number of at least {least:g} is needed"
         raise DataError(f"{path}:{line}", problem, "correct the row; the file may be cut off")
@@ -185,11 +182,15 @@ def parse_whole(path: Path, line: int, column: str, text: str) -> int:
     DataError
         Naming file, line, column and what stands there.
     """
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _to_float(text)
     if not (1.0 <= number <= LARGEST_COUNT and number.is_integer()):
         problem = f"{column} is {show_value(text)}; a whole number of at least 1 is needed, up to 2^53"
         raise DataError(f"{path}:{line}", problem, "correct the row; the file may be cut off")
     return int(number)
+
+
+def _to_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

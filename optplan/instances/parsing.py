@@ -49,20 +49,7 @@ def parse_result(data: object, *, path: str = "") -> Result[Solution]:
 
 
 def parse_plan(data: object, *, path: str = "") -> Plan:
-    """Build a plan from plain data.
-
-    Parameters
-    ----------
-    data
-        What a JSON reader returned.
-    path
-        File name for messages.
-
-    Raises
-    ------
-    DataError
-        When the data is not a valid plan.
-    """
+    """Build a plan from plain data; parameters and errors as of :func:`parse_instance`."""
     fields, formulation = _take_apart(data, path, "a plan")
     return _parse_plan(fields, formulation, path)
 

@@ -10,7 +10,6 @@ That is what a job does in the simulators published with Pollux and with Sia (si
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from optplan.instances.sia import read_profile
 from optplan.instances.sia_applications import Application
-from optplan.instances.sia_profiles import ProfileTables, passes_to_fit, smallest_rotation
+from optplan.instances.sia_profiles import ProfileTables, passes_to_fit
 from optplan.schema import FloatArray
 from optplan.speedup.batches import Batches, BatchRule
 from optplan.speedup.goodput import ThroughputParameters, statistical_gain
@@ -155,7 +154,7 @@ def _split_all(rule: BatchRule, most_gpus: int) -> Batches:
 
 @lru_cache(maxsize=_KEPT)
 def _place(tables: ProfileTables, spread: tuple[int, ...]) -> ProfileTables:
-    return replace(tables, spread={sum(spread): smallest_rotation("".join(map(str, spread)))})
+    return tables.placed(spread)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -118,7 +118,7 @@ def build_sia_instance(
     instance = BoaInstance(
         name=f"{Path(workload).stem}-{'-'.join(gpus)}",
         description=(
-            f"{sum(_count_jobs(jobs, a) for a in kept)} jobs of {len(kept)} applications on "
+            f"{sum(jobs.jobs_per_application[a] for a in kept)} jobs of {len(kept)} applications on "
             f"{_enumerate([_describe(each) for each in gpus])}."
         ),
         source=_tell_source(jobs, Path(workload), limits, derived, timing=Timing(timing), slowdown=slowdown)
@@ -199,7 +199,7 @@ def _make_class(jobs: Workload, profiles: Sequence[EpochProfile]) -> JobClass:
     """Make a class from an application's profiles on one type or several; the first is the reference."""
     first = profiles[0]
     return JobClass(
-        arrival_rate_per_hour=_count_jobs(jobs, first.application) / (jobs.span_s / SECONDS_PER_HOUR),
+        arrival_rate_per_hour=jobs.jobs_per_application[first.application] / (jobs.span_s / SECONDS_PER_HOUR),
         epoch_size_gpu_hours=round_shared(first.sizes_s / SECONDS_PER_HOUR),
         speedup={name_gpu(profile.gpu): _make_table(profile, first) for profile in profiles},
         rescale_s=APPLICATIONS[first.application].rescale_s,
@@ -210,10 +210,6 @@ def _make_class(jobs: Workload, profiles: Sequence[EpochProfile]) -> JobClass:
 def _make_table(profile: EpochProfile, first: EpochProfile) -> TableSpeedup:
     speedup = profile.speedup if profile is first else profile.goodput_per_s / first.reference_goodput_per_s[:, None]
     return TableSpeedup(gpus=profile.widths, speedup=round_shared(speedup), provenance=profile.provenance)
-
-
-def _count_jobs(jobs: Workload, application: str) -> int:
-    return int(np.count_nonzero(jobs.application_index == jobs.applications.index(application)))
 
 
 def _describe(gpu: str) -> str:

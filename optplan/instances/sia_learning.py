@@ -8,7 +8,6 @@ is interpolated.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from optplan.instances.sia import read_profile
 from optplan.instances.sia_applications import Application
-from optplan.instances.sia_profiles import Passes, ProfileTables, smallest_rotation, stamp_profiles
+from optplan.instances.sia_profiles import Passes, ProfileTables, stamp_profiles
 from optplan.schema import FloatArray, freeze
 from optplan.speedup.goodput import GoodputSpeedup
 from optplan.speedup.goodput_fitting import fit_goodput
@@ -93,7 +92,7 @@ def _fit_speeds(
 def _recall(tables: ProfileTables, placement: tuple[int, ...]) -> Passes:
     """Return what was measured on a placement, or what is interpolated there."""
     gpus = sum(placement)
-    placed = replace(tables, spread={gpus: smallest_rotation("".join(map(str, placement)))})
+    placed = tables.placed(placement)
     rows = placed.look_up(gpus)[1]
     if rows is not None:
         return rows

@@ -9,8 +9,8 @@ ones for some numbers of nodes and GPUs (``scalability-<gpu>.csv``). See the dat
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,6 +101,10 @@ class ProfileTables:
     min_local_batch: int
     max_local_batch: int
     spread: Mapping[int, str] = field(default_factory=dict)
+
+    def placed(self, counts: Sequence[int]) -> ProfileTables:
+        """Return the same tables for a job with so many GPUs on each of its nodes."""
+        return replace(self, spread={sum(counts): smallest_rotation("".join(map(str, counts)))})
 
     def placement(self, gpus: int) -> str:
         """Return how the GPUs of a width lie on nodes."""

@@ -76,12 +76,6 @@ class Workload:
         counts = np.bincount(self.application_index, minlength=len(self.applications))
         return dict(zip(self.applications, counts.tolist(), strict=True))
 
-    @property
-    def arrival_rate_per_hour(self) -> dict[str, float]:
-        """Jobs of each application per hour of the span."""
-        hours = self.span_s / SECONDS_PER_HOUR
-        return {name: count / hours for name, count in self.jobs_per_application.items()}
-
 
 def read_workload(
     path: Path | str, *, span_h: float | None = None, applications: Collection[str] = tuple(APPLICATIONS)

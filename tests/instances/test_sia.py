@@ -426,7 +426,7 @@ def test_the_load_of_the_papers_trace(data_pack: Path) -> None:
             name: derive_epochs(data_pack / "sia" / "traces", name, "aws", [1], slowdown=slowdown).sizes_s.sum() / 3600
             for name in workload.applications
         }
-        loads[slowdown] = sum(rate * size_h[name] for name, rate in workload.arrival_rate_per_hour.items())
+        loads[slowdown] = sum(count * size_h[name] for name, count in workload.jobs_per_application.items()) / 48
     assert loads[False] == pytest.approx(73.213, abs=5e-4)
     assert loads[True] == pytest.approx(94.102, abs=5e-4)
 

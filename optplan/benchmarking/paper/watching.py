@@ -11,12 +11,10 @@ import numpy as np
 
 from optplan.instances.files import format_json, write_text
 from optplan.instances.plain_data import read_data
-from optplan.instances.sia import read_workload
 from optplan.simulation.cluster.cells import Cell, Checksums
 from optplan.simulation.cluster.jobs import Job
 from optplan.simulation.cluster.policies.naming import make_policy
 from optplan.simulation.cluster.policy import Policy, Sight, SizingPolicy, Wish
-from optplan.simulation.cluster.profiled_jobs import make_jobs
 from optplan.simulation.cluster.replaying import replay
 
 #: Raised whenever what is kept changes.
@@ -79,7 +77,7 @@ def watch(cell: Cell, folder: Path, checksums: Checksums, *, begin: bool = True)
     if not begin:
         return None
     policy = make_policy(cell.policy)
-    jobs, gpus_per_node = make_jobs(read_workload(cell.workload), cell.profiles, cell.gpu, slowdown=cell.slowdown)
+    jobs, gpus_per_node = cell.make_jobs()
     watched = WatchedSizing(policy) if isinstance(policy, SizingPolicy) else Watched(policy)
     outcome = replay(jobs, watched, gpus_per_node=gpus_per_node, nodes=cell.nodes, start_s=cell.node_start_s)
     data = {

@@ -65,9 +65,7 @@ def _read_items(path: Path) -> list[dict[str, Any]]:
     data = read_data(path)
     items = data.get("items", [data]) if isinstance(data, dict) else data
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise DataError(
-            str(path), "is not what kubectl prints", "kubectl get jobs --all-namespaces -o json > jobs.json"
-        )
+        raise DataError(str(path), "is not what kubectl prints", _COMMAND)
     return items
 
 

@@ -83,6 +83,19 @@ class Cell(FrozenModel):
     world: World = World()
     seed: Annotated[int, Field(ge=0)] = 0
 
+    def make_jobs(self) -> tuple[list[Job], int]:
+        """Make its jobs; returns them with the GPUs of one node.
+
+        Raises
+        ------
+        DataError
+            When a file is missing or wrong.
+        """
+        workload = repeat_workload(read_workload(self.workload), self.repeat, seed=self.seed)
+        return make_jobs(
+            workload, self.profiles, self.gpu, slowdown=self.slowdown, timing=self.timing, batch=self.batch
+        )
+
     def run(self) -> tuple[Outcome, dict[str, Any]]:
         """Simulate it.
 
@@ -99,14 +112,7 @@ class Cell(FrozenModel):
             When the policy has no such name, or cannot work on the cluster.
         """
         policy = make_policy(self.policy, target=self.target, knowledge=self.knowledge)
-        jobs, gpus_per_node = make_jobs(
-            repeat_workload(read_workload(self.workload), self.repeat, seed=self.seed),
-            self.profiles,
-            self.gpu,
-            slowdown=self.slowdown,
-            timing=self.timing,
-            batch=self.batch,
-        )
+        jobs, gpus_per_node = self.make_jobs()
         outcome = replay(
             jobs,
             policy,

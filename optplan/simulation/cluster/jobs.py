@@ -166,6 +166,11 @@ class Job:
         """Whether nothing is to be done for it any more."""
         return self.completed_s is not None or bool(self.problem)
 
+    @property
+    def jct_s(self) -> float | None:
+        """Seconds from its arrival to its completion; None where it was not completed."""
+        return None if self.completed_s is None else self.completed_s - self.submitted_s
+
     def attained_gpu_s(self, now_s: float) -> float:
         """Return the GPU-seconds that it has held until now."""
         return self.gpu_s + self.gpus * (now_s - self.settled_s)

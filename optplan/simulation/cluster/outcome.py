@@ -122,9 +122,7 @@ class Outcome:
     @property
     def jct_s(self) -> FloatArray:
         """(J,) Seconds from arrival to completion; NaN for jobs that were not completed."""
-        return np.array(
-            [math.nan if job.completed_s is None else job.completed_s - job.submitted_s for job in self.jobs]
-        )
+        return np.array([math.nan if job.jct_s is None else job.jct_s for job in self.jobs])
 
     @property
     def problems(self) -> dict[str, str]:
@@ -285,10 +283,9 @@ def _queued_s(job: Job) -> float | None:
 
 
 def _summarise(jobs: Sequence[Job]) -> dict[str, Any]:
-    done = [job.completed_s - job.submitted_s for job in jobs if job.completed_s is not None]
     return {
         "num_jobs": len(jobs),
-        "mean_jct_s": _mean(done),
+        "mean_jct_s": _mean([job.jct_s for job in jobs if job.jct_s is not None]),
         "gpu_hours": sum(job.gpu_s for job in jobs) / SECONDS_PER_HOUR,
     }
 
@@ -299,11 +296,11 @@ def _write_job(job: Job) -> Mapping[str, Any]:
         "application": job.application,
         "submitted_s": job.submitted_s,
         "completed_s": job.completed_s,
-        "jct_s": None if job.completed_s is None else job.completed_s - job.submitted_s,
+        "jct_s": job.jct_s,
         "queued_s": _queued_s(job),
         "gpu_hours": job.gpu_s / SECONDS_PER_HOUR,
         "paused_s": job.paused_s,
-        "waited_s": None if job.completed_s is None else job.completed_s - job.submitted_s - job.held_s,
+        "waited_s": None if job.jct_s is None else job.jct_s - job.held_s,
         "rescales": job.rescales,
         "interruptions": job.interruptions,
         "problem": job.problem or None,

@@ -8,6 +8,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from optplan.simulation.cluster.jobs import Job, Places
 
+#: Seconds of a round, as Pollux and Tiresias are run in the simulators published with Pollux and Sia.
+ROUND_S = 60.0
 #: What a job is to hold: GPUs wherever they are free, or these GPUs of these nodes.
 Wish: TypeAlias = int | Places
 

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from optplan.errors import InternalError, UsageError, nearest_name_hint
-from optplan.instances.sia import read_workload
 from optplan.schema import FloatArray, IntArray
 from optplan.simulation.cluster.cells import Cell
 from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.naming import make_policy
-from optplan.simulation.cluster.profiled_jobs import make_jobs
 from optplan.simulation.cluster.replaying import replay
 from optplan.simulation.starts.daily_prices import DailyPrices
 from optplan.simulation.starts.rules import Bargains, find_bargains, longest_wait, trade, wait_for_price
@@ -160,15 +158,12 @@ def study_starts(
         zero, the widths are not fixed, or no job can be completed.
     """
     _check(may_wait_s, worths_usd, thresholds_usd)
-    workload = read_workload(cell.workload)
+    jobs, gpus_per_node = cell.make_jobs()
+    known = sorted({job.application for job in jobs})
     for name in may_wait_s:
-        if name not in workload.applications:
-            known = ", ".join(workload.applications)
-            hint = nearest_name_hint(name, workload.applications)
-            raise UsageError(f"may_wait: no job of the workload runs {name!r} (it has {known}); {hint}")
-    jobs, gpus_per_node = make_jobs(
-        workload, cell.profiles, cell.gpu, slowdown=cell.slowdown, timing=cell.timing, batch=cell.batch
-    )
+        if name not in known:
+            hint = nearest_name_hint(name, known)
+            raise UsageError(f"may_wait: no job of the workload runs {name!r} (it has {', '.join(known)}); {hint}")
     recorder = Recorder(make_policy(cell.policy))
     first = replay(jobs, recorder, gpus_per_node=gpus_per_node)
     uses = recorder.list_uses(first)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from optplan.errors import UsageError
 from optplan.simulation.cluster.jobs import Job
-from optplan.simulation.cluster.policies.rounds import ROUND_S
-from optplan.simulation.cluster.policy import Sight
+from optplan.simulation.cluster.policy import ROUND_S, Sight
 
 
 class EqualShare:

@@ -18,8 +18,7 @@ import numpy as np
 from optplan.errors import UsageError
 from optplan.schema import FloatArray
 from optplan.simulation.cluster.jobs import Application, Job, Places
-from optplan.simulation.cluster.policies.rounds import ROUND_S
-from optplan.simulation.cluster.policy import Sight
+from optplan.simulation.cluster.policy import ROUND_S, Sight
 from optplan.simulation.cluster.pollux.beliefs import BELIEFS, MOST_GPUS, Beliefs, Knowledge, Speeds
 from optplan.simulation.cluster.pollux.dividing import divide
 from optplan.simulation.cluster.pollux.fitness import Claim, Round, restart_factor

@@ -17,8 +17,7 @@ from optplan.online.jobs import ActiveJob, Node, Order, Rules
 from optplan.online.rows import Outlook, Rows
 from optplan.online.width_table import WidthTable
 from optplan.simulation.cluster.jobs import Job, Places
-from optplan.simulation.cluster.policies.rounds import ROUND_S
-from optplan.simulation.cluster.policy import Sight
+from optplan.simulation.cluster.policy import ROUND_S, Sight
 
 
 class Scheduled:
