@@ -22,17 +22,18 @@ _BUDGETS_USD = {
 }
 #: Seconds that a change of GPU type takes more: the paper's cold start less its warm one (5.4).
 _TYPE_CHANGE_S = 100.0
-#: Due dates in seconds, with the budgets within which they are kept.
-_DUE_S: tuple[tuple[str, str, dict[str, float]], ...] = (
+#: What classes are asked to keep, by field and what it is called: each with the budgets within which it is kept.
+_Kept = tuple[tuple[str, str, dict[str, float]], ...]
+_DUE_S: _Kept = (
     ("boa-newtrace", "100gpu", {"bert": 1500.0}),
     ("boa-newtrace", "120gpu", {"bert": 1300.0, "imagenet": 20000.0, "yolov3": 8000.0}),
     ("boa-newtrace-types", "60usd/hour", {"imagenet": 13000.0}),
 )
-#: Floors in GPUs, with the budgets within which they are kept.
-_FLOORS: tuple[tuple[str, str, dict[str, float]], ...] = (
+_FLOORS: _Kept = (
     ("boa-newtrace", "100gpu", {"bert": 22.0, "imagenet": 30.0}),
     ("boa-newtrace-types", "60usd/hour", {"imagenet": 20.0}),
 )
+_PROMISES = {"most_mean_jct_s": ("due", _DUE_S), "least_mean_gpus": ("floors", _FLOORS)}
 _SAMPLES = 200
 #: Seconds for each re-solve of an explanation.
 _RESOLVE_LIMIT_S = 1.0
@@ -53,12 +54,10 @@ def run(*, quick: bool, full: bool) -> Iterator[Row]:
         yield measure_frontier(trace, name)
     changing = _with_type_changes(read_instance("boa-newtrace-types", BoaInstance))
     yield from _budget_rows(changing, slow=not quick)
-    for position, (name, budget, due_s) in enumerate(_DUE_S[:1] if quick else _DUE_S):
-        due = _with_due_dates(read_instance(name, BoaInstance), budget, due_s)
-        yield from _budget_rows(due, slow=full or (position == 0 and not quick))
-    for position, (name, budget, gpus) in enumerate(_FLOORS[:1] if quick else _FLOORS):
-        floored = _with_floors(read_instance(name, BoaInstance), budget, gpus)
-        yield from _budget_rows(floored, slow=full or (position == 0 and not quick))
+    for field, (word, kept) in _PROMISES.items():
+        for position, (name, budget, limits) in enumerate(kept[:1] if quick else kept):
+            promised = _promise(read_instance(name, BoaInstance), budget, field, word, limits)
+            yield from _budget_rows(promised, slow=full or (position == 0 and not quick))
     yield from _continuous_rows(read_instance("boa-newtrace-types", BoaInstance))
     yield from _continuous_rows(read_instance("boa-newtrace-quotas", BoaInstance))
     yield from _decision_rows(read_instance("boa-newtrace", BoaInstance), samples=20 if quick else _SAMPLES)
@@ -85,14 +84,9 @@ def _with_type_changes(instance: BoaInstance) -> BoaInstance:
     return instance.replace(name=f"{instance.name}-changes", classes=classes)
 
 
-def _with_due_dates(instance: BoaInstance, budget: str, due_s: dict[str, float]) -> BoaInstance:
-    classes = {name: c.replace(most_mean_jct_s=due_s.get(name)) for name, c in instance.classes.items()}
-    return instance.replace(name=f"{instance.name}-{len(due_s)}-due", classes=classes, budget=budget)
-
-
-def _with_floors(instance: BoaInstance, budget: str, gpus: dict[str, float]) -> BoaInstance:
-    classes = {name: c.replace(least_mean_gpus=gpus.get(name)) for name, c in instance.classes.items()}
-    return instance.replace(name=f"{instance.name}-{len(gpus)}-floors", classes=classes, budget=budget)
+def _promise(instance: BoaInstance, budget: str, field: str, word: str, limits: dict[str, float]) -> BoaInstance:
+    classes = {name: c.replace(**{field: limits.get(name)}) for name, c in instance.classes.items()}
+    return instance.replace(name=f"{instance.name}-{len(limits)}-{word}", classes=classes, budget=budget)
 
 
 def _continuous_rows(instance: BoaInstance) -> Iterator[Row]:

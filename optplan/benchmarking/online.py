@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from optplan.benchmarking.online_widths import measure_widths
-from optplan.benchmarking.rows import Row, peak_mb, reset_peak
+from optplan.benchmarking.rows import Row, make_goal_row, peak_mb, reset_peak
 from optplan.formulations.boa.data.instance import BoaInstance
 from optplan.formulations.boa.planning import BoaPlan, build_plan
 from optplan.instances.files import read_instance
@@ -129,19 +129,11 @@ def _measure_drift(hours: int) -> Iterator[Row]:
         seconds = time.process_time() - begun
         gpus = _mean_gpus(outcome, hours)
         mean_s = float(outcome.jct_s.mean())
-        extra: dict[str, float | str] = {"gpus": gpus, "budget_gpus": _BUDGET_GPUS, "jobs": float(len(outcome.jobs))}
+        extra = {"gpus": gpus, "budget_gpus": _BUDGET_GPUS, "jobs": float(len(outcome.jobs))}
         if line.budgets[0] <= gpus <= line.budgets[-1]:
             extra["behind_clairvoyant"] = mean_s / line.at(gpus).objective - 1.0
         what = f"{_TRACE}, other rates, {hours} h"
-        yield Row(
-            instance=what,
-            solver=name,
-            status="measured",
-            objective=mean_s,
-            seconds=seconds,
-            peak_mb=peak_mb(),
-            extra=extra,
-        )
+        yield make_goal_row(what, name, seconds, None, extra, objective=mean_s)
 
 
 def _plan(instance: BoaInstance) -> BoaPlan:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from optplan.benchmarking.rows import Row, peak_mb, reset_peak
+from optplan.benchmarking.rows import Row, make_goal_row, reset_peak
 from optplan.contracts.result import Result, Status
 from optplan.formulations.boa.data.instance import BoaInstance, BoaSolution
 from optplan.instances.files import read_instance
@@ -51,20 +52,18 @@ def _measure_solves(how: str, known: BoaInstance, near: Result[BoaSolution] | No
         took_s.append(time.process_time() - begun)
         proven = proven and result.status is Status.OPTIMAL
     seconds = statistics.median(took_s)
-    goal: dict[str, float | str] = {} if near is None else {"goal_s": RESOLVE_GOAL_S}
-    status = "measured" if near is None else "met" if seconds <= RESOLVE_GOAL_S and proven else "missed"
-    return Row(
-        instance=f"{_INSTANCE}@{_BUDGET}, rates moved by 5 %",
-        solver=how,
-        status=status,
+    row = make_goal_row(
+        f"{_INSTANCE}@{_BUDGET}, rates moved by 5 %",
+        how,
+        seconds,
+        None if near is None else RESOLVE_GOAL_S,
+        {"least_s": min(took_s), "most_s": max(took_s), "passes": result.counters["passes"]},
         objective=result.objective,
         bound=result.bound,
         gap=result.gap,
         bound_proof=result.bound_proof.value,
-        seconds=seconds,
-        peak_mb=peak_mb(),
-        extra={**goal, "least_s": min(took_s), "most_s": max(took_s), "passes": result.counters["passes"]},
     )
+    return row if near is None or proven else replace(row, status="missed")
 
 
 def _measure_intake(known: BoaInstance) -> Row:
@@ -85,12 +84,6 @@ def _measure_intake(known: BoaInstance) -> Row:
         keeper.stop()
         lost = _MEASUREMENTS - sum(outcome.answer is Answer.TAKEN for outcome in outcomes)
         lost = max(lost, _MEASUREMENTS - keeper.view.events)
-    extra: dict[str, float | str] = {
-        "goal_s": INTAKE_GOAL_S,
-        "lost": float(lost),
-        "processor_s": processor_s,
-        "transactions": float(keeper.view.batches),
-    }
-    status = "met" if seconds <= INTAKE_GOAL_S and not lost else "missed"
-    what = f"{_MEASUREMENTS:,} measurements"
-    return Row(instance=what, solver="taken in", status=status, seconds=seconds, peak_mb=peak_mb(), extra=extra)
+    extra = {"lost": float(lost), "processor_s": processor_s, "transactions": float(keeper.view.batches)}
+    row = make_goal_row(f"{_MEASUREMENTS:,} measurements", "taken in", seconds, INTAKE_GOAL_S, extra)
+    return replace(row, status="missed") if lost else row

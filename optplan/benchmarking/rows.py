@@ -7,7 +7,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -190,6 +190,21 @@ def solve_and_verify(instance: Instance, label: str, **asked: Any) -> tuple[Row,
         certificate_kb=certificate_kb(result),
     )
     return row, result
+
+
+def make_goal_row(
+    what: str,
+    where: str,
+    seconds: float,
+    goal_s: float | None,
+    extra: Mapping[str, float],
+    **told: Any,  # noqa: ANN401
+) -> Row:
+    """Return the row of something that should take no longer than its goal, if it has one: ``met`` or ``missed``."""
+    status = "measured" if goal_s is None else "met" if seconds <= goal_s else "missed"
+    goal = {} if goal_s is None else {"goal_s": goal_s}
+    known = {"instance": what, "solver": where, "status": status, "extra": {**goal, **extra}} | told
+    return Row(seconds=seconds, peak_mb=peak_mb(), **known)
 
 
 def certificate_kb(result: Result[Solution]) -> float | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
-from optplan.benchmarking.rows import Row, peak_mb, reset_peak
+from optplan.benchmarking.rows import Row, make_goal_row, reset_peak
 from optplan.contracts import Plan, Result
 from optplan.contracts.conditions import Mode
 from optplan.formulations.rubberband.data.instance import RubberBandInstance, RubberBandSolution
@@ -77,7 +77,7 @@ def _measure_rounds(at_once: int, gpus: int) -> Row:
     mean_s = executor.loop_s / executor.rounds
     nodes = float(plan.segments[0].nodes)
     extra = {"at_once": float(at_once), "nodes": nodes, "rounds": float(executor.rounds)}
-    return _make_row("1,000 trials", "the loop, a round", mean_s, ROUND_GOAL_S, extra | {"most_s": executor.most_s})
+    return make_goal_row("1,000 trials", "the loop, a round", mean_s, ROUND_GOAL_S, extra | {"most_s": executor.most_s})
 
 
 class _Watched(VirtualExecutor):
@@ -118,7 +118,7 @@ def _measure_search() -> Row:
         "above_evaluator_usd": cost - (result.objective or 0.0),
         "above_simulator_usd": cost - float(simulated.cost_usd[0]),
     }
-    return _make_row("512 trials", "virtual clock", seconds, SEARCH_GOAL_S, extra, cost)
+    return make_goal_row("512 trials", "virtual clock", seconds, SEARCH_GOAL_S, extra, objective=cost)
 
 
 def _measure_journal(decisions: int) -> Row:
@@ -143,7 +143,7 @@ def _measure_journal(decisions: int) -> Row:
         journal.close()
     seconds = statistics.median(took_s)
     extra = {"transactions": 2.0, "share_of_step": seconds, "disk_s": 2.0 * statistics.median(disk_s)}
-    return _make_row("a step of 1 s", "the journal", seconds, JOURNAL_GOAL_S, extra)
+    return make_goal_row("a step of 1 s", "the journal", seconds, JOURNAL_GOAL_S, extra)
 
 
 def _time_disk(file: BinaryIO) -> float:
@@ -171,7 +171,7 @@ def _measure_changes(executor: str, runs: int) -> Row:
             pauses.append(first - end_s)
             loops.append(started - end_s)
     extra = {"changes": float(len(pauses)), "loop_s": statistics.median(loops), "most_s": max(pauses)}
-    return _make_row("a stage change", _WORKERS[executor], statistics.median(pauses), None, extra)
+    return make_goal_row("a stage change", _WORKERS[executor], statistics.median(pauses), None, extra)
 
 
 def plan_search(trials: int, at_once: int, gpus: int = 1) -> tuple[Plan, Result[Any]]:
@@ -206,25 +206,3 @@ def plan_search(trials: int, at_once: int, gpus: int = 1) -> tuple[Plan, Result[
     instance = RubberBandInstance.parse(data)
     result = solve(instance, gap=1e-2)
     return build_plan(instance, result), result
-
-
-def _make_row(
-    what: str,
-    where: str,
-    seconds: float,
-    goal_s: float | None,
-    extra: dict[str, float],
-    objective: float | None = None,
-) -> Row:
-    status = "measured" if goal_s is None else "met" if seconds <= goal_s else "missed"
-    goal = {} if goal_s is None else {"goal_s": goal_s}
-    return Row(
-        instance=what,
-        solver=where,
-        status=status,
-        objective=objective,
-        bound_proof="",
-        seconds=seconds,
-        peak_mb=peak_mb(),
-        extra={**goal, **extra},
-    )

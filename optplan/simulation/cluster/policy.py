@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from optplan.errors import UsageError
 from optplan.simulation.cluster.jobs import Job, Places
 
 #: Seconds of a round, as Pollux and Tiresias are run in the simulators published with Pollux and Sia.
@@ -47,6 +49,18 @@ class Sight:
     nodes: Sequence[int] = ()
     gpus_per_node: int = 1
     starting: frozenset[int] = frozenset()
+
+    def require_fixed(self, policy: str, does: str) -> int:
+        """Return the GPUs of a cluster of fixed size.
+
+        Raises
+        ------
+        UsageError
+            When it has none: for policies that divide or share one.
+        """
+        if math.isinf(self.gpus):
+            raise UsageError(f"{policy}: {does} a cluster of fixed size; give its number of nodes (--nodes)")
+        return int(self.gpus)
 
 
 class Policy(Protocol):

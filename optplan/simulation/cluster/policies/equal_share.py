@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optplan.errors import UsageError
 from optplan.simulation.cluster.jobs import Job
 from optplan.simulation.cluster.policy import ROUND_S, Sight
 
@@ -25,9 +24,7 @@ class EqualShare:
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Divide what is left among those who are left."""
-        if sight.gpus == float("inf"):
-            raise UsageError("equal-share: divides a cluster of fixed size; give its number of nodes (--nodes)")
-        left = int(sight.gpus)
+        left = sight.require_fixed(self.name, "divides")
         held = {}
         for place, job in enumerate(sight.jobs):
             share = -(-left // (len(sight.jobs) - place))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from optplan.errors import UsageError
 from optplan.simulation.cluster.jobs import Job
 from optplan.simulation.cluster.policies.reservation import requested
 from optplan.simulation.cluster.policy import ROUND_S, Sight
@@ -40,15 +39,13 @@ class LeastAttained:
 
     def allocate(self, sight: Sight) -> Mapping[Job, int]:
         """Serve both queues."""
-        if sight.gpus == float("inf"):
-            raise UsageError("least-attained: shares a cluster of fixed size; give its number of nodes (--nodes)")
+        free = sight.require_fixed(self.name, "shares")
         for job in sight.jobs:
             if job not in self._second and job.attained_gpu_s(sight.now_s) >= self._threshold_gpu_s:
                 self._second[job] = None
         self._second = {job: None for job in self._second if job in sight.jobs}
         first = [job for job in sight.jobs if job not in self._second]
         held = {}
-        free = int(sight.gpus)
         for job in (*first, *self._second):
             held[job] = requested(job) if requested(job) <= free else 0
             free -= held[job]

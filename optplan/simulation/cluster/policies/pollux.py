@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from optplan.errors import UsageError
 from optplan.schema import FloatArray
 from optplan.simulation.cluster.jobs import Application, Job, Places
 from optplan.simulation.cluster.policy import ROUND_S, Sight
@@ -59,8 +58,7 @@ class Pollux:
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Divide; those who have had least come first where nothing else decides."""
-        if math.isinf(sight.gpus):
-            raise UsageError(f"{self.name}: divides a cluster of fixed size; give its number of nodes (--nodes)")
+        sight.require_fixed(self.name, "divides")
         if not sight.jobs:
             return {}
         self._watch(sight)

@@ -7,16 +7,15 @@ their start, as the paper's cluster expander does it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-from optplan.errors import UsageError
 from optplan.formulations.boa.planning import BoaPlan
 from optplan.online.decisions import Decision, decide
 from optplan.online.jobs import ActiveJob, Node, Order, Rules
 from optplan.online.rows import Outlook, Rows
 from optplan.online.width_table import WidthTable
 from optplan.simulation.cluster.jobs import Job, Places
+from optplan.simulation.cluster.policies.width_table import require_one_type
 from optplan.simulation.cluster.policy import ROUND_S, Sight
 
 
@@ -39,14 +38,12 @@ class Scheduled:
     interval_s: float | None = None
 
     def __init__(self, plan: BoaPlan, order: Order = Order.FIRST_COME) -> None:
-        if len(plan.resources) > 1:
-            raise UsageError(f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one")
+        self._gpu_type = require_one_type(plan)
         self.name = f"{order}:{plan.solver} plan"
         self._table, self._outlook, self._order = WidthTable.from_plan(plan), Outlook(plan), order
         self._weights = {unit.id: unit.weight for unit in plan.units}
         self._rows = Rows()
         self._runnable: dict[str, tuple[int, ...]] = {}
-        (self._gpu_type,) = plan.resources
 
     def need(self, job: Job) -> int:
         """Return 1: a job may run on what is left."""
@@ -54,8 +51,7 @@ class Scheduled:
 
     def allocate(self, sight: Sight) -> Mapping[Job, Places]:
         """Decide who holds what."""
-        if math.isinf(sight.gpus):
-            raise UsageError(f"{self.name}: shares a cluster of fixed size; give its number of nodes (--nodes)")
+        sight.require_fixed(self.name, "shares")
         decision = self._decide(sight)
         places = {job: decision.places[job.name] for job in sight.jobs}
         return {job: tuple((int(node), gpus) for node, gpus in place.items()) for job, place in places.items()}

@@ -25,9 +25,15 @@ def follow_plan(plan: BoaPlan) -> InTurn:
     UsageError
         When it rents several types of GPU.
     """
+    require_one_type(plan)
+    return InTurn(f"{plan.solver} plan", _Widths(plan))
+
+
+def require_one_type(plan: BoaPlan) -> str:
+    """Return the type of GPU that a plan rents; raises as :func:`follow_plan`."""
     if len(plan.resources) > 1:
         raise UsageError(f"the plan rents {', '.join(plan.resources)}; a replay has nodes of one type: plan on one")
-    return InTurn(f"{plan.solver} plan", _Widths(plan))
+    return next(iter(plan.resources))
 
 
 class _Widths:
