@@ -335,15 +335,15 @@ def test_a_better_plan_found_by_forcing_is_the_best_one(monkeypatch: pytest.Monk
 
 def test_the_same_question_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both halves of a mixed class force the same widths; each is solved once."""
+    from optplan.formulations.boa.exact.paths import solve_costs
     from optplan.formulations.boa.study import explaining
 
     asked = []
 
     def count(*arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - of the function replaced
         asked.append(arguments[1][0].run_value.tobytes())
-        return original(*arguments, **settings)
+        return solve_costs(*arguments, **settings)
 
-    original = explaining.solve_costs
     monkeypatch.setattr(explaining, "solve_costs", count)
     instance = one_table(budget="1.625gpu", policy="mixed")
     explain(instance, solve(instance))
