@@ -6,7 +6,7 @@ And the rounding of numbers that are made up or derived, so that every processor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated
 
 import numpy as np
@@ -51,8 +51,7 @@ def read_time(seconds_per_unit: float) -> Callable[[object], object]:
 
     def read(value: object) -> object:
         if isinstance(value, bool):
-            message = f"got {value!r}; a number, or text such as '30min', is needed"
-            raise ValueError(message)  # pydantic reports ValueError only
+            raise ValueError(f"got {value!r}; a number, or text such as '30min', is needed")  # pydantic reports ValueError only
         if not isinstance(value, str):
             return value
         try:
@@ -76,30 +75,43 @@ def require_range(value: float) -> float:
     return value
 
 
-def _read_money(value: object) -> Amount:
-    if isinstance(value, Amount):
-        amount = value
-    elif isinstance(value, str):
-        try:
-            amount = parse_budget(value)
-        except UsageError as error:
-            raise ValueError(str(error).removeprefix("budget: ")) from None
-    else:
-        raise ValueError(f"got {value!r}; write an amount of money with its unit, as in 25usd")
-    if amount.unit is not BudgetUnit.USD:
-        raise ValueError(f"got {str(amount)!r}; the budget is money in all, as in 25usd")
-    if not (math.isfinite(amount.value) and LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT):
-        raise ValueError(f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit")
-    return amount
+def read_amount(needed: str, *, units: Collection[BudgetUnit], otherwise: str = "") -> Callable[[object], Amount]:
+    """Make the reader of an amount with its unit.
+
+    Parameters
+    ----------
+    needed
+        What to write where there is no unit, with an example.
+    units, otherwise
+        Units that it may have, and what is said of one with another unit.
+    """
+
+    def read(value: object) -> Amount:
+        if not isinstance(value, Amount | str):
+            raise ValueError(f"got {value!r}; write {needed}")
+        amount = _parse_amount(value) if isinstance(value, str) else value
+        if amount.unit not in units:
+            raise ValueError(f"got {str(amount)!r}{otherwise}")
+        if not (math.isfinite(amount.value) and amount.value > 0):
+            raise ValueError(f"got {str(amount)!r}; a finite number above zero is needed")
+        if not LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT:
+            raise ValueError(f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit")
+        return amount
+
+    return read
+
+
+def _parse_amount(text: str) -> Amount:
+    try:
+        return parse_budget(text)
+    except UsageError as error:
+        raise ValueError(str(error).removeprefix("budget: ")) from None
 
 
 def _read_gpus(value: object) -> object:
     if not isinstance(value, str):
         return value
-    try:
-        amount = parse_budget(value)
-    except UsageError as error:
-        raise ValueError(str(error).removeprefix("budget: ")) from None
+    amount = _parse_amount(value)
     if amount.unit is not BudgetUnit.GPU:
         raise ValueError(f"got {value!r}; a number of GPUs is needed, as in 12gpu")
     return amount.value
@@ -127,7 +139,13 @@ PositiveGpus = Annotated[
 #: Money in all, such as ``25usd``.
 MoneyBudget = Annotated[
     Amount,
-    BeforeValidator(_read_money),
+    BeforeValidator(
+        read_amount(
+            "an amount of money with its unit, as in 25usd",
+            units=(BudgetUnit.USD,),
+            otherwise="; the budget is money in all, as in 25usd",
+        )
+    ),
     PlainSerializer(str),
     WithJsonSchema({"type": "string", "examples": ["25usd"]}),
 ]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from optplan.errors import UsageError
-from optplan.schema import (
-    AMOUNTS,
-    LARGEST_AMOUNT,
-    LEAST_AMOUNT,
-)
-from optplan.units import Amount, parse_budget
+from optplan.quantities import read_amount
+from optplan.units import Amount, BudgetUnit
 
 
 class Problem(StrEnum):
@@ -37,27 +31,9 @@ class Policy(StrEnum):
     MIXED = "mixed"
 
 
-def _read_budget(value: object) -> Amount:
-    amount = value if isinstance(value, Amount) else _parse_budget(value)
-    if not (math.isfinite(amount.value) and amount.value > 0):
-        raise ValueError(f"got {str(amount)!r}; a finite number above zero is needed")
-    if not LEAST_AMOUNT <= amount.value <= LARGEST_AMOUNT:
-        raise ValueError(f"got {str(amount)!r}; numbers {AMOUNTS} are allowed; check the unit")
-    return amount
-
-
-def _parse_budget(value: object) -> Amount:
-    if not isinstance(value, str):
-        raise ValueError(f"got {value!r}; write a number with its unit, as in 120gpu or 30000usd/month")
-    try:
-        return parse_budget(value)
-    except UsageError as error:
-        raise ValueError(str(error).removeprefix("budget: ")) from None
-
-
 Budget = Annotated[
     Amount,
-    BeforeValidator(_read_budget),
+    BeforeValidator(read_amount("a number with its unit, as in 120gpu or 30000usd/month", units=BudgetUnit)),
     PlainSerializer(str),
     WithJsonSchema({"type": "string", "examples": ["120gpu", "45usd/hour", "1000usd/day", "30000usd/month"]}),
 ]

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from optplan.errors import UsageError
-from optplan.quantities import TIME_SCHEMA, read_time, require_range
+from optplan.quantities import TIME_SCHEMA, read_amount, read_time, require_range
 from optplan.schema import NUMBER
-from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit, parse_budget
+from optplan.units import SECONDS_PER_MINUTE, Amount, BudgetUnit
 
 #: What a budget of SEER may count: it is a total for one search, no rate.
 TOTALS = (BudgetUnit.GPU_MINUTE, BudgetUnit.GPU_HOUR, BudgetUnit.USD)
-
-
-def _read_budget(value: object) -> Amount:
-    amount = value if isinstance(value, Amount) else _parse_budget(value)
-    if amount.unit not in TOTALS:
-        message = f"got {str(amount)!r}, a rate; the total of one search is needed, as in 480gpu-min, 8gpu-h or 20usd"
-        raise ValueError(message)
-    if not (math.isfinite(amount.value) and amount.value > 0):
-        raise ValueError(f"got {str(amount)!r}; a finite number above zero is needed")
-    require_range(amount.value)
-    return amount
-
-
-def _parse_budget(value: object) -> Amount:
-    if not isinstance(value, str):
-        raise ValueError(f"got {value!r}; write a number with its unit, as in 480gpu-min, 8gpu-h or 20usd")
-    try:
-        return parse_budget(value)
-    except UsageError as error:
-        raise ValueError(str(error).removeprefix("budget: ")) from None
+_TOTAL = "480gpu-min, 8gpu-h or 20usd"
 
 
 def _require_decay(value: float) -> float:
@@ -63,7 +42,13 @@ Growth = Annotated[float, NUMBER, _RANGE, AfterValidator(_require_growth)]
 #: The total that a search may take: GPU-time, or money.
 Budget = Annotated[
     Amount,
-    BeforeValidator(_read_budget),
+    BeforeValidator(
+        read_amount(
+            f"a number with its unit, as in {_TOTAL}",
+            units=TOTALS,
+            otherwise=f", a rate; the total of one search is needed, as in {_TOTAL}",
+        )
+    ),
     PlainSerializer(str),
     WithJsonSchema({"type": "string", "examples": ["480gpu-min", "8gpu-h", "20usd"]}),
 ]

@@ -135,7 +135,10 @@ def test_numbers_must_be_positive_and_finite(make_instance: MakeInstance, field:
         ({"budget": "0gpu-min"}, r"^budget: got '0gpu-min'; a finite number above zero is needed$"),
         ({"budget": "-3usd"}, r"^budget: got '-3usd'; a finite number above zero is needed$"),
         ({"budget": "1e400gpu-min"}, r"^budget: got '1e400gpu-min'; a finite number above zero is needed$"),
-        ({"budget": "1e30gpu-h"}, r"^budget: got 1e\+30; numbers from 1e-20 to 1e\+20 are allowed; check the unit$"),
+        (
+            {"budget": "1e30gpu-h"},
+            r"^budget: got '1e\+30gpu-h'; numbers from 1e-20 to 1e\+20 are allowed; check the unit$",
+        ),
         ({"budget": "8gpu"}, r"^budget: got '8gpu', a rate; the total of one search is needed, as in 480gpu-min"),
         ({"budget": "9usd/hour"}, r"^budget: got '9usd/hour', a rate; the total of one search is needed"),
         ({"budget": "3usd"}, r"^price_usd_per_gpu_hour: is missing, and the budget is in money; add it, or give"),
