@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +15,6 @@ if TYPE_CHECKING:
 
 #: Relative tolerance between a bound and the one derived again, beside rounding in what the multipliers are worth.
 _TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What the user asks of a frontier.
-
-    Parameters
-    ----------
-    at
-        Budgets: which completion time do they buy?
-    for_jct_s, for_weighted_jct_s
-        Mean completion times: which budget do they take?
-    """
-
-    at: tuple[Amount, ...] = ()
-    for_jct_s: tuple[float, ...] = ()
-    for_weighted_jct_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,15 +61,17 @@ class Answer:
         return {**asked, **self.point.to_json_data(), "proven_bound": self.proven}
 
 
-def answer_questions(instance: BoaInstance, line: Frontier, questions: Questions) -> list[Answer]:
-    """Answer the questions in the order ``at``, ``for_jct_s``, ``for_weighted_jct_s``.
+def answer_questions(
+    instance: BoaInstance,
+    line: Frontier,
+    *,
+    at: Sequence[Amount] = (),
+    for_jct_s: Sequence[float] = (),
+    for_weighted_jct_s: Sequence[float] = (),
+) -> list[Answer]:
+    """Answer what budgets buy, and which budgets mean completion times take, in the order of the parameters.
 
-    Parameters
-    ----------
-    instance, line
-        The problem and its frontier, of the mean that its weights define.
-    questions
-        What is asked.
+    The frontier is of the mean that the instance's weights define.
 
     Raises
     ------
@@ -96,11 +82,11 @@ def answer_questions(instance: BoaInstance, line: Frontier, questions: Questions
     VerificationError
         When a certificate does not prove its bound: a bug of optplan.
     """
-    alike, line_of_alike = _count_alike(instance, line) if questions.for_jct_s else (instance, line)
+    alike, line_of_alike = _count_alike(instance, line) if for_jct_s else (instance, line)
     found: list[tuple[dict[str, str | float], BoaInstance, FrontierPoint]] = []
-    found += [({"at": str(amount)}, instance, line.at(_read_amount(instance, amount))) for amount in questions.at]
-    found += [({"for_jct_s": s}, alike, line_of_alike.budget_for(s)) for s in questions.for_jct_s]
-    found += [({"for_weighted_jct_s": s}, instance, line.budget_for(s)) for s in questions.for_weighted_jct_s]
+    found += [({"at": str(amount)}, instance, line.at(_read_amount(instance, amount))) for amount in at]
+    found += [({"for_jct_s": s}, alike, line_of_alike.budget_for(s)) for s in for_jct_s]
+    found += [({"for_weighted_jct_s": s}, instance, line.budget_for(s)) for s in for_weighted_jct_s]
     return [Answer(question, of, point, _check(of, point)) for question, of, point in found]
 
 

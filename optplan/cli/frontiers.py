@@ -12,7 +12,7 @@ from optplan.cli.amending import amend, amendments
 from optplan.cli.commands import Command
 from optplan.cli.console import Progress, note, print_answer, print_json
 from optplan.cli.failures import report
-from optplan.cli.frontier_questions import Answer, Questions, answer_questions
+from optplan.cli.frontier_questions import Answer, answer_questions
 from optplan.cli.options import BUDGET, TIME, instances_argument, known_name, list_solver_choices
 from optplan.cli.outputs import Outputs, is_csv
 from optplan.cli.pareto import has_plans, show_pareto, thin
@@ -127,7 +127,7 @@ def frontier(
     if limit:
         raise UsageError("--limit: the frontier of mixed plans is by budget; lists of plans have a choice")
     instances = _amend_all(read, changes, solvers)
-    questions = Questions(at, for_jct, for_weighted_jct)
+    questions = {"at": at, "for_jct_s": for_jct, "for_weighted_jct_s": for_weighted_jct}
     alone = len(instances) == 1
     views = [_view(label, instance, questions, points, time_limit, alone=alone) for label, instance in instances]
     _check_outputs(outputs, views)
@@ -203,7 +203,7 @@ def _amend_all(
 
 
 def _view(
-    label: str, instance: BoaInstance, questions: Questions, most: int, time_limit_s: float | None, *, alone: bool
+    label: str, instance: BoaInstance, questions: dict[str, Any], most: int, time_limit_s: float | None, *, alone: bool
 ) -> _View:
     """Build the frontier of an instance and answer the questions about it."""
     from optplan.solving import frontier as build_frontier
@@ -215,7 +215,7 @@ def _view(
                 f"{label}: the time limit left {len(line.budgets)} points; with more time there are others between them"
             )
         try:
-            answers = answer_questions(instance, line, questions)
+            answers = answer_questions(instance, line, **questions)
         except InfeasibleError as error:
             raise error if alone else InfeasibleError(f"{label}: {error}") from None
     shown = [line.at(float(line.budgets[row])) for row in thin(len(line.budgets), most)]

@@ -28,20 +28,6 @@ if TYPE_CHECKING:
 
 #: Exit codes of answers without a plan that keeps the limits.
 _INFEASIBLE, _UNKNOWN = 3, 4
-#: By option that says where the run stands: the field of the state.
-_STATE_FIELDS = {
-    "elapsed": "elapsed_s",
-    "iterations_done": "iterations_done",
-    "iterations_lost": "iterations_lost",
-    "running": "running",
-    "lost": "lost",
-    "spent": "spent_usd",
-    "ready": "ready_s",
-    "launch": "launch_s",
-    "detach": "detach_s",
-    "checkpoint": "checkpoint_s",
-    "restart": "restart_s",
-}
 
 
 def read_counts(_: click.Context, option: click.Parameter, texts: Iterable[str]) -> dict[str, int] | None:
@@ -86,7 +72,7 @@ def _parse_spent(text: str, *, what: str) -> float:
 @click.option(
     "--state", "state_path", type=FILE, help="Where the run stands, as YAML or JSON; the options below go before it."
 )
-@click.option("--elapsed", type=TIME, help="Since the first VMs were asked for.")
+@click.option("--elapsed", "elapsed_s", type=TIME, help="Since the first VMs were asked for.")
 @click.option("--iterations-done", type=int, metavar="N", help="So far.")
 @click.option("--iterations-lost", type=int, metavar="N", help="Of these, since the last checkpoint.")
 @click.option(
@@ -104,15 +90,21 @@ def _parse_spent(text: str, *, what: str) -> float:
     help="VMs that were lost; no new ones of these types are asked for. May be repeated.",
 )
 @click.option(
-    "--spent", type=Kind("AMOUNT", _parse_spent), help="So far, such as 0.45usd; derived from the VMs unless given."
+    "--spent",
+    "spent_usd",
+    type=Kind("AMOUNT", _parse_spent),
+    help="So far, such as 0.45usd; derived from the VMs unless given.",
 )
 @click.option(
-    "--ready", type=TIME, help="When the first fleet could train; after the instance's launch_s unless given."
+    "--ready",
+    "ready_s",
+    type=TIME,
+    help="When the first fleet could train; after the instance's launch_s unless given.",
 )
-@click.option("--launch", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")
-@click.option("--detach", type=TIME, help="Until what a lost VM has stored can be used.")
-@click.option("--checkpoint", type=TIME, help="To save the training on a live VM.")
-@click.option("--restart", type=TIME, help="To load it and go on.")
+@click.option("--launch", "launch_s", type=TIME, help="Until new VMs can train; the instance's launch_s unless given.")
+@click.option("--detach", "detach_s", type=TIME, help="Until what a lost VM has stored can be used.")
+@click.option("--checkpoint", "checkpoint_s", type=TIME, help="To save the training on a live VM.")
+@click.option("--restart", "restart_s", type=TIME, help="To load it and go on.")
 @click.option("--result", "result_path", type=FILE, help="The result of `optplan solve` whose fleet the run has.")
 @click.option("--solver", default="auto", metavar="NAME", **known_name("solver", list_solver_choices))
 @click.option("--time-limit", type=TIME, help="For the solver, such as 1s.")
@@ -136,11 +128,11 @@ def replan(
     Exits with 3 when the limits cannot be kept any more (the answer says what they would have to be), with 4 when no
     fleet was found within the time limit.
     """
-    from optplan.formulations.srift.study.replanning import continue_run
+    from optplan.formulations.srift.study.replanning import State, continue_run
     from optplan.formulations.srift.study.timelines import build_timeline
     from optplan.reporting.srift.words import require_fleet
 
-    changes = {name: value for name, value in options.items() if name not in _STATE_FIELDS}
+    changes = {name: value for name, value in options.items() if name not in State.model_fields}
     instance = _require_run(read_amended(instance_name, changes))
     old = None if result_path is None else _read_fleet(instance, result_path)
     state = _read_state(state_path, options, old)
@@ -196,7 +188,7 @@ def _read_state(path: Path | None, options: dict[str, Any], old: SriftSolution |
     from optplan.formulations.srift.study.replanning import State
     from optplan.instances.plain_data import read_data
 
-    given = {field: options[name] for name, field in _STATE_FIELDS.items() if options[name] is not None}
+    given = {name: options[name] for name in State.model_fields if options.get(name) is not None}
     fields: dict[str, Any] = {}
     if path is not None:
         data = read_data(path)
@@ -205,9 +197,9 @@ def _read_state(path: Path | None, options: dict[str, Any], old: SriftSolution |
         fields = data
     fields = {**fields, **given}
     if path is None:
-        for option in ("elapsed", "iterations_done"):
-            if _STATE_FIELDS[option] not in fields:
-                raise UsageError(f"--{option.replace('_', '-')}: say where the run stands, or give --state FILE")
+        for option, field in (("--elapsed", "elapsed_s"), ("--iterations-done", "iterations_done")):
+            if field not in fields:
+                raise UsageError(f"{option}: say where the run stands, or give --state FILE")
     state = State.parse(fields, path="" if path is None else path.name)
     if old is None or "running" in fields:
         return state

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optplan import read_instance
-from optplan.cli.frontier_questions import Questions, answer_questions
+from optplan.cli.frontier_questions import answer_questions
 from optplan.cli.pareto import thin
 from optplan.contracts import Frontier, FrontierPoint
 from optplan.errors import EngineError, VerificationError
@@ -116,12 +116,12 @@ def test_a_certificate_that_proves_something_else_is_a_bug() -> None:
 
         return Frontier(**{**vars(line), "at": at})
 
-    questions = Questions(at=(parse_budget("1.5gpu"),))
-    assert answer_questions(instance, line, questions)[0].proven == pytest.approx(2100.0)
+    asked = (parse_budget("1.5gpu"),)
+    assert answer_questions(instance, line, at=asked)[0].proven == pytest.approx(2100.0)
     with pytest.raises(VerificationError, match=r"frontier at 1\.5: the certificate proves 2100\.0"):
-        answer_questions(instance, forge(bound=2101.0), questions)
+        answer_questions(instance, forge(bound=2101.0), at=asked)
     with pytest.raises(VerificationError, match="must name exactly the limits budget, not quota"):
-        answer_questions(instance, forge(multipliers={"quota": 1.0}), questions)
+        answer_questions(instance, forge(multipliers={"quota": 1.0}), at=asked)
 
 
 def test_the_table_for_people(run: Runner) -> None:
