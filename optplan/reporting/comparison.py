@@ -83,7 +83,17 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Every figure that two things have in common, equal ones too, and what a reader has to know of them."""
+    """Every figure that two things have in common.
+
+    Parameters
+    ----------
+    a, b
+        The two.
+    notes
+        What a reader has to know, such as that two results belong to different instances.
+    rows
+        All figures, equal ones too; those of one group stand together.
+    """
 
     a: Compared
     b: Compared
