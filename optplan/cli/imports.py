@@ -54,7 +54,7 @@ def read_prices(_: click.Context, option: click.Parameter, texts: Sequence[str])
         if ":" in value:
             prices[key] = value
             continue
-        prices[key] = parse_price(value, what=flag(option))
+        prices[key] = parse_price(value, what=flag(option), typed=text)
     return prices
 
 

@@ -47,11 +47,12 @@ class _PathKind(click.Path):
         self.name = name
 
 
-def parse_price(text: str, *, what: str) -> float:
-    """Read a price into US dollars per hour."""
+def parse_price(text: str, *, what: str, typed: str = "") -> float:
+    """Read a price into US dollars per hour; ``typed`` is all that the user typed, where that is more."""
     amount = parse_budget(text, what=what)
     if amount.unit not in PERIOD_HOURS:
-        raise UsageError(f"{what}: got {text!r}; money for an hour, a day or a month is needed, as in 0.978usd/hour")
+        said = f"{what}: got {typed or text!r}"
+        raise UsageError(f"{said}; money for an hour, a day or a month is needed, as in 0.978usd/hour")
     return amount.value / PERIOD_HOURS[amount.unit]
 
 
