@@ -51,7 +51,8 @@ def read_time(seconds_per_unit: float) -> Callable[[object], object]:
 
     def read(value: object) -> object:
         if isinstance(value, bool):
-            raise ValueError(f"got {value!r}; a number, or text such as '30min', is needed")  # pydantic reports ValueError only
+            # pydantic reports a ValueError only
+            raise ValueError(f"got {value!r}; a number, or text such as '30min', is needed")
         if not isinstance(value, str):
             return value
         try:
