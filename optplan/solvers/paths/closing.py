@@ -48,7 +48,7 @@ _GROWTH = 2.0
 #: Labels that one enumeration may keep before branching is the better way.
 _MOST_LABELS = 40_000
 #: The same before levels are tried, which are the better way much sooner.
-_FEW_LABELS = 12_000
+_FEW_LABELS = 5_000
 #: Subproblems are enumerated within this fraction of the incumbent's value at first.
 _NEAR = 6e-3
 #: Subproblems that are split before graphs are tried whose nodes remember their trails: their passes take longer.

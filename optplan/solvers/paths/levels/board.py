@@ -1,7 +1,7 @@
 """Totals: choices of paths for some graphs and of blocks for others, listed, joined and given up by rows.
 
-What levels and the search for plans below them have in common. Nothing is left out but what a row excludes, or what
-another total with the same choices of blocks undercuts in everything.
+Nothing is left out but what a row excludes, or what another total with the same choices of blocks undercuts in
+everything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from optplan.solvers.paths.families import FloatArray, IntArray, keep_limits
 from optplan.solvers.paths.levels.blocks import BlockGraph
 from optplan.solvers.paths.levels.memory import Memory
 from optplan.solvers.paths.levels.rows import Rows
-from optplan.solvers.paths.levels.segments import KnownPath, PathList
+from optplan.solvers.paths.levels.segments import PathList
 
 #: Labels for listing a graph at first, before others are; and paths that it may have then.
 _FEW_LABELS = (300, 3_000)
@@ -31,9 +31,8 @@ _FEW_PATHS = 300
 LABELS = (500, 2_000, 8_000, 32_000, 128_000, 512_000, 2_000_000)
 #: Labels beyond which totals are handled in smaller parts.
 SMALL = LABELS[3]
-#: Rows under which paths are listed, the tightest: of all that may be, and of a share, which few rows divide better.
+#: Rows under which paths are listed, the tightest.
 _TIGHTEST = 40
-_TIGHTEST_SHARED = 10
 #: Steps up to the level in which the last graph is listed.
 _INNER = 0.25
 _LEAST_STEP = 1e-6
@@ -46,7 +45,7 @@ _BATCH = 8
 #: A total's bound is known well enough when multipliers cannot take away more than this of the room that rows leave.
 _EXACT = 0.5
 #: Times in a row that nothing new is found for some totals; then the others are not asked.
-_MOST_IDLE = 12
+_MOST_IDLE = 5
 #: Totals, and numbers that are looked at at once.
 _MOST_TOTALS = 400_000
 _CHUNK = 1 << 20
@@ -145,10 +144,8 @@ class Board:
         #: Plans up to this value have only nodes that the graphs have.
         self._covered = bound if narrow is not None else math.inf
         self._unit = np.concatenate([[bound], limits * bound / np.maximum(multipliers * limits, 0.05 * bound)])
-        self._lists: list[PathList | KnownPath] = []
+        self._lists: list[PathList] = []
         self._listed = 0
-        #: Lists that there may have been so far.
-        self._may_list = _MOST_LISTS
         #: Labels, and pairs of a total and a path, so far.
         self.work = 0.0
 
@@ -250,9 +247,7 @@ class Board:
             parts += [] if halves else [part]
         return parts
 
-    def _lengthen(
-        self, part: Totals, opened: Sequence[int], labels: Sequence[int], share: float = 1.0
-    ) -> tuple[int, Totals] | None:
+    def _lengthen(self, part: Totals, opened: Sequence[int], labels: Sequence[int]) -> tuple[int, Totals] | None:
         """List the graph that has the fewest paths for a part; return which it is, and the part with its paths."""
         part, _ = self._prune(part)
         if not len(part):
@@ -261,7 +256,7 @@ class Board:
             for number in opened:
                 block = int(part.blocks[0, number])
                 try:
-                    paths = self._list(number, block, part, most, whole=False, share=share)
+                    paths = self._list(number, block, part, most, whole=False)
                 except OutOfEffortError as stop:
                     if stop.limit != "labels" or (most == labels[-1] and number == opened[-1]):
                         raise
@@ -269,21 +264,19 @@ class Board:
                 return None if paths is None else (number, self._join(part, number, block, paths))
         return None
 
-    def _end(self, last: Sequence[Totals], labels: int = LABELS[-1], grain: tuple[int, float] = COARSE) -> None:
-        """Complete the totals that lack at most one graph, those first that the rows leave most room.
+    def _end(self, totals: Totals) -> None:
+        """Complete totals that lack at most one graph, those first that the rows leave most room.
 
         A graph is listed for a part up to a value a little above what is known to be impossible, and again further up
         as long as that is below all other parts: so the first plans are good, and most lists short.
         """
         parts: list[Totals] = []
-        for totals in last:
-            left = totals.chosen[:, :, 0] < 0
-            if len(totals) and not left.any():
-                self._finish(totals)
-            for blocks in np.unique(totals.blocks * left, axis=0) if left.any() else ():
-                parts += self._split(totals.take((totals.blocks * left == blocks).all(axis=1)), grain)
+        left = totals.chosen[:, :, 0] < 0
+        if len(totals) and not left.any():
+            self._finish(totals)
+        elif len(totals):
+            parts = self._divide(totals, COARSE)
         rooms = [self._find_span(part) for part in parts]
-        small = min(labels, SMALL)
         step = max(_INNER * max(rooms, default=0.0), _LEAST_STEP * self._ceiling)
         waiting = [(self._ceiling - room, place) for place, room in enumerate(rooms) if room >= 0.0]
         heapq.heapify(waiting)
@@ -291,17 +284,17 @@ class Board:
         while waiting and waiting[0][0] < self._ceiling:
             covered, place = heapq.heappop(waiting)
             try:
-                self._complete(parts[place], min(top, covered + step), small)
+                self._complete(parts[place], min(top, covered + step), SMALL)
             except OutOfEffortError as stop:
                 halves = self._halve(parts[place])
-                if stop.limit != "labels" or not (halves or small < labels):
+                if stop.limit != "labels":
                     raise
                 if halves:
                     for half in halves:
                         heapq.heappush(waiting, (covered, len(parts)))
                         parts.append(half)
                     continue
-                self._complete(parts[place], min(top, covered + step), labels)
+                self._complete(parts[place], min(top, covered + step), LABELS[-1])
             if covered + step < self._ceiling:
                 heapq.heappush(waiting, (covered + step, place))
 
@@ -333,25 +326,20 @@ class Board:
                 self._ceiling = min(self._ceiling, value * (1.0 - ROUNDING))
                 break
 
-    def _list(
-        self, number: int, block: int, totals: Totals, labels: int, *, whole: bool, share: float = 1.0
-    ) -> PathList | None:
-        """List the paths of a block that may go with any of some totals, or None where there are none.
-
-        With a share below 1 only those that take at most that share of the room which rows leave.
-        """
+    def _list(self, number: int, block: int, totals: Totals, labels: int, *, whole: bool) -> PathList | None:
+        """List the paths of a block that may go with any of some totals, or None where there are none."""
         room = (self._find_room(totals, apart=number)).max(axis=0)
         least = self.rows.least[number][:, block]
         if (least > room).any():
             return None
-        tightest = np.argsort(room - least, kind="stable")[: _TIGHTEST if share == 1.0 else _TIGHTEST_SHARED]
+        tightest = np.argsort(room - least, kind="stable")[:_TIGHTEST]
         self._listed += 1
-        if self._listed > self._may_list:
+        if self._listed > _MOST_LISTS:
             raise OutOfEffortError("lists")
         effort = Effort(self.effort.stopwatch, labels)
         try:
-            weights, most = self.rows.weights[tightest], (least + share * (room - least))[tightest]
-            paths = self.memory.search(self.graphs[number], block).list_paths(weights, most, effort, whole=whole)
+            search = self.memory.search(self.graphs[number], block)
+            paths = search.list_paths(self.rows.weights[tightest], room[tightest], effort, whole=whole)
         finally:
             self.effort.labels += effort.labels
             self.work += effort.labels

@@ -69,17 +69,6 @@ class PathList:
         return path
 
 
-@dataclass(frozen=True, eq=False)
-class KnownPath:
-    """One path that needs no listing: its nodes (E,)."""
-
-    nodes: NDArray[np.int16]
-
-    def trace(self, _: int) -> NDArray[np.int16]:
-        """Return the nodes (E,) of the path."""
-        return self.nodes
-
-
 def _find_better(sums: FloatArray) -> IntArray:
     """Return the places of paths (P, D) that are not dominated; of many paths some that are may be among them."""
     scaled = sums / np.maximum(sums.max(axis=0, initial=0.0), 1e-300)

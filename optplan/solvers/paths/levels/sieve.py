@@ -7,7 +7,9 @@ listed and joined, every total is combined with every choice of blocks of the ot
 the rest takes it beyond U. Rows are added for the most promising total until that is given up or its bound is known;
 what is left is grouped by what it leaves of the limits, another graph is listed under the tightest rows, and so on. A
 plan that a level finds is optimal once the level ends with U at its value; no plan means that U is a bound, and the
-next level is tried. All is counted and nothing timed, so that the outcome does not depend on the machine.
+next level is tried. Totals with most room, and graphs that take few labels to list, come first, and are gone on with to
+the end: a plan that they have leaves little work for the rest. All is counted and nothing timed, so that the outcome
+does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -17,26 +19,22 @@ from collections.abc import Iterator, Sequence
 
 from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.effort import OutOfEffortError
-from optplan.solvers.paths.levels.board import COARSE, LABELS, SMALL, Totals
-from optplan.solvers.paths.levels.seeking import Seeker
+from optplan.solvers.paths.levels.board import COARSE, FINE, LABELS, Board, Totals
 
 #: First level above the bound, and by how much the distance grows: less once so many lists were needed.
 _FIRST = 0.0015
 _GROWTH = ((10, 1.5), (20, 1.3), (math.inf, 1.12))
 #: The same with rows of other problems, by the labels and pairs that a level took.
 _GROWTH_OF_MANY = ((150, 2.0), (1_500, 1.5), (5_000, 1.2), (20_000, 1.12), (math.inf, 1.07))
-#: Labels for listing a graph for some totals, and for totals that cannot be divided any further.
-_LABELS = tuple(most for most in LABELS if most <= SMALL)
-_MORE_LABELS = tuple(most for most in LABELS if most > SMALL)
-#: A plan is sought once a level took so many lists: before, levels are the quicker way.
-_WORTH_SEEKING = 25
-#: A plan that was sought is taken for the best within so many times the next level's distance.
-_NEAR = 1.6
+#: Labels for listing a graph for some totals, before other totals are tried; and for totals that cannot be divided any
+#: further.
+_LABELS = (LABELS[:2], LABELS[2:3], LABELS[3:4])
+_MORE_LABELS = LABELS[4:]
 #: Levels further above the bound than this are not tried.
 _FURTHEST = 2.0
 
 
-class Sieve(Seeker):
+class Sieve(Board):
     """Levels of one problem."""
 
     def run(self, value: float, gap: float) -> None:
@@ -55,8 +53,7 @@ class Sieve(Seeker):
             When time ran out, or a level is too large; ``bound`` and ``plan`` are what is known then.
         """
         self.value = value
-        # With rows and plans of other problems levels take little work, and seeking would take most of it.
-        distance, sought = _FIRST, self.is_one_of_many
+        distance = _FIRST
         while self.bound < self.value * (1.0 - gap) and distance <= _FURTHEST:
             lists, work = self._listed, self.work
             self._try_level(min(self.root * (1.0 + distance), self.value * (1.0 - ROUNDING)))
@@ -67,43 +64,47 @@ class Sieve(Seeker):
                 distance *= next(factor for most, factor in _GROWTH_OF_MANY if work < most)
             else:
                 distance *= next(factor for most, factor in _GROWTH if lists < most)
-            if lists >= _WORTH_SEEKING and not sought and self.bound < self.value * (1.0 - gap):
-                sought = self.seek(self.root * (1.0 + distance * _GROWTH[0][1]))
-                # What is sought well is hardly ever far from the best, and levels below it would prove little.
-                if sought and self.value < self.root * (1.0 + distance * _NEAR):
-                    distance = self.value / self.root - 1.0
 
     def _try_level(self, ceiling: float) -> None:
         """Find the best plan up to a value, or raise the bound to it."""
         totals, opened = self._list_few(self._begin(ceiling))
-        self._end(self._expand(self._choose_blocks(totals, opened), opened))
+        self._go_on(self._choose_blocks(totals, opened), opened)
         self.bound = max(self.bound, self.value if ceiling >= self.value * (1.0 - ROUNDING) else ceiling)
 
-    def _expand(self, totals: Totals, opened: Sequence[int]) -> list[Totals]:
-        """Go on from totals that have a block of each graph that is left, until they lack at most one graph."""
-        pools = {tuple(opened): [totals]}
-        for left in range(len(opened), 1, -1):
-            for key in [key for key in pools if len(key) == left]:
-                pool = self._undercut(Totals.join(pools.pop(key)))
-                for number, found in self._lengthen_all(self._tighten(pool), key):
-                    rest = tuple(each for each in key if each != number)
-                    pools.setdefault(rest, []).append(found)
-                    self._require(sum(len(each) for each in pools[rest]))
-        joined = {key: self._undercut(Totals.join(pool)) for key, pool in pools.items()}
-        return [self._tighten(pool) if key else pool for key, pool in joined.items()]
+    def _go_on(self, totals: Totals, opened: Sequence[int]) -> None:
+        """Complete totals that have a block of each graph that is left, those with most room first.
+
+        The first plan is found soon, is mostly near the best, and leaves little room to the others.
+        """
+        if len(opened) < 2:
+            self._end(totals)
+            return
+        for number, found in self._lengthen_all(totals, opened):
+            left = [each for each in opened if each != number]
+            self._go_on(self._tighten(self._undercut(found)), left)
 
     def _lengthen_all(self, totals: Totals, opened: Sequence[int]) -> Iterator[tuple[int, Totals]]:
-        """List a graph for each part of some totals, for smaller parts where that takes too many labels."""
-        waiting = self._divide(totals, COARSE)[::-1]
-        while waiting:
-            part = waiting.pop()
-            try:
-                found = self._lengthen(part, opened, _LABELS)
-            except OutOfEffortError as stop:
-                if stop.limit != "labels":
-                    raise
-                halves = self._halve(part)
-                waiting += halves
-                found = None if halves else self._lengthen(part, opened, _MORE_LABELS)
+        """List a graph for each part of some totals: those first that take few labels, for the others in smaller parts.
+
+        What is quick to list may have a plan, after which the rest takes fewer labels.
+        """
+        waiting = self._divide(totals, COARSE)
+        for labels in _LABELS:
+            parts, waiting = waiting, []
+            for part in parts:
+                try:
+                    found = self._lengthen(part, opened, labels)
+                except OutOfEffortError as stop:
+                    if stop.limit != "labels":
+                        raise
+                    waiting.append(part)
+                    continue
+                if found is not None:
+                    yield found
+        for part in waiting:
+            halves = self._halve(part, *FINE)
+            for half in halves:
+                yield from self._lengthen_all(half, opened)
+            found = None if halves else self._lengthen(part, opened, _MORE_LABELS)
             if found is not None:
                 yield found
