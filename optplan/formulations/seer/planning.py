@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Annotated, Literal
 
@@ -80,6 +80,7 @@ def build_plan(
         message = f"a trial holds {fraction:g} GPUs, and executors have whole ones; set whole_gpus and solve again"
         raise UsageError(message)
     judged = evaluate(instance, solution)
+    held_gpu_min = judged.measures["training_gpu_min"] + judged.measures["resize_gpu_min"]
     rounds = list_rounds(instance, solution)
     segments: list[SkewedSegment] = []
     last: list[SkewedSegment] = []
@@ -96,7 +97,7 @@ def build_plan(
         segments=tuple(segments),
         semantics=SEMANTICS,
         # An executor counts the GPUs that trials hold, whatever the budget counts.
-        expected=judged.measures | {"spent_gpu_min": _sum_held(judged.measures)},
+        expected=judged.measures | {"spent_gpu_min": held_gpu_min},
         search_space=instance.search_space,
     )
 
@@ -113,10 +114,6 @@ SEMANTICS = Semantics(
     rounding="GPUs and trials are whole; brackets of equal GPUs are one",
     winner="the trial that ranks first after the last round",
 )
-
-
-def _sum_held(measures: Mapping[str, float]) -> float:
-    return measures["training_gpu_min"] + measures["resize_gpu_min"]
 
 
 def _limits(instance: SeerInstance) -> dict[str, Limit]:

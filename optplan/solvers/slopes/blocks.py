@@ -155,7 +155,8 @@ class LazyTableBlock(Table):
             raise UsageError(
                 f"make({start}, {stop}) returned shapes {consumption.shape} and {value.shape}; both must be {shape}"
             )
-        return _as_slab(consumption, value)
+        # Tables may be kept as single precision or whole numbers.
+        return Slab(np.asarray(consumption, np.float64), np.asarray(value, np.float64))
 
     def spread(self, column: IndexArray, mixture: SplitUnit | None) -> TableChoice:
         """Give every row its column; the row of the mixture moves on in part."""
@@ -330,11 +331,6 @@ def require_entries(slab: Slab, first_row: int) -> None:
         if empty.size:
             problem = "no option has both a finite consumption and a finite value"
             raise DataError(f"consumption[{first_row + empty[0]}]", problem, "allow one option")
-
-
-def _as_slab(consumption: RealArray, value: RealArray) -> Slab:
-    """Return a slab of doubles; tables may be kept as single precision or whole numbers."""
-    return Slab(np.asarray(consumption, np.float64), np.asarray(value, np.float64))
 
 
 def _mix(table: FloatArray, rows: NDArray[np.int64], choice: TableChoice, part: slice) -> FloatArray:

@@ -166,7 +166,8 @@ def evaluate(instance: BoaInstance, solution: BoaSolution) -> Evaluation:
     consumption |= {f"{DUE}{name}": measures[f"classes.{name}.mean_jct_s"] for name in instance.due_s}
     running_on = {name: measures[f"classes.{name}.gpus_running"] for name in instance.floors}
     consumption |= {f"{FLOOR}{name}": instance.count_limit(f"{FLOOR}{name}", gpus) for name, gpus in running_on.items()}
-    checks += [_check_limit(instance, limit, used) for limit, used in consumption.items() if _is_given(instance, limit)]
+    given = {limit: used for limit, used in consumption.items() if limit != BUDGET or instance.budget is not None}
+    checks += [_check_limit(instance, limit, used) for limit, used in given.items()]
     if instance.most_gpus is not None:
         checks.append(_check_peak(instance, solution, instance.most_gpus))
     return Evaluation(measures["weighted_mean_jct_s"], consumption, measures, tuple(checks))
@@ -327,10 +328,6 @@ def _check_peak(instance: BoaInstance, solution: BoaSolution, limit: PeakLimit) 
         holds=over <= most + TOLERANCE,
         message=f"the share of the time with more than {limit.gpus:g} GPUs in use must not exceed the rest",
     )
-
-
-def _is_given(instance: BoaInstance, limit: str) -> bool:
-    return limit != BUDGET or instance.budget is not None
 
 
 def _check_limit(instance: BoaInstance, limit: str, used: float) -> Check:

@@ -193,7 +193,7 @@ def _list_brackets(experiment: HyperbandExperiment) -> tuple[tuple[Stage, ...], 
     for later in range(rounds, -1, -1):
         share = (rounds + 1) / (later + 1)
         started = _floor(share) * eta**later if experiment.trials == "table" else share * eta**later
-        trials, done, stages = _ceil(started), 0, []
+        trials, done, stages = -_floor(-started), 0, []
         for rung in range(later + 1):
             until = most if rung == later else _floor(most * eta ** (rung - later))
             # Small eta may round two rungs to the same iterations: then the earlier cut happens at once.
@@ -212,7 +212,3 @@ def _check_iterations(least: int, most: int) -> None:
 def _floor(value: float) -> int:
     nearest = round(value)
     return nearest if abs(value - nearest) <= _WHOLE_TOLERANCE * max(abs(value), 1.0) else math.floor(value)
-
-
-def _ceil(value: float) -> int:
-    return -_floor(-value)

@@ -148,7 +148,7 @@ class BracketWalks:
             for factor in _BESIDE:
                 weight = factor * s_weight
                 cuts.append(Cut(self, usd_weight, weight, (usd_weight * most_usd + weight * most_s) * slack))
-        walks = self._begin(cuts)
+        walks = self._run_all(Walks.at_start(self.start_s, self.start_usd), 0, cuts)
         for stage in range(1, len(self.options)):
             walks = self._go_on(walks, stage, cuts)
         near = self.charge(walks)
@@ -257,9 +257,6 @@ class BracketWalks:
         seconds_there[1 + better] = (seconds[source] + left_s[source] + entered_s)[better]
         usd_there[1 + better] = (usd[source] + left_usd[source] + entered_usd)[better]
         return arrive, seconds_there, usd_there
-
-    def _begin(self, cuts: list[Cut]) -> Walks:
-        return self._run_all(Walks.at_start(self.start_s, self.start_usd), 0, cuts)
 
     def _go_on(self, walks: Walks, stage: int, cuts: list[Cut]) -> Walks:
         """Move walks to every node that is worth it, and run the stage there."""

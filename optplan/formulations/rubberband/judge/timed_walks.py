@@ -283,11 +283,9 @@ class TimedWalks:
         grown, choice = here.walks.take(row), options[column]
         held = np.full(row.size, self.plain.held[node])
         usd = grown.usd + self._option_usd(stage, node, options)[column]
-        walks = self.plain.extend(grown, stage, choice, held, grown.seconds + self._seconds(stage)[choice], usd)
+        seconds = grown.seconds + self.plain.options[stage].expected_s[choice]
+        walks = self.plain.extend(grown, stage, choice, held, seconds, usd)
         return _Timed(walks, mass)
-
-    def _seconds(self, stage: int) -> FloatArray:
-        return self.plain.options[stage].expected_s
 
     def _settled(self, walks: Walks) -> FloatArray:
         """Return (L,) what is sure to be paid of minimum charges."""

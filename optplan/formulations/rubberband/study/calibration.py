@@ -83,7 +83,8 @@ def _calibrate_training(training: TrainingProfile, trials: Sequence[MeasuredTria
     starts = {gpus: _fit([trial.overhead_s for trial in own]) for gpus, own in sorted(by_width.items())}
     first, *others = starts
     for gpus, start in starts.items():
-        _say(said, f"training.start_s on {gpus} GPU{'s' if gpus > 1 else ''}", start.expected_s, _start(training, gpus))
+        what = f"training.start_s on {gpus} GPU{'s' if gpus > 1 else ''}"
+        _say(said, what, start.expected_s, float(training.start(gpus).expected_s))
     start_s_on = {name: start for name, start in training.start_s_on.items() if int(name) > first}
     start_s_on |= {str(gpus): starts[gpus] for gpus in others}
     return training.replace(
@@ -92,10 +93,6 @@ def _calibrate_training(training: TrainingProfile, trials: Sequence[MeasuredTria
         start_s_on=start_s_on,
         **_calibrate_noise(training, by_width, said),
     )
-
-
-def _start(training: TrainingProfile, gpus: int) -> float:
-    return float(training.start(gpus).expected_s)
 
 
 def _seconds_on_one(training: TrainingProfile, trials: Sequence[MeasuredTrial]) -> float:

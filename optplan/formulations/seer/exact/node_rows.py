@@ -197,7 +197,7 @@ def _list_by_training(problem: SpendProblem, choices: _Choices) -> Iterator[tupl
     """List complete choices by decreasing training: GPU-minutes, choice, row of the narrowest bracket."""
     narrowest = problem.brackets[0]
     held = _hold(narrowest) - _hold(narrowest)[0]
-    minutes = problem.training_minutes
+    minutes: FloatArray = problem.minutes[1]  # of each round, without its pause
     longest = _find_longest(problem, choices, narrowest)
     trained: FloatArray = (choices.gpus + held[longest]) @ minutes
     waiting: list[tuple[float, int, int]] = []  # what comes after a choice that has been listed

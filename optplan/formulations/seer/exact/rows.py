@@ -109,12 +109,6 @@ class SpendProblem:
         return minutes
 
     @property
-    def training_minutes(self) -> FloatArray:
-        """(K,) Of each round, without its pause."""
-        minutes: FloatArray = self.minutes[1]
-        return minutes
-
-    @property
     def most_gpu_min(self) -> float:
         """What a choice may take to keep the budget, however its amounts were added up."""
         return self.budget_gpu_min * (1.0 + _SLACK)

@@ -154,7 +154,7 @@ def _check_published(instance: SeerInstance, solution: SeerSolution) -> list[Che
     known = [] if published is None else [bracket.gpus for bracket in published.brackets]
     last = 0.0
     for number, bracket in enumerate(solution.brackets, start=1):
-        nearest = _nearest(known, bracket.gpus)
+        nearest = min(known, key=lambda each: abs(each - bracket.gpus), default=0.0)
         holds = abs(nearest - bracket.gpus) <= SAME * bracket.gpus and bracket.gpus > last * (1 + TOLERANCE)
         message = "brackets must have the GPUs of published ones, in increasing order"
         checks.append(_check("gpus", f"bracket {number}", bracket.gpus, nearest, message, holds=holds))
@@ -195,10 +195,6 @@ def _measure_quality(instance: SeerInstance, solution: SeerSolution) -> tuple[fl
     from optplan.formulations.seer.judge.quality import judge_quality  # loads NumPy's sampling only where needed
 
     return judge_quality(instance, solution)
-
-
-def _nearest(known: list[float], gpus: float) -> float:
-    return min(known, key=lambda each: abs(each - gpus), default=0.0)
 
 
 def _check_trials(instance: SeerInstance, solution: SeerSolution) -> list[Check]:

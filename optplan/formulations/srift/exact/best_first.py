@@ -71,12 +71,9 @@ def _certify(
 
 
 def _say_open(instance: SriftInstance, end: SearchEnd, goal: LeastGoal) -> str:
-    gap = _write_gap(goal.objective or 0.0, min(goal.objective or 0.0, end.bound))
-    return f"fleets that are {gap} better are not excluded; {_say_what_helps(instance, end)}"
-
-
-def _write_gap(objective: float, bound: float) -> str:
-    return f"up to {100.0 * (relative_gap(objective, bound) or 0.0):.2g} %"
+    objective = goal.objective or 0.0
+    percent = 100.0 * (relative_gap(objective, min(objective, end.bound)) or 0.0)
+    return f"fleets that are up to {percent:.2g} % better are not excluded; {_say_what_helps(instance, end)}"
 
 
 def _say_what_helps(instance: SriftInstance, end: SearchEnd) -> str:
