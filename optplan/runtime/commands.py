@@ -32,26 +32,14 @@ from typing import Any
 from optplan.errors import DataError
 from optplan.runtime.checkpoints import store
 from optplan.runtime.records import plain
-from optplan.runtime.trial_files import OUTCOME, PROGRESS, STOP, bound_log, write
+from optplan.runtime.trial_files import OUTCOME, PROGRESS, STOP, bound_log, read_new_lines, write
 
 #: Seconds between two looks at what a command has reported.
 _LOOK_S = 0.05
 
 
 def run_command(folder: Path, operation: Mapping[str, Any]) -> int:
-    """Run the command of an operation in its folder.
-
-    Parameters
-    ----------
-    folder
-        Of the operation.
-    operation
-        As the executor wrote it.
-
-    Returns
-    -------
-    int
-        The command's exit code.
+    """Run the command of an operation in its folder, and return its exit code.
 
     Raises
     ------
@@ -125,11 +113,7 @@ class _Lines:
 
     def read(self) -> None:
         """Read the lines that are new and complete, and hand them on."""
-        if not self._file.is_file():
-            return
-        with self._file.open(encoding="utf-8") as file:
-            file.seek(self._offset)
-            lines = [line for line in file if line.endswith("\n")]
+        lines, self._offset = read_new_lines(self._file, self._offset)
         if not lines:
             return
         # Lines that are seen together share the time since the last ones; those before the first took the start, too.
@@ -138,8 +122,7 @@ class _Lines:
         self._seen = seen
         with self._progress.open("a", encoding="utf-8") as progress:
             for line in lines:
-                self._offset += len(line.encode())
-                self._take(line)
+                self._take(line.decode())
                 shown = {"iterations": self.iterations, "metrics": self.metrics, "seconds": each_s}
                 progress.write(json.dumps(shown) + "\n")
 

@@ -119,7 +119,7 @@ class Driver(Loop[State]):
         except OutputError:
             self._abandon()
             raise
-        return self._exit_code()
+        return self._state.code
 
     def _abandon(self) -> None:
         """Stop what runs and give nodes back, although it cannot be written down."""
@@ -132,10 +132,6 @@ class Driver(Loop[State]):
             events = executor.poll(min(until_s, executor.now_s() + _ROUND_S))
             left -= {event.operation for event in events if isinstance(event, Finished | Failed)}
         executor.release_nodes([name for pool in self._state.pools.values() for name in sorted(pool)])
-
-    def _exit_code(self) -> int:
-        end = self._state.ended or self._state.paused
-        return 0 if end is None else end.code
 
     def admits(self, segment: SegmentState, now_s: float) -> str:
         """Say why a segment must not begin now: what it commits to would break a hard limit; else nothing."""
@@ -236,8 +232,7 @@ class Driver(Loop[State]):
         self._budget.note(fact)
 
     def _commit(self, decided: Sequence[Record]) -> None:
-        going_on = self._state.ended is None and self._state.paused is None
-        if going_on and not decided and all(isinstance(fact, OperationStarted) for fact in self._facts):
+        if self._state.end is None and not decided and all(isinstance(fact, OperationStarted) for fact in self._facts):
             return  # the intents say as much: not worth a transaction of their own
         for record in decided:
             self._budget.note(record)

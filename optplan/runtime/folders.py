@@ -28,7 +28,7 @@ from optplan.runtime.protocol import (
     Progressed,
 )
 from optplan.runtime.setups import Setup
-from optplan.runtime.trial_files import OPERATION, OUTCOME, PROGRESS, STOP, STORED, write
+from optplan.runtime.trial_files import OPERATION, OUTCOME, PROGRESS, STOP, STORED, read_new_lines, write
 from optplan.runtime.worker import HOPELESS, NO_ROOM
 
 #: Characters of a log's end that tell why a process failed.
@@ -279,17 +279,10 @@ class FolderExecutor(ABC, Generic[Handle]):
             self._kill(running)
 
     def _read_progress(self, running: Running[Handle]) -> None:
-        path = running.folder / PROGRESS
-        if not path.is_file() or path.stat().st_size <= running.offset:
-            return
-        with path.open("rb") as file:
-            file.seek(running.offset)
-            for line in file:
-                if line.endswith(b"\n"):
-                    running.offset += len(line)
-                    data = json.loads(line)
-                    done = data["iterations"], data["metrics"], data.get("seconds")
-                    self._events.append(Progressed(running.operation.id, self.now_s(), *done))
+        lines, running.offset = read_new_lines(running.folder / PROGRESS, running.offset)
+        for data in map(json.loads, lines):
+            done = data["iterations"], data["metrics"], data.get("seconds")
+            self._events.append(Progressed(running.operation.id, self.now_s(), *done))
 
     def _conclude(self, running: Running[Handle]) -> Event:
         """Say how an operation has ended whose processes are gone."""

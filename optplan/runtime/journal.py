@@ -181,14 +181,19 @@ def hold_lock(path: Path, busy: str) -> int:
 def find_holder(folder: Path) -> int | None:
     """Return the process that holds a run's folder; None where nobody does."""
     path = folder / _LOCK
+    return int(path.read_bytes() or b"0") or None if is_locked(path) else None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock."""
     if not path.is_file():
-        return None
+        return False
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
-            return int(file.read() or b"0") or None
-    return None
+            return True
+    return False
 
 
 def _open(path: Path, *, writable: bool) -> sqlite3.Connection:

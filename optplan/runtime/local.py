@@ -7,7 +7,6 @@ or torchrun, in a session of its own, so that it outlives a driver that is kille
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from optplan.errors import MissingExtraError
 from optplan.runtime.folders import Ending, FolderExecutor, FolderSettings, Running, explain_code, read
+from optplan.runtime.journal import is_locked
 from optplan.runtime.protocol import Capabilities, NodeReady, NodeRequest, Operation
 from optplan.runtime.trial_files import LOCK, write
 
@@ -85,7 +85,7 @@ class LocalExecutor(FolderExecutor[_Process]):
 
     def _find(self, operation: Operation, folder: Path) -> _Process | None:  # noqa: ARG002 - the folder tells
         process = _find_process(folder)
-        return _Process(process) if process is not None or _is_held(folder) else None
+        return _Process(process) if process is not None or is_locked(folder / LOCK) else None
 
     def _launch(self, operation: Operation, folder: Path, log: Path) -> _Process:
         with log.open("ab") as output:
@@ -147,7 +147,7 @@ class LocalExecutor(FolderExecutor[_Process]):
         if running.handle.child is not None:
             return running.handle.child.poll() is None
         if running.handle.process is None:
-            return _is_held(running.folder)
+            return is_locked(running.folder / LOCK)
         import psutil
 
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -194,15 +194,3 @@ def _find_process(folder: Path) -> psutil.Process | None:
     if known is None or process is None:
         return None
     return process if abs(process.create_time() - known["create_time"]) < 1.0 else None
-
-
-def _is_held(folder: Path) -> bool:
-    """Whether a process holds the operation."""
-    if not (folder / LOCK).is_file():
-        return False
-    with (folder / LOCK).open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False

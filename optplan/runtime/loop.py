@@ -105,7 +105,7 @@ class Loop(ABC, Generic[_State]):
             decided = self._decide(now_s)
             self._commit(decided)
             self._perform(decided)
-            if self._state.ended is not None or self._state.paused is not None:
+            if self._state.end is not None:
                 self._commit(())
                 return
             for event in self._executor.poll(self._wait_until(now_s)):

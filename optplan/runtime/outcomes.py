@@ -141,30 +141,21 @@ class RunOutcome(FrozenModel):
 
 
 def describe(state: State, rules: Rules) -> RunOutcome:
-    """Describe a run as it stands.
-
-    Parameters
-    ----------
-    state, rules
-        Of the run.
-    """
+    """Describe a run as it stands."""
     totals = state.first_plan.totals()
     by_segment: dict[str, list[OperationState]] = {}
     for each in state.operations.values():
         by_segment.setdefault(each.operation.segment, []).append(each)
-    end = state.ended or state.paused
-    status: Literal["ended", "paused", "running"] = "running" if end is None else "paused"
     winner = best = None
     if state.ended is not None:
-        status = "ended"
         winner = None if state.ended.winner is None else _describe_trial(state, rules, state.ended.winner)
     else:
         leader = find_leader(state, rules)
         best = None if leader is None else _describe_trial(state, rules, leader)
     return RunOutcome(
-        status=status,
-        code=0 if end is None else end.code,
-        why="" if end is None else end.why,
+        status=state.status,
+        code=state.code,
+        why="" if state.end is None else state.end.why,
         plan_id=state.plan.plan_id,
         plans=(state.first_plan.plan_id, *(each.plan["plan_id"] for each in state.replans)),
         replans=tuple(Replan(t=each.t, plan_id=each.plan["plan_id"], why=each.why) for each in state.replans),

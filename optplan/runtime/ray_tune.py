@@ -8,7 +8,6 @@ it goes on when Tune asks for a trial to run.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -36,6 +35,7 @@ from optplan.runtime.records import (
 from optplan.runtime.run_state import Phase
 from optplan.runtime.scheduler import Rules, Scheduler, list_trials
 from optplan.runtime.state import State
+from optplan.runtime.trainables import time_steps
 
 try:
     from ray.tune import PlacementGroupFactory
@@ -298,11 +298,4 @@ def _gpus(operation: Operation) -> int:
 
 
 def _measure(steps: list[float], started_s: float | None) -> dict[str, float]:
-    timings = {"steps": float(len(steps))}
-    if started_s is not None:
-        timings["start_s"] = started_s
-    if steps:
-        timings["step_s"] = statistics.fmean(steps)
-    if len(steps) > 1:
-        timings["step_sd_s"] = statistics.stdev(steps)
-    return timings
+    return time_steps(steps) | ({} if started_s is None else {"start_s": started_s})

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import singledispatchmethod
+from typing import Literal
 
 from optplan.runtime.protocol import NodeRequest, Operation
 from optplan.runtime.records import (
@@ -14,9 +15,11 @@ from optplan.runtime.records import (
     NodeReleasing,
     NodeWanted,
     Noted,
+    OperationStarted,
     Paused,
     Record,
     Resumed,
+    StopWanted,
 )
 
 
@@ -97,6 +100,21 @@ class RunState:
         self.paused: Paused | None = None
 
     @property
+    def end(self) -> Ended | Paused | None:
+        """How it ended, or why it rests; None while it runs."""
+        return self.ended or self.paused
+
+    @property
+    def status(self) -> Literal["ended", "paused", "running"]:
+        """The same in a word."""
+        return "ended" if self.ended else "paused" if self.paused else "running"
+
+    @property
+    def code(self) -> int:
+        """The exit code of its driver."""
+        return 0 if self.end is None else self.end.code
+
+    @property
     def running(self) -> list[OperationState]:
         """The operations that have their GPUs."""
         return list(self.operations.values())
@@ -157,6 +175,15 @@ class RunState:
         node = self.nodes[record.node]
         node.phase, node.releasing_s = Phase.RELEASING, record.t
         self.pools[node.pool].discard(node.name)
+
+    @_apply.register
+    def _(self, record: OperationStarted) -> None:
+        self.operations[record.operation].phase = Phase.RUNNING
+
+    @_apply.register
+    def _(self, record: StopWanted) -> None:
+        operation = self.operations[record.operation]
+        operation.phase, operation.stop_why = Phase.STOPPING, record.why
 
     @_apply.register
     def _(self, record: Noted) -> None:

@@ -18,14 +18,12 @@ from optplan.runtime.records import (
     Began,
     OperationEnded,
     OperationFailed,
-    OperationStarted,
     OperationWanted,
     Record,
     Replanned,
     SegmentBegan,
     SegmentEnded,
     SegmentOpened,
-    StopWanted,
     TrialDropped,
 )
 from optplan.runtime.run_state import OperationState, Phase, RunState
@@ -174,15 +172,6 @@ class State(RunState):
             state.free.pop()
         state.queue.remove(record.trial)
         state.running.add(record.operation)
-
-    @_apply.register
-    def _(self, record: OperationStarted) -> None:
-        self.operations[record.operation].phase = Phase.RUNNING
-
-    @_apply.register
-    def _(self, record: StopWanted) -> None:
-        operation = self.operations[record.operation]
-        operation.phase, operation.stop_why = Phase.STOPPING, record.why
 
     @_apply.register
     def _(self, record: OperationEnded) -> None:

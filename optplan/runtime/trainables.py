@@ -11,8 +11,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import statistics
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -137,6 +138,16 @@ def make_trainer(trainable: object, configuration: Configuration, session: Sessi
         return _GeneratorTrainer(trainable, configuration, session)
     problem = f"{show_value(trainable)} is neither a class nor a generator function"
     raise DataError("train", problem, "write a class with setup and step, or a function that yields metrics")
+
+
+def time_steps(steps: Sequence[float]) -> dict[str, float]:
+    """Return how many iterations were timed, and the mean and the standard deviation of their seconds."""
+    timings = {"steps": float(len(steps))}
+    if steps:
+        timings["step_s"] = statistics.fmean(steps)
+    if len(steps) > 1:
+        timings["step_sd_s"] = statistics.stdev(steps)
+    return timings
 
 
 class _ClassTrainer:

@@ -25,6 +25,16 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
     scratch.rename(path)
 
 
+def read_new_lines(path: Path, offset: int) -> tuple[list[bytes], int]:
+    """Return the whole lines of a file behind an offset, and where they end; none while there is no file."""
+    if not path.is_file() or path.stat().st_size <= offset:
+        return [], offset
+    with path.open("rb") as file:
+        file.seek(offset)
+        lines = [line for line in file if line.endswith(b"\n")]
+    return lines, offset + sum(map(len, lines))
+
+
 def bound_log(path: Path) -> None:
     """Cut a log that has become too long to its last part; its writers append."""
     if not path.is_file() or path.stat().st_size <= LOG_BYTES:

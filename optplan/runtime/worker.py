@@ -15,7 +15,6 @@ import fcntl
 import json
 import os
 import signal
-import statistics
 import sys
 import time
 import traceback
@@ -28,7 +27,7 @@ from optplan.errors import DataError, OptplanError
 from optplan.runtime.checkpoints import store
 from optplan.runtime.records import plain
 from optplan.runtime.setups import set_up
-from optplan.runtime.trainables import Session, import_trainable, make_trainer
+from optplan.runtime.trainables import Session, import_trainable, make_trainer, time_steps
 from optplan.runtime.trial_files import LOCK, OPERATION, OUTCOME, PROGRESS, STOP, STORED, bound_log, write
 
 #: Exit codes of a process that would fail again, and of one that could not write.
@@ -201,12 +200,7 @@ class _Training:
         self._save_s = self._saved_at - begun
 
     def _describe(self, *, complete: bool) -> dict[str, Any]:
-        timings = {"start_s": self._start_s, "load_s": self._load_s, "save_s": self._save_s}
-        timings["steps"] = float(len(self._steps))
-        if self._steps:
-            timings["step_s"] = statistics.fmean(self._steps)
-        if len(self._steps) > 1:
-            timings["step_sd_s"] = statistics.stdev(self._steps)
+        timings = {"start_s": self._start_s, "load_s": self._load_s, "save_s": self._save_s, **time_steps(self._steps)}
         return {
             "iterations": self._iterations,
             "metrics": self._metrics,

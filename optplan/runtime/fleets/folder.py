@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from optplan.errors import MissingExtraError, UsageError
 from optplan.runtime.fleets.hook import FLEET, ORDERS, RANKS, STOP
 from optplan.runtime.fleets.protocol import FleetRequest, Notice, Report
-from optplan.runtime.trial_files import write
+from optplan.runtime.trial_files import read_new_lines, write
 
 if TYPE_CHECKING:
     import psutil
@@ -97,10 +97,6 @@ class FolderFleet(ABC):
         self.stop(number)
         self._end(self._folder_of(number))
 
-    def release(self) -> None:
-        """Give all VMs back."""
-        self._release()
-
     def poll(self, until_s: float) -> list[Report | Notice]:
         """Return what was written since the last look."""
         while True:
@@ -121,7 +117,7 @@ class FolderFleet(ABC):
         """End the ranks of a fleet."""
 
     @abstractmethod
-    def _release(self) -> None:
+    def release(self) -> None:
         """Give all VMs back."""
 
     @abstractmethod
@@ -138,13 +134,7 @@ class FolderFleet(ABC):
         if not self._number:
             return
         for path in sorted((self._folder_of(self._number) / RANKS).glob("*.jsonl")):
-            offset = self._offsets.get(path, 0)
-            if path.stat().st_size <= offset:
-                continue
-            with path.open("rb") as file:
-                file.seek(offset)
-                lines = [line for line in file if line.endswith(b"\n")]
-            self._offsets[path] = offset + sum(map(len, lines))
+            lines, self._offsets[path] = read_new_lines(path, self._offsets.get(path, 0))
             for line in lines:
                 yield self._understand(int(path.stem), line)
 
@@ -249,7 +239,7 @@ class LocalFleet(FolderFleet):
                     trouble = f"rank {rank} ended with exit code {child.returncode}; see {_LOG}"
                     yield Report(self._number, rank, self.now_s(), trouble=trouble, left=True)
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """VMs of this machine are its processes, which have ended."""
 
     def close(self) -> None:
@@ -275,7 +265,8 @@ class CommandFleet(FolderFleet):
     def _end(self, folder: Path) -> None:
         self._call("stop", folder)
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Have the command give all VMs back."""
         self._call("release", self._folder_of(max(1, self._number)))
 
     def close(self) -> None:

@@ -85,11 +85,11 @@ class Monitor:
             self._listen_to(state.attempt)
         while True:
             now_s = fleet.now_s()
-            while not self._is_over and self._decide(now_s):
+            while state.end is None and self._decide(now_s):
                 pass
-            if self._interrupted and not self._is_over:
+            if self._interrupted and state.end is None:
                 self.write(Paused(now_s, "interrupted; the fleet goes on", EXIT_INTERRUPTED))
-            if self._is_over:
+            if state.end is not None:
                 return
             for event in fleet.poll(self._wake_s(now_s)):
                 self._take(event)
@@ -99,10 +99,6 @@ class Monitor:
         if self._state.attempt is not None:
             self._fleet.end(self._state.attempt.number)
         self._close(self._fleet.now_s(), "given up by the user", EXIT_FAILED)
-
-    @property
-    def _is_over(self) -> bool:
-        return self._state.ended is not None or self._state.paused is not None
 
     # ------------------------------------------------------------------------------------------------------- deciding
 

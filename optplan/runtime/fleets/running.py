@@ -181,11 +181,10 @@ class _Watch:
     def describe(self) -> FleetOutcome:
         """Say how it stands."""
         state = self.state
-        end = state.ended or state.paused
         return FleetOutcome(
-            status="ended" if state.ended else "paused" if state.paused else "running",
-            code=0 if end is None else end.code,
-            why="" if end is None else end.why,
+            status=state.status,
+            code=state.code,
+            why="" if state.end is None else state.end.why,
             time_s=state.t,
             cost_usd=state.spent_by(state.t),
             iterations=state.iterations,

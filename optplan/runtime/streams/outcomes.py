@@ -74,27 +74,17 @@ class StreamOutcome(FrozenModel):
 
 
 def describe_stream(state: StreamState, plan: BoaPlan, sizes: dict[str, int]) -> StreamOutcome:
-    """Describe a stream.
-
-    Parameters
-    ----------
-    state, plan
-        Of the stream; the plan that it began with.
-    sizes
-        By type, GPUs of a node.
-    """
+    """Describe a stream beside the plan that it began with; ``sizes`` are the GPUs of a node, by type."""
     jobs = list(state.jobs.values())
     classes = tuple(
         _describe_class(name, [job for job in jobs if job.job_class == name], plan)
         for name in dict.fromkeys(job.job_class for job in jobs)
     )
-    status = "ended" if state.ended is not None else "paused" if state.paused is not None else "running"
-    end = state.ended or state.paused
     planned = [(one.jobs, one.planned_jct_s) for one in classes if one.planned_jct_s is not None]
     weights = sum(count for count, _ in planned)
     return StreamOutcome(
-        status=status,
-        code=0 if end is None else end.code,
+        status=state.status,
+        code=state.code,
         time_s=state.t,
         classes=classes,
         planned_jct_s=sum(count * jct_s for count, jct_s in planned) / weights if weights else None,

@@ -13,10 +13,8 @@ from optplan.runtime.records import (
     JobArrived,
     OperationEnded,
     OperationFailed,
-    OperationStarted,
     OperationWanted,
     Record,
-    StopWanted,
     TablePublished,
     TrialDropped,
 )
@@ -122,14 +120,6 @@ class StreamState(RunState):
         gpus = sum(record.place.values())
         if not job.widths or job.widths[-1] != gpus:
             job.widths.append(gpus)
-
-    @_apply.register
-    def _(self, record: OperationStarted) -> None:
-        self.operations[record.operation].phase = Phase.RUNNING
-
-    @_apply.register
-    def _(self, record: StopWanted) -> None:
-        self.operations[record.operation].phase = Phase.STOPPING
 
     @_apply.register
     def _(self, record: OperationEnded) -> None:

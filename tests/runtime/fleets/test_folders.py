@@ -49,7 +49,7 @@ class WrittenFleet(FolderFleet):
     def _end(self, folder: Path) -> None:
         """They have ended."""
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """There is nothing."""
 
     def close(self) -> None:
