@@ -113,12 +113,7 @@ class Stock:
 class FreeGpus:
     """Nodes by what is free on them. GPUs are taken on as few nodes as possible, and nobody is moved for that.
 
-    Parameters
-    ----------
-    kinds
-        By node, the type of its GPUs.
-    free
-        By node, the GPUs that nobody holds; it is kept up to date.
+    What it is made from, by node, are types and the GPUs that nobody holds; these are kept up to date.
     """
 
     def __init__(self, kinds: Mapping[str, str], free: dict[str, int]) -> None:

@@ -108,12 +108,7 @@ def last_places(state: State, trials: dict[str, int], nodes: Sequence[str], gpus
 def spent_usd(state: State, now_s: float, *, minima: bool = True) -> float | None:
     """Return what the run has cost; None without prices.
 
-    Parameters
-    ----------
-    state, now_s
-        The run, and what the clock shows.
-    minima
-        Whether minimum charges of nodes that are held count in full; otherwise only what they have used up of them.
+    With ``minima`` the minimum charges of nodes that are held count in full, else what they have used up of them.
     """
     if any(resource.price_usd_per_hour is None for resource in state.plan.resources.values()):
         return None
@@ -195,16 +190,9 @@ def paid_s(state: State, pool: str, now_s: float) -> tuple[float, ...]:
 
 
 def segment_usd(state: State, segment: SegmentState, now_s: float, *, minima: bool = True) -> float | None:
-    """Return what a segment has cost: the pool's nodes from its opening to the next one's, minimum charges included.
+    """Return what a segment has cost: the pool's nodes from its opening to the next one's, or until now.
 
-    Parameters
-    ----------
-    state, segment
-        The run and its segment.
-    now_s
-        Until when, for a segment that has not ended.
-    minima
-        As in :func:`spent_usd`.
+    Minimum charges count as in :func:`spent_usd`.
     """
     resource = state.plan.resources[segment.segment.resource]
     if resource.price_usd_per_hour is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from optplan.errors import OutputError
 from optplan.runtime.budget_watch import BudgetWatch
-from optplan.runtime.cluster import committed_usd, release_all, spent_gpu_hours
+from optplan.runtime.cluster import committed_usd, spent_gpu_hours
 from optplan.runtime.journal import Journal
 from optplan.runtime.loop import EXIT_INTERRUPTED, Listener, Loop
 from optplan.runtime.protocol import (
@@ -18,11 +18,9 @@ from optplan.runtime.protocol import (
 )
 from optplan.runtime.records import (
     OperationStarted,
-    Paused,
     Record,
     Replanned,
     SegmentEnded,
-    StopWanted,
 )
 from optplan.runtime.run_state import Phase
 from optplan.runtime.scheduler import BELL, Rethink, Rules, Scheduler
@@ -70,14 +68,12 @@ class Driver(Loop[State]):
     ----------
     state, rules, executor
         Of the run.
-    journal
-        What is written down; None writes nothing.
+    journal, listener
+        As in :class:`~optplan.runtime.loop.Loop`.
     limits
         What it may take.
     rethink
         Plans the rest anew where a run does not go as planned; None follows the plan as it is.
-    listener
-        Is told of every record, and of progress; None tells nobody.
     """
 
     def __init__(
@@ -156,32 +152,16 @@ class Driver(Loop[State]):
     def _decide(self, now_s: float) -> list[Record]:
         self._check_limits(now_s)
         if self._halting:
-            return self._wind_down(now_s)
+            return self._halt(now_s)
         decided = self._scheduler.decide(now_s)
         if not self._scheduler.refusal:
             return decided
         infeasible = self._rethink is not None and self._rethink.refusal
         self._halt_for(INFEASIBLE if infeasible else LIMIT, self._scheduler.refusal)
-        return [*decided, *self._wind_down(now_s)]
+        return [*decided, *self._halt(now_s)]
 
-    def _wind_down(self, now_s: float) -> list[Record]:
-        """Stop what runs; once nothing runs any more, give everything back and pause."""
-        state = self._state
-        decided: list[Record] = []
-
-        def decide(record: Record) -> None:
-            state.apply(record)
-            decided.append(record)
-
-        for name in sorted(state.active):
-            if state.operations[name].phase is not Phase.STOPPING:
-                decide(StopWanted(now_s, name, self._halting))
-        if not state.active and state.ended is None:
-            for pool in state.pools:
-                for record in release_all(state, pool, now_s):
-                    decide(record)
-            decide(Paused(now_s, self._why, _EXITS[self._halting]))
-        return decided
+    def _halt(self, now_s: float) -> list[Record]:
+        return self._wind_down(now_s, self._halting, self._why, _EXITS[self._halting])
 
     def _halt_for(self, halting: str, why: str) -> None:
         if not self._halting:

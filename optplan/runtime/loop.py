@@ -34,6 +34,7 @@ from optplan.runtime.records import (
     OperationFailed,
     OperationStarted,
     OperationWanted,
+    Paused,
     Record,
     Resumed,
     StopWanted,
@@ -118,6 +119,20 @@ class Loop(ABC, Generic[_State]):
     @abstractmethod
     def _wait_until(self, now_s: float) -> float:
         """Return until when to wait for something to happen."""
+
+    def _wind_down(self, now_s: float, cause: str, why: str, code: int) -> list[Record]:
+        """Stop what runs, for a cause; once nothing runs any more, give everything back and pause."""
+        state = self._state
+        running = state.running
+        decided: list[Record] = [
+            StopWanted(now_s, each.operation.id, cause) for each in running if each.phase is not Phase.STOPPING
+        ]
+        if not running and state.ended is None:
+            decided += [NodeReleasing(now_s, node.name) for node in state.held_nodes()]
+            decided.append(Paused(now_s, why, code))
+        for record in decided:
+            state.apply(record)
+        return decided
 
     def _note(self, fact: Record) -> None:
         """Apply a fact; it is written with the next transaction."""

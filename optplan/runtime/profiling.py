@@ -162,18 +162,7 @@ def profile_trials(
     *,
     on_event: Listener | None = None,
 ) -> Profile:
-    """Time trials on an executor.
-
-    Parameters
-    ----------
-    executor
-        Whose nodes have the most GPUs asked for.
-    configurations
-        Of the trials, one for each repetition.
-    settings
-        What is timed.
-    on_event
-        Told after each start.
+    """Time trials on an executor whose nodes have the most GPUs asked for, one for each configuration.
 
     Raises
     ------

@@ -113,11 +113,6 @@ def measure_drift(state: State, now_s: float) -> Drift:
     """Return by how much the segments that have ended since the plan was made took more than it says.
 
     Costs are compared without minimum charges, which come due when nodes are given back.
-
-    Parameters
-    ----------
-    state, now_s
-        The run, and what the clock shows.
     """
     since_s = state.replans[-1].t if state.replans else 0.0
     ended = [

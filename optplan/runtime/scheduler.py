@@ -112,13 +112,7 @@ class Scheduler:
         self._is_fleet = state.plan.units[0].kind is UnitKind.FLEET_GROUP
 
     def decide(self, now_s: float) -> list[Record]:
-        """Return what is decided now, already applied to the state.
-
-        Parameters
-        ----------
-        now_s
-            What the run's clock shows.
-        """
+        """Return what is decided now, already applied to the state."""
         self._decided = []
         while self._ring_and_end(now_s):
             pass

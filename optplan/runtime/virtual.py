@@ -135,8 +135,6 @@ class VirtualExecutor(ClockExecutor):
         Whether times vary.
     training
         What trials show; None draws it.
-    now_s
-        What the clock shows at first: where an earlier driver left it.
     reality
         In what it differs from the plan.
     """

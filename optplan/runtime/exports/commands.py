@@ -20,13 +20,6 @@ _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 def write_command(outline: Outline, step: Step, request: ExportRequest) -> str:
     """Return a step's command as the words of a Bash array.
 
-    Parameters
-    ----------
-    outline, step
-        Whose command.
-    request
-        What the user asked.
-
     Raises
     ------
     UsageError

@@ -49,19 +49,7 @@ def begin_stream(what: str, ways: Mapping[str, str]) -> str:
 
 
 def write_common(outline: Outline, request: ExportRequest, target: str, *, launched: bool = True) -> dict[str, str]:
-    """Return the files that every target has, by their path below the folder.
-
-    Parameters
-    ----------
-    outline
-        Of the plan.
-    request
-        What the user asked.
-    target
-        Name of the exporter.
-    launched
-        Whether its jobs start through the launcher.
-    """
+    """Return the files that every target has, by path below the folder; where ``launched``, what the launcher reads."""
     found = {
         "plan.json": format_json(outline.plan.to_json_data()) + "\n",
         MANIFEST: format_json(_describe(outline, request, target)) + "\n",

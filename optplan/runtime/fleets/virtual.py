@@ -74,13 +74,7 @@ class _Training:
 
 
 class VirtualFleet:
-    """Trains on a clock that jumps.
-
-    Parameters
-    ----------
-    course
-        What happens.
-    """
+    """Trains on a clock that jumps, and lets a course of things happen."""
 
     is_virtual = True
 

@@ -165,15 +165,7 @@ class SlurmFile:
 
 
 class SlurmQuestions:
-    """Asks sacct: at first for two days, then for the last hour.
-
-    Parameters
-    ----------
-    keeper
-        Who is told.
-    slurm
-        Asks.
-    """
+    """Asks sacct: at first for two days, then for the last hour."""
 
     def __init__(self, keeper: Keeper, slurm: SlurmJobs) -> None:
         self._keeper, self._slurm = keeper, slurm
@@ -251,19 +243,7 @@ def repeat(look: Callable[[], int], every_s: float) -> Callable[[], Awaitable[No
 def make_sources(
     keeper: Keeper, jobs: SlurmJobs, *, watch: Path | None, slurm: str | None
 ) -> list[Callable[[], Awaitable[None]]]:
-    """Return what is to run beside the service.
-
-    Parameters
-    ----------
-    keeper
-        Who is told.
-    jobs
-        Reads what Slurm writes, and names classes.
-    watch
-        A folder.
-    slurm
-        ``sacct``, or the path of the file of jobcomp/filetxt.
-    """
+    """Return what is to run beside the service: a watched folder; ``sacct``, or the path of jobcomp/filetxt's file."""
     sources = []
     if watch is not None:
         sources.append(repeat(FolderWatch(watch, keeper, jobs).look, _LOOK_S))

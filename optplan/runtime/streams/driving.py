@@ -25,7 +25,6 @@ from optplan.runtime.records import (
     NodeReleasing,
     NodeWanted,
     OperationWanted,
-    Paused,
     Record,
     StopWanted,
     TablePublished,
@@ -79,10 +78,8 @@ class StreamDriver(Loop[StreamState]):
         Makes new tables; None keeps the first one.
     expander
         Is told how many nodes are wanted; None tells nobody but the executor.
-    journal
-        What is written down; None writes nothing.
-    listener
-        Is told of every record, and of progress.
+    journal, listener
+        As in :class:`~optplan.runtime.loop.Loop`.
     """
 
     def __init__(
@@ -119,7 +116,7 @@ class StreamDriver(Loop[StreamState]):
 
     def _decide(self, now_s: float) -> list[Record]:
         if self._interrupted:
-            return self._wind_down(now_s)
+            return self._wind_down(now_s, "interrupted", "interrupted", EXIT_INTERRUPTED)
         state, decided = self._state, list[Record]()
 
         def emit(record: Record) -> None:
@@ -227,20 +224,6 @@ class StreamDriver(Loop[StreamState]):
         awaited = any(node.phase in (Phase.WANTED, Phase.LAUNCHING) for node in self._state.nodes.values())
         is_idle = not (self._coming or self._state.operations or awaited)
         return self._executor.capabilities.is_virtual and is_idle
-
-    def _wind_down(self, now_s: float) -> list[Record]:
-        """Stop what runs; once nothing does, give nodes back and pause."""
-        decided: list[Record] = [
-            StopWanted(now_s, name, "interrupted")
-            for name, each in self._state.operations.items()
-            if each.phase is not Phase.STOPPING
-        ]
-        if not self._state.operations:
-            decided += [NodeReleasing(now_s, node.name) for node in self._state.held_nodes()]
-            decided.append(Paused(now_s, "interrupted", EXIT_INTERRUPTED))
-        for record in decided:
-            self._state.apply(record)
-        return decided
 
     def _wait_until(self, now_s: float) -> float:
         """Return until when to wait for something to happen."""

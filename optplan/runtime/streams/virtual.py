@@ -22,8 +22,6 @@ class VirtualStreamExecutor(ClockExecutor):
         How large epochs really are and how fast they run; has the classes of all jobs.
     node_start_s
         Seconds until a node can be used.
-    now_s
-        What the clock shows at first.
     """
 
     capabilities = Capabilities("virtual", is_virtual=True)
