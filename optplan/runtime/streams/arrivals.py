@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,13 +64,9 @@ def order_jobs(jobs: Iterable[StreamJob]) -> list[StreamJob]:
         When two have the same name.
     """
     ordered = sorted(jobs, key=lambda job: (job.at_s, job.name))
-    _require_distinct(ordered)
-    return ordered
-
-
-def _require_distinct(jobs: Sequence[StreamJob]) -> None:
     seen: set[str] = set()
-    for job in jobs:
+    for job in ordered:
         if job.name in seen:
             raise DataError(f"jobs.{job.name}", "two jobs have this name", "give each job a name of its own")
         seen.add(job.name)
+    return ordered

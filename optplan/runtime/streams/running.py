@@ -22,9 +22,9 @@ from optplan.online.terms import Terms
 from optplan.online.width_table import WidthTable
 from optplan.runtime.executors import gather_settings, make_executor
 from optplan.runtime.journal import Journal
+from optplan.runtime.loop import Listener
 from optplan.runtime.options import require_effect
-from optplan.runtime.protocol import Executor, Progressed
-from optplan.runtime.records import Record
+from optplan.runtime.protocol import Executor
 from optplan.runtime.running import interruptible
 from optplan.runtime.streams.arrivals import StreamJob, order_jobs
 from optplan.runtime.streams.driving import StreamDriver, StreamTerms
@@ -51,8 +51,6 @@ _LOOKED_AT = {
 }
 #: On the virtual clock: epochs of all jobs, and looks at the widths until the last job has come and could be over.
 _MOST_EPOCHS, _MOST_LOOKS = 5_000_000, 100_000
-
-Listener = Callable[[Record | Progressed], None]
 
 
 class StreamOptions(FrozenModel):
