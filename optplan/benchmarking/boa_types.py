@@ -22,18 +22,25 @@ _BUDGETS_USD = {
 }
 #: Seconds that a change of GPU type takes more: the paper's cold start less its warm one (5.4).
 _TYPE_CHANGE_S = 100.0
-#: What classes are asked to keep, by field and what it is called: each with the budgets within which it is kept.
-_Kept = tuple[tuple[str, str, dict[str, float]], ...]
-_DUE_S: _Kept = (
-    ("boa-newtrace", "100gpu", {"bert": 1500.0}),
-    ("boa-newtrace", "120gpu", {"bert": 1300.0, "imagenet": 20000.0, "yolov3": 8000.0}),
-    ("boa-newtrace-types", "60usd/hour", {"imagenet": 13000.0}),
-)
-_FLOORS: _Kept = (
-    ("boa-newtrace", "100gpu", {"bert": 22.0, "imagenet": 30.0}),
-    ("boa-newtrace-types", "60usd/hour", {"imagenet": 20.0}),
-)
-_PROMISES = {"most_mean_jct_s": ("due", _DUE_S), "least_mean_gpus": ("floors", _FLOORS)}
+#: What classes are promised, by field: what it is called, and by instance and budget what is kept there:
+#: seconds until a job is complete, or GPUs.
+_PROMISES: dict[str, tuple[str, tuple[tuple[str, str, dict[str, float]], ...]]] = {
+    "most_mean_jct_s": (
+        "due",
+        (
+            ("boa-newtrace", "100gpu", {"bert": 1500.0}),
+            ("boa-newtrace", "120gpu", {"bert": 1300.0, "imagenet": 20000.0, "yolov3": 8000.0}),
+            ("boa-newtrace-types", "60usd/hour", {"imagenet": 13000.0}),
+        ),
+    ),
+    "least_mean_gpus": (
+        "floors",
+        (
+            ("boa-newtrace", "100gpu", {"bert": 22.0, "imagenet": 30.0}),
+            ("boa-newtrace-types", "60usd/hour", {"imagenet": 20.0}),
+        ),
+    ),
+}
 _SAMPLES = 200
 #: Seconds for each re-solve of an explanation.
 _RESOLVE_LIMIT_S = 1.0

@@ -158,20 +158,27 @@ def _make_cell(instance: SeerInstance, seeds: Sequence[int]) -> Cell:
     )
 
 
+_load_once = cache(load_curves)
+Search = Callable[[SearchSetting, np.random.Generator], SearchOutcome]
+
+#: Every policy, for a cell and the recorded run that is met.
+_POLICIES: dict[str, Callable[[Cell, int], Search]] = {
+    "seer": lambda cell, _: partial(run_seer, instance=cell.instance, solution=cell.published),
+    "seer-spent": lambda cell, _: partial(run_seer, instance=cell.instance, solution=cell.spent),
+    "seer-informed": lambda cell, run: partial(run_seer, instance=cell.instance, solution=cell.informed[run]),
+    "seer-misinformed": lambda cell, _: partial(run_seer, instance=cell.instance, solution=cell.misinformed),
+    "hyperband": lambda *_: partial(run_hyperband, eta=_ETA, most_gpus=_MOST_GPUS),
+    "grid": lambda *_: partial(run_grid, most_gpus=_MOST_GPUS),
+    "random": lambda *_: run_random,
+    "asha": lambda *_: partial(run_asha, eta=_ETA),
+    "hypersched": lambda *_: partial(run_hypersched, eta=_ETA),
+    "bohb": lambda *_: partial(run_bohb, eta=_ETA, levels=_load_once(CURVES).levels),
+}
+
+
 def list_policies() -> list[str]:
     """List the policies that can run: BOHB needs an extra."""
-    names = [
-        "seer",
-        "seer-spent",
-        "seer-informed",
-        "seer-misinformed",
-        "hyperband",
-        "grid",
-        "random",
-        "asha",
-        "hypersched",
-    ]
-    return [*names, "bohb"] if find_spec("statsmodels") is not None else names
+    return [name for name in _POLICIES if name != "bohb" or find_spec("statsmodels") is not None]
 
 
 def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
@@ -191,31 +198,16 @@ def search_once(cell: Cell, policy: str, seed: int) -> SearchOutcome:
     InfeasibleError
         When the policy cannot do with so little.
     """
-    curves = _load_once(CURVES)
     instance, run_seed = cell.instance, _choose_run(seed)
     setting = SearchSetting(
-        values=curves.of_seed(run_seed),
+        values=_load_once(CURVES).of_seed(run_seed),
         scaling=load_scaling(SCALING).of,
         deadline_min=instance.deadline_min,
         budget_gpu_min=instance.budget_gpu_min,
         resize_min=instance.resize_min,
     )
-    policies: dict[str, Callable[[SearchSetting, np.random.Generator], SearchOutcome]] = {
-        "seer": partial(run_seer, instance=instance, solution=cell.published),
-        "seer-spent": partial(run_seer, instance=instance, solution=cell.spent),
-        "seer-informed": partial(run_seer, instance=instance, solution=cell.informed[run_seed]),
-        "seer-misinformed": partial(run_seer, instance=instance, solution=cell.misinformed),
-        "hyperband": partial(run_hyperband, eta=_ETA, most_gpus=_MOST_GPUS),
-        "grid": partial(run_grid, most_gpus=_MOST_GPUS),
-        "random": run_random,
-        "asha": partial(run_asha, eta=_ETA),
-        "hypersched": partial(run_hypersched, eta=_ETA),
-        "bohb": partial(run_bohb, eta=_ETA, levels=curves.levels),
-    }
-    return policies[policy](setting, np.random.default_rng(np.random.SeedSequence((seed, 0))))
-
-
-_load_once = cache(load_curves)
+    search = _POLICIES[policy](cell, run_seed)
+    return search(setting, np.random.default_rng(np.random.SeedSequence((seed, 0))))
 
 
 def _choose_run(seed: int) -> int:

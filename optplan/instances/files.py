@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar, overload
 
 from optplan.contracts import Instance, Plan, Result, Solution
-from optplan.errors import DataError, OutputError, UsageError, nearest_name_hint, show_value
+from optplan.errors import OutputError, UsageError, show_value
 from optplan.instances.parsing import parse_instance, parse_plan, parse_record, parse_result
 from optplan.instances.plain_data import STDIN, YAML_ENDINGS, read_data
 from optplan.schema import FrozenModel
@@ -58,13 +58,11 @@ def read_instance(name_or_path: str | Path, kind: type[Instance] = Instance) -> 
 
 
 def _read_instance(name_or_path: str | Path) -> Instance:
-    from optplan.instances.library import build_named, names  # the library is read only when a name is asked for
+    from optplan.instances.library import build_named  # the library is read only when a name is asked for
 
     _require_path(name_or_path)
     text = str(name_or_path)
     if isinstance(name_or_path, str) and not is_path(text):
-        if text not in names():
-            raise DataError("", f"no instance named {text!r} in the library", nearest_name_hint(text, names()))
         return build_named(text)
     return parse_instance(read_data(Path(text)), path=Path(text).name)
 

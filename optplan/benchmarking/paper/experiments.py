@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from optplan.benchmarking.paper.curves import Curve, Point
-from optplan.benchmarking.paper.plans import GPU, SOLVERS, Planned
+from optplan.benchmarking.paper.plans import GPU, SOLVERS
 from optplan.benchmarking.paper.running import Curves, Runner, gather
 from optplan.benchmarking.paper.setting import Setting
 from optplan.benchmarking.paper.traces import Trace, make_bursts, measure_variation
@@ -87,19 +87,11 @@ class Experiments:
     """
 
     runner: Runner
-    plans: dict[tuple[str, str, float, str], Planned | None] = field(default_factory=dict)
 
     @property
     def setting(self) -> Setting:
         """Where everything is."""
         return self.runner.setting
-
-    def plan(self, trace: Trace, name: str, budget_gpus: float, timing: Timing = Timing.TABLES) -> Planned | None:
-        """Plan on a trace's rates, once."""
-        key = (trace.name, name, budget_gpus, timing.value)
-        if key not in self.plans:
-            self.plans[key] = self.setting.planner.plan(trace, SOLVERS[name], budget_gpus, timing=timing)
-        return self.plans[key]
 
     def plan_cells(
         self,
@@ -112,7 +104,7 @@ class Experiments:
         **parameters: float,
     ) -> dict[str, Cell]:
         """Return a policy's cells, by budget; budgets that no plan keeps are left out."""
-        plans = {f"{gpus:g}": self.plan(planned_on, name, gpus, timing) for gpus in budgets_gpus}
+        plans = {f"{gpus:g}": self.setting.planner.plan(planned_on, name, gpus, timing) for gpus in budgets_gpus}
         return {
             label: self.setting.cell(replayed, planned, **parameters)
             for label, planned in plans.items()
@@ -206,12 +198,12 @@ class Experiments:
 
         ``curves`` are those of the trace as it is: they say at which budget exact widths rent what autoscaling rents.
         """
-        plans = {EXACT: self.plan(trace, EXACT, budget_gpus)}
+        plans = {EXACT: self.setting.planner.plan(trace, EXACT, budget_gpus)}
         if EXACT in curves and AUTOSCALED in curves:
             rival = next((point for point in curves[AUTOSCALED].points if point.label == _TARGET), None)
             if rival is not None:
                 alike = curves[EXACT].nearest(rival.node_gpu_hours)
-                plans[EXACT_ALIKE] = self.plan(trace, EXACT, float(alike.label))
+                plans[EXACT_ALIKE] = self.setting.planner.plan(trace, EXACT, float(alike.label))
         nodes = round(budget_gpus / 4)
         rows = []
         for variation, seed in itertools.product(self.setting.scope.variations, self.setting.scope.seeds):
@@ -230,7 +222,7 @@ class Experiments:
         """Predictions beside replays, on the trace that was planned on and on others."""
         rows = []
         for gpus in budgets_gpus:
-            planned = self.plan(trace, EXACT, gpus)
+            planned = self.setting.planner.plan(trace, EXACT, gpus)
             if planned is None:
                 continue
             cells = {one.name: self.setting.cell(one, planned) for one in replayed}
@@ -245,7 +237,7 @@ class Experiments:
 
         Autoscaling has the target at which ``curves``, those of the trace, say that it rents what exact widths rent.
         """
-        plans = {name: self.plan(trace, name, gpus) for name in (EXACT, PUBLISHED)}
+        plans = {name: self.setting.planner.plan(trace, name, gpus) for name in (EXACT, PUBLISHED)}
         cells = {name: self.setting.cell(trace, planned) for name, planned in plans.items() if planned is not None}
         for name in ("least attained service", POLLUX):
             cells[name] = self.setting.cell(trace, FIXED[name], nodes=max(1, round(gpus / 4)))

@@ -96,7 +96,7 @@ def gather_all(runner: Runner) -> Gathered:
     on_filtered |= experiments.share_equally(filtered, filtered_nodes)
     on_new |= experiments.share_equally(newtrace, scope.nodes)
     solve_s: dict[str, list[float]] = {}
-    for (_, name, _, _), planned in experiments.plans.items():
+    for (_, name, _, _), planned in setting.planner.plans.items():
         if planned is not None:
             solve_s.setdefault(name, []).append(planned.solve_s)
     return Gathered(

@@ -64,22 +64,30 @@ class Planner:
     profiles: Path
     folder: Path
     max_width: int
+    #: What was planned, by trace, name of the solver, budget and timing; None where no plan keeps the budget.
+    plans: dict[tuple[str, str, float, Timing], Planned | None] = field(default_factory=dict)
     _instances: dict[tuple[str, Timing], BoaInstance] = field(default_factory=dict)
 
-    def plan(self, trace: Trace, solver: str, budget_gpus: float, *, timing: Timing = Timing.TABLES) -> Planned | None:
-        """Plan on a trace's rates; None where no plan keeps the budget.
+    def plan(self, trace: Trace, name: str, budget_gpus: float, timing: Timing = Timing.TABLES) -> Planned | None:
+        """Plan on a trace's rates, once; None where no plan keeps the budget.
 
         Parameters
         ----------
         trace
             Whose rates, spread over its span.
-        solver
+        name
             One of :data:`SOLVERS`.
         budget_gpus
             GPUs on average.
         timing
             ``tables``: the speeds that the replay has; ``model``: the goodput model fitted to them.
         """
+        key = (trace.name, name, budget_gpus, timing)
+        if key not in self.plans:
+            self.plans[key] = self._solve(trace, SOLVERS[name], budget_gpus, timing)
+        return self.plans[key]
+
+    def _solve(self, trace: Trace, solver: str, budget_gpus: float, timing: Timing) -> Planned | None:
         instance = self._build(trace, budget_gpus, timing)
         result = solve(instance, solver=solver)
         if result.status is Status.INFEASIBLE or result.solution is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from optplan.errors import DataError
-from optplan.instances.job_logs.records import BACKWARDS, BROKEN, LeftOut, Row
+from optplan.instances.job_logs.records import BROKEN, LeftOut, Row
 from optplan.instances.job_logs.times import Clock
 from optplan.instances.plain_data import read_data
 
@@ -54,10 +54,8 @@ def read_kubernetes(path: Path, *, clock: Clock, class_column: str | None, left_
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
             left_out.add(BROKEN, where, str(error))
             continue
-        if row.run_s is not None and row.run_s < 0:
-            left_out.add(BACKWARDS, where)
-            continue
-        yield row
+        if left_out.is_usable(row):
+            yield row
     left_out.require_readable(str(path), len(jobs or pods))
 
 

@@ -191,6 +191,13 @@ class LeftOut:
             said.append(f"{count:,} {reason} (first: {', '.join(filter(None, (where, wrong)))})")
         return "; ".join(said)
 
+    def is_usable(self, row: Row) -> bool:
+        """Whether a row ends after it starts; it is counted where it does not."""
+        if row.run_s is not None and row.run_s < 0:
+            self.add(BACKWARDS, row.where)
+            return False
+        return True
+
     def require_readable(self, file: str, rows: int) -> None:
         """Refuse a log of which more than half cannot be read: it is not what it is taken for.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from optplan.errors import DataError, show_value
 from optplan.instances.csv_tables import open_rows
-from optplan.instances.job_logs.records import BACKWARDS, BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
+from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 
 #: What prints a log that can be read.
@@ -81,8 +81,7 @@ def read_sacct(
             except ValueError as error:
                 left_out.add(BROKEN, where, str(error))
                 continue
-            if row.run_s is not None and row.run_s < 0:
-                left_out.add(BACKWARDS, where)
+            if not left_out.is_usable(row):
                 continue
             waiting = _WAITING.fullmatch(id_) if "[" in id_ else None
             if waiting is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from optplan.errors import DataError, nearest_name_hint, show_value
 from optplan.instances.csv_tables import open_rows
 from optplan.instances.job_logs.reading import LogReading
-from optplan.instances.job_logs.records import BACKWARDS, BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
+from optplan.instances.job_logs.records import BROKEN, WRONG_FIELDS, LeftOut, Row, read_ending
 from optplan.instances.job_logs.times import Clock, read_seconds
 from optplan.units import SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
@@ -74,10 +74,8 @@ def read_table(path: Path, reading: LogReading, *, clock: Clock, left_out: LeftO
             except ValueError as error:
                 left_out.add(BROKEN, where, str(error))
                 continue
-            if row.run_s is not None and row.run_s < 0:
-                left_out.add(BACKWARDS, where)
-                continue
-            yield row
+            if left_out.is_usable(row):
+                yield row
     left_out.require_readable(str(path), rows_read)
 
 
