@@ -12,7 +12,7 @@ import re
 import statistics
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -348,14 +348,12 @@ def _join_hosts(rows: Iterable[Offer]) -> list[Offer]:
         added = alone.get((gpu, gpus, offer.zone))
         if added is not None:
             joined.append(
-                Offer(
-                    instance_type=offer.instance_type,
+                replace(
+                    offer,
                     gpu=gpu,
                     gpus=gpus,
                     price_usd_per_hour=_add(offer.price_usd_per_hour, added.price_usd_per_hour),
                     spot_usd_per_hour=_add(offer.spot_usd_per_hour, added.spot_usd_per_hour),
-                    region=offer.region,
-                    zone=offer.zone,
                     is_doubtful=added.is_doubtful,
                     is_joined=True,
                 )

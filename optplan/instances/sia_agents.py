@@ -58,7 +58,7 @@ class Agent:
         """Choose the batch for GPUs on nodes: the best by the model, or the least one while nothing is known."""
         nodes, gpus = np.array(len(spread)), sum(spread)
         largest = _largest_local_batch(self._tables, spread)
-        batches = _split(self._rule, gpus, largest, adapts=self._parameters is not None)
+        batches = _split(self._tables.batch_rule(self._facts), gpus, largest, adapts=self._parameters is not None)
         best = 0
         if self._parameters is not None:
             time_s = self._parameters.iteration_time_s(nodes, np.array(gpus), batches.local_batch, batches.accumulated)
@@ -99,7 +99,7 @@ class Agent:
             speeds = np.tile(np.arange(most + 1.0), (2, 1))
             if self._parameters is not None:
                 gpus = np.arange(1, most + 1)
-                batches = _split_all(self._rule, most)
+                batches = _split_all(self._tables.batch_rule(self._facts), most)
                 for row, nodes in zip(speeds, (1, 2), strict=True):
                     time_s = self._parameters.iteration_time_s(
                         np.array(nodes), gpus, batches.local_batch, batches.accumulated
@@ -108,11 +108,6 @@ class Agent:
             speeds[1, :2] = 0.0
             self._believed[most_gpus] = speeds[0], speeds[1]
         return self._believed[most_gpus]
-
-    @property
-    def _rule(self) -> BatchRule:
-        facts, tables = self._facts, self._tables
-        return BatchRule(facts.init_batch_size, facts.max_batch_size, tables.min_local_batch, tables.max_local_batch)
 
     def _speed(self, batches: Batches, time_s: FloatArray) -> FloatArray:
         gain = statistical_gain(

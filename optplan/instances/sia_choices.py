@@ -17,7 +17,7 @@ from optplan.instances.sia_applications import Application
 from optplan.instances.sia_curves import LearningCurves
 from optplan.instances.sia_profiles import FITTED, INTERPOLATED, Passes, ProfileTables, passes_to_fit
 from optplan.schema import FloatArray, IntArray
-from optplan.speedup.batches import Batches, BatchRule, best_goodput
+from optplan.speedup.batches import Batches, best_goodput
 from optplan.speedup.goodput_fitting import GoodputFit, fit_goodput
 
 #: Fits that are kept.
@@ -71,12 +71,6 @@ class Sources:
     fixed_batch_size: int | None
 
     @property
-    def rule(self) -> BatchRule:
-        """The limits on batch sizes."""
-        facts, tables = self.application, self.tables
-        return BatchRule(facts.init_batch_size, facts.max_batch_size, tables.min_local_batch, tables.max_local_batch)
-
-    @property
     def widest(self) -> int:
         """The largest width that leaves each GPU enough samples."""
         return (self.fixed_batch_size or self.application.max_batch_size) // self.tables.min_local_batch
@@ -120,7 +114,8 @@ def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[Choices, list
     """Look the step times up (data README, section 1.6 (b)): nothing is feasible where there are none."""
     tables = sources.tables
     largest = np.array([tables.largest_local_batch(int(k)) for k in widths])
-    batches = sources.rule.split(widths, largest_local=largest, fixed_batch_size=sources.fixed_batch_size)
+    rule = tables.batch_rule(sources.application)
+    batches = rule.split(widths, largest_local=largest, fixed_batch_size=sources.fixed_batch_size)
     times_s = np.full((*batches.local_batch.shape, 2), np.nan)
     provenance = []
     for column, k in enumerate(widths.tolist()):
@@ -148,7 +143,7 @@ def _choose_by_tables(sources: Sources, widths: IntArray) -> tuple[Choices, list
 def _choose_by_model(sources: Sources, widths: IntArray) -> tuple[Choices, GoodputFit]:
     """Predict the step times; on several nodes nothing is feasible when none were measured."""
     fit = _fit(sources.tables.placement_passes, sources.tables.scalability_passes)
-    batches = sources.rule.split(widths, fixed_batch_size=sources.fixed_batch_size)
+    batches = sources.tables.batch_rule(sources.application).split(widths, fixed_batch_size=sources.fixed_batch_size)
     nodes = sources.tables.count_nodes(widths)
     time_s = fit.parameters.iteration_time_s(nodes, widths, batches.local_batch, batches.accumulated)
     unknown = (nodes > 1) & ("alpha_n" in fit.unobserved)

@@ -22,6 +22,7 @@ from optplan.errors import DataError, nearest_name_hint
 from optplan.instances.csv_tables import parse_number, parse_whole, read_rows
 from optplan.instances.sia_applications import GPU_NODES, Application
 from optplan.schema import FloatArray, IntArray
+from optplan.speedup.batches import BatchRule
 
 if TYPE_CHECKING:
     from scipy.interpolate import LinearNDInterpolator
@@ -109,6 +110,10 @@ class ProfileTables:
     def placement(self, gpus: int) -> str:
         """Return how the GPUs of a width lie on nodes."""
         return self.spread.get(gpus) or consolidated_placement(gpus, self.gpus_per_node)
+
+    def batch_rule(self, facts: Application) -> BatchRule:
+        """Return the limits on an application's batch sizes."""
+        return BatchRule(facts.init_batch_size, facts.max_batch_size, self.min_local_batch, self.max_local_batch)
 
     def count_nodes(self, gpus: IntArray) -> IntArray:
         """Return the nodes on which the GPUs of each width lie, in the same shape."""

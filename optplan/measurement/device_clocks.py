@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Any
 
 from optplan.errors import UsageError
 from optplan.measurement.workloads import require_torch
 
-if TYPE_CHECKING:
-    import torch
-
-
-class DeviceClock(Protocol):
-    """Marks moments of a device's work."""
-
-    def start(self) -> None:
-        """Forget the marks, and wait until the device is idle."""
-
-    def mark(self) -> int:
-        """Mark the moment at which the device has done what was asked of it so far; return the mark's number."""
-
-    def finish(self) -> None:
-        """Wait until every mark is reached."""
-
-    def seconds(self, first: int, last: int) -> float:
-        """Return the time from one mark to another."""
-
 
 class HostClock:
-    """Marks of the host's clock, for work that is done when its call returns.
+    """Marks moments of a device's work by the host's clock: for work that is done when its call returns.
 
     Parameters
     ----------
@@ -40,26 +21,30 @@ class HostClock:
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
-        self._marks: list[float] = []
+        self._marks: list[Any] = []
 
     def start(self) -> None:
-        """Forget the marks."""
+        """Forget the marks, and wait until the device is idle."""
         self._marks.clear()
+        self.finish()
 
     def mark(self) -> int:
-        """Mark this moment."""
-        self._marks.append(self._now())
+        """Mark the moment at which the device has done what was asked of it so far; return the mark's number."""
+        self._marks.append(self._look())
         return len(self._marks) - 1
 
     def finish(self) -> None:
-        """Do nothing: every mark is reached when it is made."""
+        """Wait until every mark is reached: here it is when it is made."""
 
     def seconds(self, first: int, last: int) -> float:
         """Return the time from one mark to another."""
-        return self._marks[last] - self._marks[first]
+        return float(self._marks[last] - self._marks[first])
+
+    def _look(self) -> Any:  # noqa: ANN401 - seconds, or an event
+        return self._now()
 
 
-class CudaClock:
+class CudaClock(HostClock):
     """Marks in the stream of work of a CUDA device, which runs behind the host.
 
     Parameters
@@ -69,20 +54,8 @@ class CudaClock:
     """
 
     def __init__(self, device: str) -> None:
+        super().__init__()
         self._device = device
-        self._marks: list[torch.cuda.Event] = []
-
-    def start(self) -> None:
-        """Forget the marks, and wait until the device is idle."""
-        self._marks.clear()
-        self.finish()
-
-    def mark(self) -> int:
-        """Put a mark behind the work that was asked for so far."""
-        event = require_torch().cuda.Event(enable_timing=True)
-        event.record()
-        self._marks.append(event)
-        return len(self._marks) - 1
 
     def finish(self) -> None:
         """Wait until the device is idle."""
@@ -92,8 +65,13 @@ class CudaClock:
         """Return the time from one mark to another."""
         return float(self._marks[first].elapsed_time(self._marks[last])) / 1000.0
 
+    def _look(self) -> Any:  # noqa: ANN401 - an event of PyTorch
+        event = require_torch().cuda.Event(enable_timing=True)
+        event.record()
+        return event
 
-def make_clock(device: str) -> DeviceClock:
+
+def make_clock(device: str) -> HostClock:
     """Return the clock of a device.
 
     Raises

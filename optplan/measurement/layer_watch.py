@@ -16,7 +16,7 @@ from optplan.errors import DataError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from optplan.measurement.device_clocks import DeviceClock
+    from optplan.measurement.device_clocks import HostClock
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class LayerWatch:
         On which marks are made.
     """
 
-    def __init__(self, layers: list[TrainableLayer], clock: DeviceClock) -> None:
+    def __init__(self, layers: list[TrainableLayer], clock: HostClock) -> None:
         self._layers = layers
         self._clock = clock
         self._marks: dict[int, int] = {}

@@ -18,7 +18,7 @@ import numpy as np
 
 from optplan.errors import DataError, DataWarning, MeasurementError, OptplanError, UsageError
 from optplan.formulations.srift.data.profiles import DeviceProfile, JobProfile, Layers
-from optplan.measurement.device_clocks import DeviceClock, make_clock
+from optplan.measurement.device_clocks import HostClock, make_clock
 from optplan.measurement.layer_watch import LayerWatch, TrainableLayer, list_layers
 from optplan.measurement.workloads import Loss, Workload, call_module, make_workload, require_torch, run_user_code
 
@@ -66,7 +66,7 @@ class ProfilerSettings:
     least_batch: int = 1
     mend_falls: bool = False
     threads: int | None = None
-    clock: DeviceClock | None = None
+    clock: HostClock | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers that measure nothing."""
@@ -161,7 +161,7 @@ def _threads(number: int | None) -> Iterator[None]:
 class _PassRunner:
     """Runs the passes of a workload and times them."""
 
-    def __init__(self, workload: Workload, clock: DeviceClock) -> None:
+    def __init__(self, workload: Workload, clock: HostClock) -> None:
         self._workload = workload
         self.clock = clock
 

@@ -169,22 +169,18 @@ def summarise(timings: Sequence[TrialTiming]) -> SearchTimings:
     steps = {gpus: [np.array(each.steps_s) for each in resumed if each.gpus == gpus] for gpus in widths}
     overheads = {gpus: [each.overhead_s for each in resumed if each.gpus == gpus] for gpus in widths}
     within, between = _split_variance(list(steps.values()))
-    fresh = _known([each.load_s for each in timings if not each.resumed])
-    initialise = Estimate.of(fresh) if fresh else None
-    loads = _known([each.load_s for each in resumed])
+    initialise = _estimate([each.load_s for each in timings if not each.resumed])
     less = 0.0 if initialise is None else initialise.mean
-    load = Estimate.of([max(0.0, value - less) for value in loads]) if loads else None
-    launches, saves = _known([each.launch_s for each in timings]), _known([each.save_s for each in timings])
     return SearchTimings(
         iteration_s={gpus: Estimate.of([float(one.mean()) for one in trials]) for gpus, trials in steps.items()},
         iteration_noise=math.sqrt(within),
         trial_noise=math.sqrt(between),
         start_s={gpus: Estimate.of(values) for gpus, values in overheads.items()},
         starts_differ=_differ(list(overheads.values())),
-        launch_s=Estimate.of(launches) if launches else None,
+        launch_s=_estimate([each.launch_s for each in timings]),
         initialise_s=initialise,
-        load_s=load,
-        save_s=Estimate.of(saves) if saves else None,
+        load_s=_estimate([None if each.load_s is None else max(0.0, each.load_s - less) for each in resumed]),
+        save_s=_estimate([each.save_s for each in timings]),
     )
 
 
@@ -193,8 +189,10 @@ def describe_seconds(values: Sequence[float]) -> float | dict[str, object]:
     return _describe(Estimate.of(values))
 
 
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
+def _estimate(values: Sequence[float | None]) -> Estimate | None:
+    """Estimate from what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return Estimate.of(known) if known else None
 
 
 def _split_variance(groups: Sequence[Sequence[FloatArray]]) -> tuple[float, float]:

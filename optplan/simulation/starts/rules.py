@@ -14,7 +14,7 @@ saves, are the whole trade-off.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,16 +113,8 @@ def trade(bargains: Sequence[Bargains]) -> tuple[FloatArray, FloatArray, FloatAr
     """
     slopes = np.concatenate([[], *(each.saved_per_hour for each in bargains)])
     order = np.argsort(-slopes, kind="stable")
-    steps = [np.concatenate([[], *(np.diff(part) for part in parts)])[order] for parts in _parts(bargains)]
-    firsts = [math.fsum(float(part[0]) for part in parts) for parts in _parts(bargains)]
+    columns = [each.wait_s for each in bargains], [each.cost_usd for each in bargains]
+    steps = [np.concatenate([[], *(np.diff(part) for part in parts)])[order] for parts in columns]
+    firsts = [math.fsum(float(part[0]) for part in parts) for parts in columns]
     wait_s, cost_usd = (np.append(first, first + np.cumsum(step)) for first, step in zip(firsts, steps, strict=True))
     return np.append(math.inf, slopes[order]), wait_s, cost_usd
-
-
-def _parts(bargains: Sequence[Bargains]) -> tuple[list[FloatArray], list[FloatArray]]:
-    return [each.wait_s for each in bargains], [each.cost_usd for each in bargains]
-
-
-def longest_wait(use: JobUse, may_wait_s: Mapping[str, float]) -> float:
-    """Return the longest that a job may wait: none unless its application may."""
-    return may_wait_s.get(use.application, 0.0)

@@ -16,7 +16,7 @@ from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.naming import make_policy
 from optplan.simulation.cluster.replaying import replay
 from optplan.simulation.starts.daily_prices import DailyPrices
-from optplan.simulation.starts.rules import Bargains, find_bargains, longest_wait, trade, wait_for_price
+from optplan.simulation.starts.rules import find_bargains, trade, wait_for_price
 from optplan.simulation.starts.uses import JobUse, Recorder, delay
 
 #: By how much what a replay costs may differ from what its jobs were said to cost, relatively.
@@ -169,7 +169,7 @@ def study_starts(
     uses = recorder.list_uses(first)
     if not uses:
         raise UsageError(f"policy: no job can be completed under {recorder.name}; choose other widths")
-    bargains = [find_bargains(use, prices, longest_wait(use, may_wait_s)) for use in uses]
+    bargains = [find_bargains(use, prices, may_wait_s.get(use.application, 0.0)) for use in uses]
 
     def start(rule: str, waits_s: FloatArray) -> Started:
         starts_s = np.array([use.submitted_s for use in uses]) + waits_s
@@ -186,7 +186,7 @@ def study_starts(
     for usd in sorted(worths_usd, reverse=True):
         waits_s = np.array([each.wait_at(usd) for each in bargains])
         rules.append(start(f"an hour worth ${usd:,.4g}", waits_s))
-    rules.append(start("least cost", _longest(bargains)))
+    rules.append(start("least cost", np.array([each.wait_s[-1] for each in bargains])))
     saved, wait_s, cost_usd = trade(bargains)
     return StartStudy(recorder.name, prices, uses, may_wait_s, rules, saved, wait_s, cost_usd, first.problems)
 
@@ -202,12 +202,8 @@ def _check(may_wait_s: Mapping[str, float], worths_usd: Sequence[float], thresho
                 raise UsageError(f"{what}: got {number!r}; a finite number of at least zero is needed")
 
 
-def _longest(bargains: Sequence[Bargains]) -> FloatArray:
-    return np.array([each.wait_s[-1] for each in bargains])
-
-
 def _wait_for(uses: Sequence[JobUse], prices: DailyPrices, may_wait_s: Mapping[str, float], usd: float) -> FloatArray:
-    return np.array([wait_for_price(use, prices, longest_wait(use, may_wait_s), usd) for use in uses])
+    return np.array([wait_for_price(use, prices, may_wait_s.get(use.application, 0.0), usd) for use in uses])
 
 
 def _best_threshold(uses: Sequence[JobUse], prices: DailyPrices, may_wait_s: Mapping[str, float]) -> float:

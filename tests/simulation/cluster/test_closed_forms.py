@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from optplan.simulation.cluster.jobs import Job, TabledApplication
-from optplan.simulation.cluster.policies.in_turn import InTurn
-from optplan.simulation.cluster.policies.one_width import hold_one_width
+from optplan.simulation.cluster.policies.in_turn import InTurn, hold_one_width
 from optplan.simulation.cluster.replaying import replay
 
 

@@ -15,9 +15,8 @@ from optplan.simulation.cluster.jobs import Job, Places, Spread, TabledApplicati
 from optplan.simulation.cluster.nodes import Nodes
 from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.equal_share import EqualShare
-from optplan.simulation.cluster.policies.in_turn import InTurn
+from optplan.simulation.cluster.policies.in_turn import InTurn, hold_one_width
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
-from optplan.simulation.cluster.policies.one_width import hold_one_width
 from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.policies.reservation import hold_reservations
 from optplan.simulation.cluster.policy import Policy, Sight

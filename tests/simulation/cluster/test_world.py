@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from optplan.errors import DataError
 from optplan.simulation.cluster.jobs import Job, Places, TabledApplication
 from optplan.simulation.cluster.policies.equal_share import EqualShare
-from optplan.simulation.cluster.policies.in_turn import InTurn
-from optplan.simulation.cluster.policies.one_width import hold_one_width
+from optplan.simulation.cluster.policies.in_turn import InTurn, hold_one_width
 from optplan.simulation.cluster.policy import Sight
 from optplan.simulation.cluster.replaying import replay
 from optplan.simulation.cluster.world import Law, World

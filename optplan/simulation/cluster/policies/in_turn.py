@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from optplan.errors import UsageError
 from optplan.simulation.cluster.jobs import Job
 from optplan.simulation.cluster.policy import Sight
 
@@ -49,3 +50,16 @@ class InTurn:
             wishes[self._waiting.popleft()] = wanted
             free -= wanted
         return wishes
+
+
+def hold_one_width(gpus: int) -> InTurn:
+    """Return the policy that gives each job the same number of GPUs; with one, it is what those do who do not scale.
+
+    Parameters
+    ----------
+    gpus
+        At least 1.
+    """
+    if gpus < 1:
+        raise UsageError(f"one-width: got {gpus}; a job needs at least 1 GPU")
+    return InTurn("one-gpu" if gpus == 1 else f"one-width:{gpus}", lambda _: gpus)

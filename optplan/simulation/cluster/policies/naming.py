@@ -13,8 +13,8 @@ from optplan.instances.files import read_instance, read_plan
 from optplan.online.jobs import Order
 from optplan.simulation.cluster.policies.boa_online import BoaOnline
 from optplan.simulation.cluster.policies.equal_share import EqualShare
+from optplan.simulation.cluster.policies.in_turn import hold_one_width
 from optplan.simulation.cluster.policies.least_attained import LeastAttained
-from optplan.simulation.cluster.policies.one_width import hold_one_width
 from optplan.simulation.cluster.policies.pollux import Pollux
 from optplan.simulation.cluster.policies.pollux_autoscaled import PolluxAutoscaled
 from optplan.simulation.cluster.policies.pollux_nsga2 import PolluxNsga2, read_size
