@@ -7,7 +7,7 @@ A row's ``seconds`` is what is measured, in processor time, ``goal_s`` in ``extr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,6 @@ from optplan.online.decisions import Decision, decide
 from optplan.online.jobs import ActiveJob, Node, Rules
 from optplan.online.width_table import WidthTable
 from optplan.simulation.cluster.jobs import Job, TabledApplication
-from optplan.simulation.cluster.outcome import Outcome
 from optplan.simulation.cluster.policies.boa_online import BoaOnline
 from optplan.simulation.cluster.policies.width_table import follow_plan
 from optplan.simulation.cluster.policy import Policy
@@ -61,7 +60,8 @@ def _measure_decisions(plan: BoaPlan, times: int) -> Iterator[Row]:
     table = WidthTable.from_plan(plan)
     rules, random = Rules({table.gpu_types[0]: _GPUS}), np.random.default_rng(_SEED)
     jobs, nodes = _draw_jobs(table, _JOBS, random), _make_nodes(table, _NODES)
-    held = _hold(jobs, decide(table, jobs, nodes, rules))
+    places = decide(table, jobs, nodes, rules).places
+    held = [replace(job, place=places[job.name]) for job in jobs]
     moved = [replace(job, epochs_done=job.epochs_done + (place % 100 == 0)) for place, job in enumerate(held)]
     name = f"{_JOBS:,} jobs on {_NODES:,} nodes"
     yield _measure(name, "decision by table", DECISION_GOAL_S, times, lambda: decide(table, held, nodes, rules))
@@ -82,10 +82,6 @@ def _draw_jobs(table: WidthTable, count: int, random: np.random.Generator) -> li
 
 def _make_nodes(table: WidthTable, count: int) -> dict[str, Node]:
     return {f"node-{number:05d}": Node(_GPUS, table.gpu_types[0]) for number in range(count)}
-
-
-def _hold(jobs: Sequence[ActiveJob], decision: Decision) -> list[ActiveJob]:
-    return [replace(job, place=decision.places[job.name]) for job in jobs]
 
 
 def _measure(what: str, where: str, goal_s: float | None, times: int, act: Callable[[], Decision]) -> Row:
@@ -127,7 +123,7 @@ def _measure_drift(hours: int) -> Iterator[Row]:
         begun = time.process_time()
         outcome = replay(_draw_stream(actual, hours), make(), gpus_per_node=4)
         seconds = time.process_time() - begun
-        gpus = _mean_gpus(outcome, hours)
+        gpus = outcome.gpu_hours / hours  # of arrivals: what the budget limits, whatever is left to do at the end
         mean_s = float(outcome.jct_s.mean())
         extra = {"gpus": gpus, "budget_gpus": _BUDGET_GPUS, "jobs": float(len(outcome.jobs))}
         if line.budgets[0] <= gpus <= line.budgets[-1]:
@@ -171,8 +167,3 @@ def _draw_stream(instance: BoaInstance, hours: int) -> list[Job]:
         for number, at_s in enumerate(np.sort(random.uniform(0.0, hours * SECONDS_PER_HOUR, count)).tolist()):
             jobs.append(Job(f"{name}-{number}", name, at_s, truth))
     return jobs
-
-
-def _mean_gpus(outcome: Outcome, hours: int) -> float:
-    """Return the GPUs per hour of arrivals: what the budget limits, whatever is left to do at the end."""
-    return outcome.gpu_hours / hours

@@ -32,13 +32,7 @@ _TICKS = {"objective": [1, 1.1, 1.2, 1.5, 2], "time": [1, 2, 5, 10, 100, 1000]}
 
 
 def build_sweep_page(document: Mapping[str, Any]) -> Page:
-    """Build the page of a sweep.
-
-    Parameters
-    ----------
-    document
-        Of :func:`~optplan.benchmarking.sweeps.run_sweep`.
-    """
+    """Build the page of a sweep, from what :func:`~optplan.benchmarking.sweeps.run_sweep` returns."""
     suites = document["suites"]
     rows = sum(len(suite["rows"]) for suite in suites.values())
     form = "quick" if document["quick"] else "full" if document["full"] else "usual"

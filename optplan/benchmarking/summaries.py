@@ -60,13 +60,7 @@ def summarise_suite(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def summarise_best_known(rows: Sequence[Row]) -> dict[str, Any]:
-    """Count how the recorded values stand, and name those that do not.
-
-    Parameters
-    ----------
-    rows
-        Of the suite ``best-known``.
-    """
+    """Count how the recorded values of the suite ``best-known`` stand, and name those that do not."""
     stands = [row["extra"]["stands"] for row in rows]
     proofs = [row["extra"]["proof"] for row in rows]
     return {

@@ -152,24 +152,12 @@ def bandwidth_of(size_bytes: int, ranks: int, time_s: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class AllreduceData:
-    """Measurements of all-reduces.
-
-    Parameters
-    ----------
-    rows
-        One or more.
-    """
+    """Measurements of all-reduces, one or more."""
 
     rows: tuple[Measurement, ...]
 
     def __post_init__(self) -> None:
-        """Refuse an empty table.
-
-        Raises
-        ------
-        DataError
-            When there is no row.
-        """
+        """Refuse an empty table with a DataError."""
         if not self.rows:
             raise DataError("measurements", "there are none", "measure, or read a table with rows")
 

@@ -62,15 +62,7 @@ def list_layers(module: nn.Module) -> list[TrainableLayer]:
 
 
 class LayerWatch:
-    """Marks on a clock the moments at which layers' gradients are ready.
-
-    Parameters
-    ----------
-    layers
-        To be watched.
-    clock
-        On which marks are made.
-    """
+    """Marks on a clock the moments at which layers' gradients are ready."""
 
     def __init__(self, layers: list[TrainableLayer], clock: HostClock) -> None:
         self._layers = layers

@@ -6,7 +6,6 @@ prediction lies below the least bandwidth of the rows that its trees were learne
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -224,16 +223,12 @@ def encode_features(names: Mapping[str, Sequence[str]], points: Sequence[tuple[P
         (points, features); what is not known is nan, which xgboost takes for missing.
     """
     numbers = [
-        [size, ranks, transfers, *(_number(getattr(place, name)) for name in PLACE_NUMBERS)]
+        [size, ranks, transfers, *(getattr(place, name) for name in PLACE_NUMBERS)]
         for place, size, ranks, transfers in points
     ]
     choices = [(name, value) for name, values in names.items() if len(values) > 1 for value in values]
     chosen = [[float(getattr(place, name) == value) for name, value in choices] for place, *_ in points]
     return np.hstack([np.array(numbers, dtype=np.float64), np.array(chosen, dtype=np.float64).reshape(len(points), -1)])
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def predict_with(
@@ -263,11 +258,6 @@ def predict_with(
 
 class BandwidthPredictor:
     """A model with its trees loaded.
-
-    Parameters
-    ----------
-    model
-        The model.
 
     Raises
     ------

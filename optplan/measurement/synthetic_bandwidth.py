@@ -126,18 +126,7 @@ def choose_networks(names: Sequence[str]) -> dict[str, MadeUpNetwork]:
 
 
 def synthesize_measurements(settings: SyntheticSettings | None = None) -> AllreduceData:
-    """Make up measurements.
-
-    Parameters
-    ----------
-    settings
-        What is made up; the paper's grid unless given.
-
-    Returns
-    -------
-    AllreduceData
-        Every row is marked as synthetic.
-    """
+    """Make up measurements, by the paper's grid unless given another; every row is marked as synthetic."""
     plan = settings or SyntheticSettings()
     generator = np.random.default_rng(plan.seed)
     rows = []

@@ -34,15 +34,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """A policy's replays on one trace, by what they used.
-
-    Parameters
-    ----------
-    name
-        Of the policy.
-    points
-        At least one.
-    """
+    """A policy's replays on one trace, at least one, by what they used."""
 
     name: str
     points: Sequence[Point]

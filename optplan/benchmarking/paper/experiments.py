@@ -78,13 +78,7 @@ def with_pollux_there(curves: Curves) -> Curves:
 
 @dataclass
 class Experiments:
-    """What was gathered for the page.
-
-    Parameters
-    ----------
-    runner
-        Runs the cells.
-    """
+    """What is run for the page."""
 
     runner: Runner
 

@@ -52,13 +52,7 @@ class Gathered:
 
 
 def gather_all(runner: Runner) -> Gathered:
-    """Run everything that is not there yet, and gather it.
-
-    Parameters
-    ----------
-    runner
-        With the setting, the processes and the limit of time.
-    """
+    """Run everything that is not there yet, and gather it."""
     begun = time.perf_counter()
     setting, experiments = runner.setting, Experiments(runner)
     scope, quick = setting.scope, setting.scope.jobs is not None

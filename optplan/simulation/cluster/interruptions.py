@@ -19,19 +19,7 @@ _FIRST_NODE = -3
 
 
 class Interruptions:
-    """When nodes are taken away: numbers of -2 and below on a clock.
-
-    Parameters
-    ----------
-    world
-        How often.
-    seed
-        Of what is drawn.
-    clock
-        Of the replay.
-    nodes
-        Of the cluster.
-    """
+    """When nodes are taken away: numbers of -2 and below on the clock of a replay."""
 
     def __init__(self, world: World, seed: int, clock: VirtualClock[int], nodes: Nodes) -> None:
         self._clock, self._nodes = clock, nodes

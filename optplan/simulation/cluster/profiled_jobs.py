@@ -74,7 +74,7 @@ class _Times:
             profile = self._derive(asked)
         except CannotRunError:
             return
-        times_s = _times_s(profile)
+        times_s = profile.sizes_s[:, None] / profile.speedup  # (epochs, widths)
         for place, width in enumerate(profile.widths.tolist()):
             self._times[spreads[width]] = times_s[:, place]
             self.origins[spreads[width]] = profile.provenance[place]
@@ -213,11 +213,6 @@ class LearningApplication(ProfiledApplication):
     def believe(self, most_gpus: int) -> tuple[FloatArray, FloatArray]:
         """Return the speeds that the agent expects now on GPUs of one node and of several, (K + 1,)."""
         return self._agent.believe(most_gpus)
-
-
-def _times_s(profile: EpochProfile) -> FloatArray:
-    """Return the seconds of each epoch on each width, (epochs, widths)."""
-    return np.asarray(profile.sizes_s[:, None] / profile.speedup)
 
 
 def make_jobs(

@@ -29,11 +29,6 @@ _LEAST_FACTOR = 1e-9
 class Pollux:
     """Divide all GPUs by Pollux' fitness.
 
-    Parameters
-    ----------
-    knowledge
-        What it knows about speeds.
-
     Attributes
     ----------
     rounds, proven

@@ -52,13 +52,7 @@ class Beliefs(Protocol):
 
 
 class Truth:
-    """What is true, on as few nodes as possible; where that is several, one node is not believed to be faster.
-
-    Parameters
-    ----------
-    gpus_per_node
-        GPUs of one node.
-    """
+    """What is true, on as few nodes as possible; where that is several, one node is not believed to be faster."""
 
     def __init__(self, gpus_per_node: int) -> None:
         self._gpus_per_node = gpus_per_node

@@ -9,15 +9,7 @@ from optplan.simulation.cluster.pollux.fitness import MOST_NODES
 
 
 class Floor:
-    """The nodes of a cluster while its GPUs are handed out.
-
-    Parameters
-    ----------
-    nodes
-        Their names.
-    gpus_per_node
-        GPUs of each.
-    """
+    """The nodes of a cluster, by their names, while its GPUs are handed out."""
 
     def __init__(self, nodes: Iterable[int], gpus_per_node: int) -> None:
         self._size = gpus_per_node

@@ -14,13 +14,7 @@ from optplan.simulation.spot.replaying import Situation
 
 
 class Hindsight:
-    """Knows the market that it is replayed on.
-
-    Parameters
-    ----------
-    job, market
-        What is replayed; the deadline can be kept.
-    """
+    """Knows the market that it is replayed on, within which the deadline can be kept."""
 
     name = "hindsight"
 
