@@ -196,20 +196,7 @@ def shorten(text: str) -> str:
 
 
 def nearest_name_hint(name: str, known: Iterable[str]) -> str:
-    """Say what the user may have meant.
-
-    Parameters
-    ----------
-    name
-        The unknown name.
-    known
-        The names that exist.
-
-    Returns
-    -------
-    str
-        ``did you mean 'x'?`` when a close name exists, else the list of known names.
-    """
+    """Say what the user may have meant: ``did you mean 'x'?`` when a known name is close, else the list of them."""
     names = [str(name) for name in known]
     close = get_close_matches(name, names, n=1, cutoff=0.6) if len(name) <= _LONGEST_NAME else []
     if close:

@@ -23,18 +23,7 @@ SHARED_DIGITS = 9
 
 
 def round_shared(values: ArrayLike) -> FloatArray:
-    """Round generated numbers to the digits that every processor gives, before they are hashed or written.
-
-    Parameters
-    ----------
-    values
-        Numbers of any shape.
-
-    Returns
-    -------
-    FloatArray
-        Of the same shape, each rounded to :data:`SHARED_DIGITS` significant digits.
-    """
+    """Round made-up numbers of any shape to the digits that all processors give, before they are hashed or written."""
     array = np.asarray(values, dtype=np.float64)
     rounded = [float(f"{value:.{SHARED_DIGITS}g}") for value in array.ravel().tolist()]
     return np.array(rounded, dtype=np.float64).reshape(array.shape)

@@ -33,12 +33,7 @@ def shifted_geometric_mean(times_s: Iterable[float]) -> float:
 
 
 def summarise_suite(rows: Sequence[Row]) -> dict[str, Any]:
-    """Summarise a suite.
-
-    Parameters
-    ----------
-    rows
-        Plain data, as of ``run_suite``.
+    """Summarise a suite, from what ``run_suite`` returns.
 
     Returns
     -------

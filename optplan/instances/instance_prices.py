@@ -48,14 +48,7 @@ def set_prices(
 
 
 def set_cloud_price(instance: RubberBandInstance, price: GpuPrice) -> RubberBandInstance:
-    """Return a search with the price of its instance type, its GPUs, its region, and who said so when.
-
-    Parameters
-    ----------
-    instance
-        The search.
-    price
-        Of an instance type, on demand.
+    """Return a search with the price of its instance type on demand, its GPUs, its region, and who said so when.
 
     Raises
     ------

@@ -121,12 +121,7 @@ def table_names() -> list[str]:
 
 
 def load_curves(name: str) -> LearningCurves:
-    """Load a table of the library.
-
-    Parameters
-    ----------
-    name
-        One of :func:`table_names`.
+    """Load a table of the library, one of :func:`table_names`.
 
     Returns
     -------

@@ -106,14 +106,7 @@ class _RepeatedNameError(Exception):
 
 
 def parse_json(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Parse JSON into plain data, refusing duplicate names.
-
-    Parameters
-    ----------
-    text
-        JSON.
-    name
-        What messages call it.
+    """Parse JSON into plain data, refusing duplicate names; ``name`` is what messages call it.
 
     Raises
     ------
@@ -190,14 +183,7 @@ def _require_unicode(text: str, name: str) -> None:
 
 
 def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the file holds
-    """Parse YAML into plain data, refusing duplicate names; as in JSON, 1e-3 is a number and a date is text.
-
-    Parameters
-    ----------
-    text
-        YAML.
-    name
-        What messages call it.
+    """Parse YAML as :func:`parse_json` parses JSON; as there, 1e-3 is a number and a date is text.
 
     Raises
     ------

@@ -243,11 +243,6 @@ def down_times(trace: SpotTrace, *, stream: np.random.Generator) -> list[list[tu
     The trace says how many VMs are lost, not which: they are drawn from those alive. A new VM takes the place that has
     been empty for longest.
 
-    Parameters
-    ----------
-    stream
-        Random numbers.
-
     Returns
     -------
     list

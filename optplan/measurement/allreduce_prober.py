@@ -194,13 +194,6 @@ def _device_of(backend: str) -> str:
 def measure_all(settings: ProbeSettings, device: str = "cpu") -> list[dict[str, Any]]:
     """Measure every point, on every rank of the default process group.
 
-    Parameters
-    ----------
-    settings
-        What is measured.
-    device
-        Of the buffers.
-
     Returns
     -------
     list of dict
@@ -253,14 +246,7 @@ def _time_turns(members: ProcessGroup, buffers: list[Tensor], turns: int) -> flo
 
 
 def collect(timings: Sequence[Timing], place: Place) -> AllreduceData:
-    """Make a table of measurements from timings.
-
-    Parameters
-    ----------
-    timings
-        What was measured.
-    place
-        Where; see :func:`describe_place`.
+    """Make a table of measurements from timings at a place, which :func:`describe_place` describes.
 
     Raises
     ------

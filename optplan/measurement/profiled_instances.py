@@ -91,15 +91,7 @@ def renew_pauses(base: SeerInstance, measured: SearchTimings, source: str) -> Se
 
 
 def describe_class(measured: MeasuredSpeedup, gpu_type: str) -> dict[str, Any]:
-    """Return the fields of a class of jobs that were measured, as plain data.
-
-    Parameters
-    ----------
-    measured
-        Its speedup.
-    gpu_type
-        On which GPUs.
-    """
+    """Return the fields of a class of jobs that were measured on a type of GPU, as plain data."""
     return {
         "reference_width": measured.reference_width,
         "rescale_s": float(f"{measured.rescale_s.mean:.5g}"),

@@ -251,18 +251,7 @@ def _require_widths(widths: IntArray | FloatArray) -> FloatArray:
 
 
 def list_widths(gpus: IntArray) -> str:
-    """Write widths for a message, such as ``1, 2, 4 GPUs``; of a long list the beginning, the last and the number.
-
-    Parameters
-    ----------
-    gpus
-        Widths, shape (widths,).
-
-    Returns
-    -------
-    str
-        The widths and the word GPUs.
-    """
+    """Write widths for a message, as ``1, 2, 4 GPUs``; of a long list the beginning, the last and the number."""
     if gpus.size <= _LISTED_WIDTHS:
         return ", ".join(str(width) for width in gpus) + " GPUs"
     head = ", ".join(str(width) for width in gpus[: _LISTED_WIDTHS // 2])

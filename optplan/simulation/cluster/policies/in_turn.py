@@ -53,13 +53,7 @@ class InTurn:
 
 
 def hold_one_width(gpus: int) -> InTurn:
-    """Return the policy that gives each job the same number of GPUs; with one, it is what those do who do not scale.
-
-    Parameters
-    ----------
-    gpus
-        At least 1.
-    """
+    """Return the policy that gives each job the same number of GPUs; with 1, it is what those do who do not scale."""
     if gpus < 1:
         raise UsageError(f"one-width: got {gpus}; a job needs at least 1 GPU")
     return InTurn("one-gpu" if gpus == 1 else f"one-width:{gpus}", lambda _: gpus)

@@ -57,12 +57,7 @@ class Division:
 
 
 def divide(task: Round) -> Division:
-    """Divide a cluster.
-
-    Parameters
-    ----------
-    task
-        Nodes, and at least one job.
+    """Divide a cluster among at least one job.
 
     Returns
     -------
