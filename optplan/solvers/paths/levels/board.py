@@ -1,4 +1,4 @@
-"""Totals: choices of paths for some graphs and of blocks for others, listed, joined and given up by rows.
+"""The board: totals listed, joined and given up by rows, below one ceiling at a time.
 
 Nothing is left out but what a row excludes, or what another total with the same choices of blocks undercuts in
 everything.
@@ -9,20 +9,19 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optplan.contracts.judgement import weigh
 from optplan.solvers.limits import ROUNDING
-from optplan.solvers.paths.dominance import find_undominated_vectors
 from optplan.solvers.paths.effort import Effort, OutOfEffortError
 from optplan.solvers.paths.families import FloatArray, IntArray, keep_limits
 from optplan.solvers.paths.levels.blocks import BlockGraph
 from optplan.solvers.paths.levels.memory import Memory
 from optplan.solvers.paths.levels.rows import Rows
 from optplan.solvers.paths.levels.segments import PathList
+from optplan.solvers.paths.levels.totals import Totals
 
 #: Labels for listing a graph at first, before others are; and paths that it may have then.
 _FEW_LABELS = (300, 3_000)
@@ -55,41 +54,6 @@ _AHEAD = 2.0
 _PAIR = 0.1
 #: Lists that all levels together may take.
 _MOST_LISTS = 30_000
-
-
-@dataclass(frozen=True, eq=False)
-class Totals:
-    """Choices of paths for some graphs and of blocks for others.
-
-    Parameters
-    ----------
-    sums
-        (N, D) Value and consumptions of the paths.
-    chosen
-        (N, G, 2) List of each graph's path and its place there; -1 where none is chosen yet.
-    blocks
-        (N, G) Block of each graph; 0 for any.
-    """
-
-    sums: FloatArray
-    chosen: IntArray
-    blocks: IntArray
-
-    def __len__(self) -> int:
-        return len(self.sums)
-
-    def take(self, places: IntArray | NDArray[np.bool_] | slice) -> Totals:
-        """Return some of them."""
-        return Totals(self.sums[places], self.chosen[places], self.blocks[places])
-
-    @classmethod
-    def join(cls, parts: Sequence[Totals]) -> Totals:
-        """Return the totals of several, at least one."""
-        return cls(
-            np.concatenate([part.sums for part in parts]),
-            np.concatenate([part.chosen for part in parts]),
-            np.concatenate([part.blocks for part in parts]),
-        )
 
 
 class Board:
@@ -174,7 +138,7 @@ class Board:
                 opened.remove(number)
                 joined = [self._join(totals, number, block, paths) for block, paths in lists]
                 totals = Totals.join(joined) if joined else totals.take(slice(0))
-                totals = self._undercut(totals)
+                totals = totals.undercut(self._unit)
                 if not len(totals):
                     return totals, []
         return totals, opened
@@ -207,45 +171,11 @@ class Board:
             totals, _ = self._prune(many)
         return self._tighten(totals) if opened else totals
 
-    def _undercut(self, totals: Totals) -> Totals:
-        """Return the totals that no other with the same graphs left, and the same blocks of those, undercuts."""
-        if not len(totals):
-            return totals
-        left = np.where(totals.chosen[:, :, 0] < 0, totals.blocks, -1)
-        _, alike = np.unique(left, axis=0, return_inverse=True)
-        return totals.take(np.sort(find_undominated_vectors(alike.ravel(), totals.sums / self._unit)))
-
     def _divide(self, totals: Totals, grain: tuple[int, float]) -> list[Totals]:
         """Divide totals into parts of the same blocks that leave about the same, those with most room first."""
-        parts: list[Totals] = []
-        if not len(totals):
-            return parts
-        left = totals.blocks * (totals.chosen[:, :, 0] < 0)
-        for blocks in np.unique(left, axis=0):
-            parts += self._split(totals.take((left == blocks).all(axis=1)), grain)
+        parts = totals.divide(self._unit, grain)
         rooms = [-float(self._find_room(part).min(axis=1).max()) for part in parts]
         return [part for _, _, part in sorted(zip(rooms, range(len(parts)), parts, strict=True))]
-
-    def _halve(self, totals: Totals, few: int = 0, spread: float = 0.0) -> list[Totals]:
-        """Divide totals by what they leave of value and limits; not at all where few are, or they leave the same."""
-        scaled = totals.sums / self._unit
-        spreads = np.ptp(scaled, axis=0)
-        widest = int(spreads.argmax())
-        middle = 0.5 * (scaled[:, widest].min() + scaled[:, widest].max())
-        low = scaled[:, widest] <= middle
-        if (len(totals) <= few and spreads[widest] < spread) or low.all():
-            return []
-        return [totals.take(low), totals.take(~low)]
-
-    def _split(self, totals: Totals, grain: tuple[int, float]) -> list[Totals]:
-        """Divide totals by halves into parts that leave about the same of value and limits."""
-        waiting, parts = [totals], []
-        while waiting:
-            part = waiting.pop()
-            halves = self._halve(part, *grain)
-            waiting += halves
-            parts += [] if halves else [part]
-        return parts
 
     def _lengthen(self, part: Totals, opened: Sequence[int], labels: Sequence[int]) -> tuple[int, Totals] | None:
         """List the graph that has the fewest paths for a part; return which it is, and the part with its paths."""
@@ -286,7 +216,7 @@ class Board:
             try:
                 self._complete(parts[place], min(top, covered + step), SMALL)
             except OutOfEffortError as stop:
-                halves = self._halve(parts[place])
+                halves = parts[place].halve(self._unit)
                 if stop.limit != "labels":
                     raise
                 if halves:

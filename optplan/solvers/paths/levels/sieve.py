@@ -19,7 +19,8 @@ from collections.abc import Iterator, Sequence
 
 from optplan.solvers.limits import ROUNDING
 from optplan.solvers.paths.effort import OutOfEffortError
-from optplan.solvers.paths.levels.board import COARSE, FINE, LABELS, Board, Totals
+from optplan.solvers.paths.levels.board import COARSE, FINE, LABELS, Board
+from optplan.solvers.paths.levels.totals import Totals
 
 #: First level above the bound, and by how much the distance grows: less once so many lists were needed.
 _FIRST = 0.0015
@@ -81,7 +82,7 @@ class Sieve(Board):
             return
         for number, found in self._lengthen_all(totals, opened):
             left = [each for each in opened if each != number]
-            self._go_on(self._tighten(self._undercut(found)), left)
+            self._go_on(self._tighten(found.undercut(self._unit)), left)
 
     def _lengthen_all(self, totals: Totals, opened: Sequence[int]) -> Iterator[tuple[int, Totals]]:
         """List a graph for each part of some totals: those first that take few labels, for the others in smaller parts.
@@ -102,7 +103,7 @@ class Sieve(Board):
                 if found is not None:
                     yield found
         for part in waiting:
-            halves = self._halve(part, *FINE)
+            halves = part.halve(self._unit, *FINE)
             for half in halves:
                 yield from self._lengthen_all(half, opened)
             found = None if halves else self._lengthen(part, opened, _MORE_LABELS)
