@@ -270,8 +270,10 @@ class BandwidthPredictor:
         self._model = model
         self._boosters: dict[str, Booster] = {}
 
-    def predict(self, place: Place, ranks: int, sizes_bytes: Sequence[float]) -> FloatArray:
-        """Predict the bus bandwidth at a place, with the least number of all-reduces at once that was measured.
+    def predict(
+        self, place: Place, ranks: int, sizes_bytes: Sequence[float], transfers: int | None = None
+    ) -> FloatArray:
+        """Predict the bus bandwidth at a place.
 
         Parameters
         ----------
@@ -281,6 +283,8 @@ class BandwidthPredictor:
             That take part.
         sizes_bytes
             (S,) Sizes of the buffer.
+        transfers
+            All-reduces at once; None: the least number that was measured.
 
         Returns
         -------
@@ -297,11 +301,10 @@ class BandwidthPredictor:
             if getattr(place, name) not in known:
                 problem = f"got {getattr(place, name)!r}, where nothing was measured"
                 raise DataError(name, problem, nearest_name_hint(getattr(place, name), known))
+        at_once = model.measured_transfers[0] if transfers is None else transfers
         found = np.empty(len(sizes_bytes))
         sides = [model.side_of(size) for size in sizes_bytes]
-        features = encode_features(
-            model.names, [(place, size, ranks, model.measured_transfers[0]) for size in sizes_bytes]
-        )
+        features = encode_features(model.names, [(place, size, ranks, at_once) for size in sizes_bytes])
         for side in (model.small, model.large):
             here = np.array([each is side for each in sides])
             if side is not None and here.any():

@@ -130,9 +130,9 @@ def synthesize_measurements(settings: SyntheticSettings | None = None) -> Allred
     plan = settings or SyntheticSettings()
     generator = np.random.default_rng(plan.seed)
     rows = []
-    for network in plan.networks.values():
+    for name, network in plan.networks.items():
         deviation = network.deviation_gbit_per_s / network.capacity_gbit_per_s
-        places = [replace(network.place, region=region) for region in plan.regions]
+        places = [replace(network.place, vm_type=name, region=region) for region in plan.regions]
         for place, ranks, size, transfers in product(places, plan.ranks, plan.sizes_bytes, plan.transfers):
             capacities = _draw(generator, network.capacity_gbit_per_s, deviation, plan.repeats)
             latencies = _draw(generator, plan.step_latency_s, plan.latency_deviation, plan.repeats)
